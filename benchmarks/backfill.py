@@ -37,6 +37,7 @@ from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
+from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
@@ -87,7 +88,7 @@ def resident_mb() -> int:
 
 def opened(url: str) -> tuple[ChainSource, EventReader]:
     reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, None)
-    source = ChainSource.open([url], chain_id=31337, finality_depth=FINALITY_DEPTH, reader=reader)
+    source = ChainSource(EndpointPool.open([url], 31337), reader, FINALITY_DEPTH)
     return source, reader
 
 

@@ -26,6 +26,7 @@ from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Call, Log  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
+from oracle.rpc.pool import EndpointPool  # noqa: E402
 from tests.traces.following import addresses, recorded  # noqa: E402
 
 HEAD = 1375
@@ -57,9 +58,7 @@ def without_calls(folder: Path) -> str:
 
 def history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]]:
     """Seconds for all windows, checked as in a backfill; and what came."""
-    source = ChainSource.open(
-        [url], chain_id=recorded().chain_id, finality_depth=FINALITY, reader=reader
-    )
+    source = ChainSource(EndpointPool.open([url], recorded().chain_id), reader, FINALITY)
     logs, calls, first = list[Log](), list[Call](), 0
     source.heads()
     began = time.perf_counter()

@@ -24,6 +24,7 @@ from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa: E402
+from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
@@ -44,8 +45,7 @@ class Follower:
     def __init__(self, network: Network, store: Store) -> None:
         address = network.contract.address.lower()
         reader = EventReader.open("reference", {"TaskNetwork": address}, None)
-        url = [network.chain.url]
-        self.source = ChainSource.open(url, chain_id=31337, finality_depth=64, reader=reader)
+        self.source = ChainSource(EndpointPool.open([network.chain.url], 31337), reader, 64)
         self.store = store
         self.folder = Folder(SEED, reader)
         self.pace = IngestState()

@@ -11,7 +11,6 @@ from typing import Any
 
 from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.source import ChainSource
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
@@ -37,6 +36,7 @@ from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
 from tests.evm.network import Network
+from tests.pools import pool_of, source_on
 
 ETHER = 10**18
 CHAIN_ID = 31337
@@ -118,7 +118,7 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
     admin = keys.transmitter
     chain.rpc("anvil_setBalance", admin.address, hex(ETHER))
     domain = Domain(CHAIN_ID, Address("0x" + 40 * "0"))
-    publisher = SenderAccount([chain.url], domain=domain, caps=CAPS, keys=keys)
+    publisher = SenderAccount(pool_of(chain.url), domain=domain, caps=CAPS, keys=keys)
     setup = OracleSetup(
         network=Address(network.contract.address.lower()),
         admin=Address(network.admin.lower()),
@@ -133,8 +133,8 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
         chain.mine()
         return True
 
-    address, _ = deploy(publisher.lines, admin, planned, CHAIN_ID, wait)
-    publisher.close()
+    address, _ = deploy(publisher.pool, admin, planned, CHAIN_ID, wait)
+    publisher.pool.close()
     return address
 
 
@@ -174,16 +174,16 @@ class Office:
     def open(self) -> None:
         """Start as a process does."""
         premises = self.premises
-        self.source = ChainSource.open(
-            self.urls, chain_id=CHAIN_ID, finality_depth=FINALITY, reader=self._reader
-        )
+        self.source = source_on(self._reader, *self.urls, depth=FINALITY)
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.pace = IngestState()
         domain = Domain(CHAIN_ID, premises.address)
         self.context = TxContext(
             store=self.store,
-            publisher=SenderAccount(self.urls, domain=domain, caps=self.caps, keys=premises.keys),
+            publisher=SenderAccount(
+                pool_of(*self.urls), domain=domain, caps=self.caps, keys=premises.keys
+            ),
             rules=RULES,
             rules_hash=rules_id(RULES, "reference", self.settings),
             settings=self.settings,
@@ -202,7 +202,7 @@ class Office:
 
     def close(self) -> None:
         self.source.close()
-        self.context.publisher.close()
+        self.context.publisher.pool.close()
 
     def restart(self, **changes: Any) -> None:
         """Go on as another process would: nothing is remembered but the database."""

@@ -10,9 +10,9 @@ from oracle.bindings.contract_errors import CONTRACT, refusal_of
 from oracle.bindings.qos_oracle import ContractLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.rpc.reverts import RevertError
-from oracle.rpc.views.fanout import PoolView
-from oracle.rpc.views.understanding import number_of, understood
+from oracle.rpc.fanout import PoolView, number_of, understood
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.signer import Fees, Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import gas_limit
 from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of
@@ -110,7 +110,7 @@ def plan_deployment(
     try:
         answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
-        reason = refusal_of(error.output) if error.output else error.message
+        reason = refusal_of(error.data) if error.data else error.message
         raise InputError(f"QoSOracle refuses this setup: {reason}") from None
     with understood("an estimate of gas"):
         estimate = number_of(answer)
@@ -133,7 +133,11 @@ def check_funds(planned: Deployment) -> None:
 
 
 def deploy(
-    lines: PoolView, signer: Signer, planned: Deployment, chain_id: int, wait: Callable[[], bool]
+    pool: EndpointPool,
+    signer: Signer,
+    planned: Deployment,
+    chain_id: int,
+    wait: Callable[[], bool],
 ) -> tuple[Address, Receipt]:
     """Send the deployment and wait for its receipt; `wait` returns False when patience is over.
 
@@ -143,10 +147,11 @@ def deploy(
         TransientError: it is not mined yet; the message names its hash.
     """
     check_funds(planned)
+    lines = pool.view()
     nonce = nonce_at(lines, planned.sender, "pending")
     code, gas, fees = planned.setup.code, planned.gas_limit, planned.fees
     signed = signer.sign_transaction(TransactionRequest(chain_id, nonce, None, code, gas, fees))
-    sent = send(lines, signed.raw)
+    sent = send(pool, signed.raw)
     while not (found := receipts_of(lines, [signed.hash])):
         if not wait():
             raise TransientError(f"{signed.hash} is not mined yet ({sent.answer} {sent.text})")

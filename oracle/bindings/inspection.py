@@ -12,7 +12,7 @@ from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD, LOWEST_SC
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
 from oracle.resources import shipped
-from oracle.rpc.views.fanout import PoolView
+from oracle.rpc.fanout import PoolView
 
 # The steps of a QoS, as the contract counts them.
 WHOLE_RANGE = HIGHEST_SCORE - LOWEST_SCORE

@@ -6,8 +6,7 @@ from oracle.bindings.codec import call_input, call_output
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
-from oracle.rpc.views.understanding import first_that_tells, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,11 @@ def signers_of(lines: PoolView, contract: Address, block: BlockRef) -> tuple[Add
     """
     call = {"to": contract, "data": call_input(CONTRACT, "signers")}
 
-    def read(line: JsonRpcClient) -> tuple[Address, ...]:
+    def read(line: EndpointCaller) -> tuple[Address, ...]:
         with understood("the signers of the contract"):
             # An endpoint that does not have the block may answer nothing.
             answer = line.ask("eth_call", call, hex(block.number))
             (signers,) = call_output(CONTRACT, "signers", answer)
             return tuple(Address(signer.lower()) for signer in signers)
 
-    return first_that_tells(lines, read)
+    return lines.first_that(read)

@@ -9,9 +9,8 @@ from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.reverts import RevertError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
-from oracle.rpc.views.understanding import first_that_tells, number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
+from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import KickStatement, ReportStatement
 
 # Digits of calldata: `0x` and the selector, then words.
@@ -126,7 +125,7 @@ class OracleContract:
             )
             for index in indexes
         ]
-        answers = self._lines.ask_all(asked) if asked else []
+        answers = self._lines.first(asked) if asked else []
         with understood("words of lanes"):
             return {
                 index: int(call_output(CONTRACT, "wordsAt", answer)[0][0])
@@ -161,7 +160,7 @@ class OracleContract:
             for name in functions
         ]
 
-        def told(line: JsonRpcClient) -> list[tuple[Any, ...]]:
+        def told(line: EndpointCaller) -> list[tuple[Any, ...]]:
             try:
                 answers = line.ask_all(asked)
             except RevertError:
@@ -178,7 +177,7 @@ class OracleContract:
                 ]
 
         # Null, or no code: it has lost the chain, or is not there yet; another one may tell.
-        return first_that_tells(self._lines, told)
+        return self._lines.first_that(told)
 
     @property
     def _stranger(self) -> str:

@@ -6,9 +6,8 @@ from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.errors import InputError, TransientError
-from oracle.rpc.reverts import RevertError
-from oracle.rpc.views.fanout import PoolView
-from oracle.rpc.views.understanding import understood
+from oracle.rpc.fanout import PoolView, understood
+from oracle.rpc.rpc_errors import RevertError
 
 CONTRACT = "TaskNetwork"
 

@@ -9,7 +9,7 @@ from oracle.chain.decode.oracle_logs import CONTRACT as ORACLE
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
@@ -28,7 +28,9 @@ def check_code(endpoint: Endpoint, reader: EventReader) -> None:
         NotTheContractError: an address holds no contract, or one that says other events.
     """
     addresses = list(reader.contracts)
-    codes = endpoint.batch("eth_getCode", [[address, "latest"] for address in addresses], str)
+    codes = endpoint.client.batch(
+        "eth_getCode", [[address, "latest"] for address in addresses], str
+    )
     for address, code in zip(addresses, codes, strict=True):
         contract, topics = reader.contracts[address]
         where = f"{contract} at {address}"
@@ -96,7 +98,7 @@ def counted(endpoint: Endpoint, reader: EventReader, block_hash: Hash) -> dict[s
         for _, address, contract, counter in asked
     ]
     try:
-        answers = endpoint.batch("eth_call", params, str) if params else []
+        answers = endpoint.client.batch("eth_call", params, str) if params else []
         return {
             name: _word(endpoint.name, answer, counter.word)
             for (name, _, _, counter), answer in zip(asked, answers, strict=True)

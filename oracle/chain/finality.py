@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.client import Endpoint
-from oracle.rpc.headers import header
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
@@ -80,7 +79,7 @@ def _around(
 
 
 def _block(endpoint: Endpoint, number: int) -> BlockRef:
-    block = header(endpoint, number)
+    block = endpoint.header(number)
     if block is None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
     return block

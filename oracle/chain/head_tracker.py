@@ -8,7 +8,7 @@ import structlog
 from oracle.chain.finality import Finality
 from oracle.chain.heads import Heads, WrongChainError, look
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
@@ -124,7 +124,7 @@ class HeadTracker:
                 heads = self._look(endpoint)
             except RpcError as error:
                 if error.kind is ErrorKind.BEHIND:
-                    below.append(endpoint.newest)
+                    below.append(endpoint.highest_block)
                 raise
             if self._is_behind(heads.latest.number):
                 behind[endpoint] = heads
@@ -143,9 +143,9 @@ class HeadTracker:
 
     def _look(self, endpoint: Endpoint) -> Heads:
         try:
-            return look(endpoint, self._finality, self._final, self._endpoints.anchors[:1])
+            return look(endpoint, self._finality, self._final, self._endpoints.checkpoints[:1])
         except WrongChainError as error:
-            self._endpoints.quarantine(endpoint, error.words)
+            self._endpoints.quarantine(endpoint, error.words, is_foreign=True)
             raise
 
     def _doubt_final(self, shown: list[int]) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from oracle.chain.finality import Finality, final_block
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.client import TAGS, Endpoint
+from oracle.rpc.endpoints.capabilities import TAGS
 from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in
-from oracle.rpc.headers import header, headers
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
@@ -49,7 +49,7 @@ def look(
     fault = next((fault for fault in faults if fault), None)
     if fault is not None:
         raise WrongChainError(endpoint.name, ErrorKind.QUARANTINED, fault)
-    endpoint.head, endpoint.newest = latest, latest.number
+    endpoint.head, endpoint.highest_block = latest, latest.number
     metrics.HEAD.labels(endpoint.label).set(latest.number)
     if before is not None and latest.number < before.number:
         words = f"is at block {latest.number}, block {before.number} was final before"
@@ -76,12 +76,12 @@ def _asked(
     """Return the blocks at the anchors, the newest one, and those of the tags that it knows."""
     try:
         # The newest one last: it is not older than what it is compared with.
-        found = headers(endpoint, [*anchors, *endpoint.tags, "latest"])
+        found = endpoint.headers([*anchors, *endpoint.tags, "latest"])
     except RpcError as error:
         if not endpoint.tags or error.kind in _SAYS_NOTHING_OF_TAGS:
             raise
         endpoint.tags = known_tags(endpoint)
-        found = headers(endpoint, [*anchors, *endpoint.tags, "latest"])
+        found = endpoint.headers([*anchors, *endpoint.tags, "latest"])
     latest = found[-1]
     if latest is None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
@@ -98,7 +98,7 @@ def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | No
     """
     highest = max((block.number for block in tagged.values() if block is not None), default=0)
     if highest > latest.number:
-        latest = header(endpoint, "latest") or latest
+        latest = endpoint.header("latest") or latest
     if highest > latest.number:
         metrics.INCONSISTENT.labels(endpoint.label, "finalized above latest").inc()
         words = f"shows block {highest} as final or safe, and {latest.number} as the newest"
@@ -130,7 +130,7 @@ _SAYS_NOTHING_OF_TAGS = {
 
 def _is_known(endpoint: Endpoint, tag: str) -> bool:
     try:
-        header(endpoint, tag)
+        endpoint.header(tag)
     except RpcError as error:
         if error.kind in _SAYS_NOTHING_OF_TAGS:
             raise

@@ -3,9 +3,8 @@
 from oracle.chain.log_filter import Filter
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.background import BackgroundCall
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.capabilities import Capabilities
-from oracle.rpc.endpoints.facts import DAY, HOUR, CapabilityStore, recall, remember
+from oracle.rpc.endpoints.capabilities import DAY, HOUR, Capabilities, CapabilityStore
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
@@ -37,7 +36,7 @@ class Prober:
         self._asked: tuple[Endpoint, float | None] | None = None
         if keeper is not None:
             for endpoint in endpoints:
-                recall(keeper, endpoint)
+                endpoint.recall(keeper)
 
     def turn(self) -> dict[str, object] | None:
         """Probe one endpoint that is due; return what to say about it, None: nothing (yet).
@@ -62,26 +61,26 @@ class Prober:
     def _begin(self) -> None:
         """Have the first one asked that is due."""
         now = self._endpoints.clock()
-        wrong = self._endpoints.roll.proven_wrong()
+        wrong = self._endpoints.listed.proven_wrong()
         fit = (one for one in self._endpoints if one.name not in wrong)
         endpoint = next((one for one in fit if self._due.get(one, 0.0) <= now), None)
         if endpoint is None:
             return
         self._due[endpoint] = now + HOUR
         is_whole = now - self._whole_at.get(endpoint, -DAY) >= DAY
-        wanted, known = self.wanted, None if is_whole else endpoint.facts
+        wanted, known = self.wanted, None if is_whole else endpoint.capabilities
         self._asked = endpoint, now if is_whole else None
-        self.errand.begin(lambda: probe(endpoint, wanted, known), f"probe {endpoint.label}")
+        self.errand.begin(lambda: probe(endpoint.client, wanted, known), f"probe {endpoint.label}")
 
     def _learned(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:
-        endpoint.facts = facts
+        endpoint.capabilities = facts
         if facts.fault is not None:
-            self._endpoints.quarantine(endpoint, facts.fault)
+            self._endpoints.quarantine(endpoint, facts.fault, is_foreign=True)
             return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
         # A tag that failed once may be there by now.
         endpoint.tags = facts.tags or endpoint.tags
         if self._keeper is not None:
-            remember(self._keeper, endpoint)
+            endpoint.remember(self._keeper)
         return {
             "did": "probe",
             "endpoint": endpoint.name,
@@ -95,5 +94,5 @@ class Prober:
         (asked,) = self._filter.params(BlockRange(0, 0))
         logs = {k: v for k, v in dict(asked).items() if k in {"address", "topics"}}  # type: ignore[call-overload]  # parameters are plain JSON
         return ProbeRequirements(
-            self._endpoints.chain_id, self._endpoints.anchors, logs, self._first
+            self._endpoints.chain_id, self._endpoints.checkpoints, logs, self._first
         )

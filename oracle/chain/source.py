@@ -1,8 +1,8 @@
 """The chain as the services see it: windows of checked logs, in order, and the heads."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Self, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import structlog
 
@@ -21,9 +21,9 @@ from oracle.chain.witnesses import Witness, Witnesses
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import IngestScope, Level
 from oracle.domain.ids import Hash
-from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.checkpoints import Checkpoint
-from oracle.rpc.headers import header, linked
+from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.headers import linked
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.logging_setup import Repeating
@@ -59,24 +59,6 @@ class ChainSource:
             lambda blocks: self._windows.cut(blocks, with_headers=False),
         )
 
-    @classmethod
-    def open(
-        cls,
-        urls: Sequence[str],
-        *,
-        chain_id: int,
-        finality_depth: int,
-        reader: EventReader,
-        finality_seconds: int = 0,
-    ) -> Self:
-        """Return the chain behind these endpoints, the first preferred; asks nothing yet.
-
-        Raises:
-            InputError: no endpoint, or one that is no http(s) address.
-        """
-        endpoints = EndpointPool([Endpoint(url.strip()) for url in urls], chain_id)
-        return cls(endpoints, reader, finality_depth, finality_seconds=finality_seconds)
-
     def prove_by(self, policy: VerificationPolicy, trust: Calibration | None = None) -> None:
         """Check windows as high as this policy says; `trust` is what is known of the chain.
 
@@ -107,8 +89,7 @@ class ChainSource:
     def close(self) -> None:
         """Stop reading ahead and let the connections go."""
         self._ahead.drop()
-        for endpoint in self._endpoints:
-            endpoint.close()
+        self._endpoints.close()
 
     def chain_id(self) -> int:
         """Return the chain id that every endpoint must show before it is used."""
@@ -153,7 +134,7 @@ class ChainSource:
         Raises:
             TransientError: no endpoint answers.
         """
-        return self._endpoints.use(lambda endpoint: header(endpoint, number))
+        return self._endpoints.use(lambda endpoint: endpoint.header(number))
 
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """Return every block of the range, asked anew, linked by parent hash.
@@ -161,7 +142,7 @@ class ChainSource:
         Raises:
             TransientError: one is missing, or they do not link.
         """
-        return self._endpoints.use(lambda endpoint: linked(endpoint, blocks))
+        return self._endpoints.use(lambda endpoint: linked(endpoint.client, blocks))
 
     def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
@@ -210,7 +191,7 @@ class ChainSource:
         self._ahead.drop()
         self.tracker.fall_back(newest)
         self._outvoted.warn(endpoint, why)
-        self._endpoints.note_inconsistent(endpoint, "fork")
+        self._endpoints.deprioritise(endpoint, "fork")
 
     def blame(self, endpoint: str, why: str) -> None:
         """Let the others work for a while: it left out, invented or changed logs.
@@ -220,7 +201,7 @@ class ChainSource:
         self._ahead.drop()
         structlog.get_logger().warning("endpoint_was_wrong", endpoint=endpoint, reason=why)
         if endpoint in self.endpoint_names():
-            self._endpoints.note_inconsistent(endpoint, "logs")
+            self._endpoints.deprioritise(endpoint, "logs")
 
     def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
         """Do not use it until it shows our final block of this height and hash."""
@@ -230,11 +211,11 @@ class ChainSource:
 
     def convict(self, endpoint: str, why: str) -> None:
         """Do not ask it anything until an operator readmits it: it was proven wrong."""
-        self._endpoints.roll.convict(endpoint, why)
+        self._endpoints.listed.convict(endpoint, why)
 
     def proven_wrong(self) -> Mapping[str, str]:
         """Return who was proven wrong and not readmitted since, by name, and of what."""
-        return self._endpoints.roll.proven_wrong()
+        return self._endpoints.listed.proven_wrong()
 
     def is_vouched(self) -> bool:
         """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""

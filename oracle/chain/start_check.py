@@ -3,7 +3,7 @@
 from oracle.chain.contract_checks import NotTheContractError, check_code
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.errors import TransientError
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
@@ -29,11 +29,11 @@ def check_endpoints(endpoints: EndpointPool, reader: EventReader) -> None:
 
 
 def _silence(endpoints: EndpointPool, failures: list[RpcError]) -> TransientError:
-    if endpoints.roll.proven_wrong().keys() >= {one.endpoint for one in failures}:
+    if endpoints.listed.proven_wrong().keys() >= {one.endpoint for one in failures}:
         return failures[0]
     late = [error for error in failures if error.kind in _MAY_COME]
     silence = TransientError(f"[chain] endpoints: none answers: {[*late, *failures][0]}")
-    silence.retry_after = endpoints.roll.seconds_left(late)
+    silence.retry_after = endpoints.listed.seconds_left(late)
     return silence
 
 

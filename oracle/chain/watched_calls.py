@@ -7,7 +7,6 @@ creation calls nobody (decision 0075).
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
-from weakref import WeakSet
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -15,7 +14,7 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionResponse, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
@@ -115,7 +114,7 @@ def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptSta
     try:
         if _gives_blocks(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
-            found = endpoint.batch(
+            found = endpoint.client.batch(
                 _METHOD, [[hex(place)] for place in blocks], list[ReceiptStatusResponse]
             )
             return {
@@ -126,25 +125,21 @@ def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptSta
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
-    one_by_one = endpoint.batch("eth_getTransactionReceipt", params, ReceiptStatusResponse)
+    one_by_one = endpoint.client.batch("eth_getTransactionReceipt", params, ReceiptStatusResponse)
     return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
-
-
-# Endpoints that have shown that they give the receipts of a whole block.
-_GIVING: WeakSet[Endpoint] = WeakSet()
 
 
 def _gives_blocks(endpoint: Endpoint, block: int) -> bool:
     """Find out by one question alone: in a batch, a refusal would look like one of its size."""
-    if endpoint not in _GIVING and endpoint.has(_METHOD):
+    if not endpoint.gives_block_receipts and endpoint.has(_METHOD):
         try:
-            endpoint.call(_METHOD, [hex(block)], list[ReceiptStatusResponse])
+            endpoint.client.call(_METHOD, [hex(block)], list[ReceiptStatusResponse])
         except RpcError as error:
             if error.kind is not ErrorKind.UNSUPPORTED:
                 raise
             return False
-        _GIVING.add(endpoint)
-    return endpoint in _GIVING
+        endpoint.gives_block_receipts = True
+    return endpoint.gives_block_receipts
 
 
 # Sees a call beside the transaction as it was given: see verifying/senders.py.
@@ -160,7 +155,7 @@ def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, see: 
     """
     by_hash = {log.tx_hash: log for log in logs}
     params = [[tx_hash] for tx_hash in by_hash]
-    answers = endpoint.batch("eth_getTransactionByHash", params, Sent)
+    answers = endpoint.client.batch("eth_getTransactionByHash", params, Sent)
     calls = []
     for log, answer in zip(by_hash.values(), answers, strict=True):
         call = _call(endpoint.name, log, answer)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.headers import headers
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.responses import FullHeaderResponse, block_ref
 from oracle.rpc.rpc_errors import RpcError
@@ -44,7 +43,7 @@ class Witnesses:
                 continue
             try:
                 self._endpoints.prove(endpoint)
-                head, block = headers(endpoint, ["latest", number])
+                head, block = endpoint.headers(["latest", number])
             except RpcError:
                 continue
             if head is not None:
@@ -60,8 +59,11 @@ class Witnesses:
             try:
                 self._endpoints.prove(endpoint)
                 params = [hex(number), False]
-                answer = endpoint.call(
-                    "eth_getBlockByNumber", params, FullHeaderResponse, within=_WITHIN_SECONDS
+                answer = endpoint.client.call(
+                    "eth_getBlockByNumber",
+                    params,
+                    FullHeaderResponse,
+                    timeout_seconds=_WITHIN_SECONDS,
                 )
                 block = None if answer is None else block_ref(endpoint.name, answer)
             except RpcError:

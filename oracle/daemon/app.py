@@ -202,8 +202,8 @@ class App(ReadApp):
 
     def _publisher(self, contract: Address, keys: ReporterKeys | Signer | None) -> SenderAccount:
         told = self.config
-        publisher = SenderAccount(
-            told.chain.endpoints,
+        return SenderAccount(
+            self.source.endpoints,
             # Of the chain that was looked at: nothing is signed for one and sent to another.
             domain=Domain(self.chain.chain_id(), contract),
             caps=SendLimits(
@@ -215,5 +215,3 @@ class App(ReadApp):
             ),
             keys=keys,
         )
-        self._opened.callback(publisher.close)
-        return publisher

@@ -29,6 +29,7 @@ from oracle.indexer.folder import Folder
 from oracle.indexer.rules_binding import check_period, check_rules, refuse_other_rules
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
+from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.systems.registry import rule_set
@@ -113,15 +114,14 @@ class ReadApp:
     def source(self) -> ChainSource:
         """The endpoints, before any is asked."""
         told = self.config.chain
-        source = ChainSource.open(
-            told.endpoints,
-            chain_id=told.id,
-            finality_depth=told.finality_depth,
+        most = told.most_answer_mib * 2**20
+        pool = EndpointPool.open(told.endpoints, told.id, max_bytes=most)
+        source = ChainSource(
+            pool,
+            self.reader,
+            told.finality_depth,
             finality_seconds=told.finality_seconds,
-            reader=self.reader,
         )
-        for endpoint in source.endpoints:
-            endpoint.most_bytes = told.most_answer_mib * 2**20
         source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
         if told.anchor_block is not None and told.anchor_hash is not None:
             source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
@@ -137,7 +137,7 @@ class ReadApp:
         if store is not None:
             with store.reading() as uow:
                 wrong = uow.facts.quarantine.reasons()
-            source.endpoints.roll.recall(wrong)
+            source.endpoints.listed.recall(wrong)
 
     @cached_property
     def facts(self) -> CapabilityCache:

@@ -1,6 +1,6 @@
 """How contract, chain and an account of ours stand: for who asks beside the daemon."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,8 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.fanout import PoolView
+from oracle.rpc.pool import EndpointPool
 from oracle.txmgr.client.receipts import balance_of
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
@@ -91,12 +92,9 @@ def ask_chain(
     Who has not come as far as block `folded`, which we have, says nothing of today. `contract`:
     the oracle's address, None where there is none.
     """
-    silences = list[TransientError]()
-    with _view(urls) as lines:
-        speaking = PoolView(list(_speaking(lines, chain_id, silences)))
-        if not speaking.all:
-            return ChainView(None, unknown=str(silences[0]))
+    with closing(EndpointPool.open(urls, chain_id)) as pool:
         try:
+            speaking = pool.view(_SECONDS).that_answer(chain_id)
             speaking.check_chain(chain_id)
             near = speaking if folded is None else speaking.that_reached(folded)
             view = _seen_by(near, contract)
@@ -105,19 +103,6 @@ def ask_chain(
     if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:
         return ChainView(None, unknown=f"who answers is itself at block {view.head.number} only")
     return view
-
-
-def _speaking(
-    lines: PoolView, chain_id: int, silences: list[TransientError]
-) -> Iterator[JsonRpcClient]:
-    """Yield who answers at all; of the others, note why."""
-    for line in lines.all:
-        try:
-            line.serves(chain_id)
-        except TransientError as error:
-            silences.append(error)
-        else:
-            yield line
 
 
 def _seen_by(lines: PoolView, address: str | None) -> ChainView:
@@ -129,14 +114,10 @@ def _seen_by(lines: PoolView, address: str | None) -> ChainView:
     return ChainView(standing.block, state)
 
 
-def account_balance(urls: Sequence[str], address: Address) -> AccountBalance:
+def account_balance(urls: Sequence[str], chain_id: int, address: Address) -> AccountBalance:
     """Ask an endpoint what an account has."""
-    with _view(urls) as lines:
+    with closing(EndpointPool.open(urls, chain_id)) as pool:
         try:
-            return AccountBalance(address, balance_of(lines, address))
+            return AccountBalance(address, balance_of(pool.view(_SECONDS), address))
         except TransientError as error:
             return AccountBalance(address, None, str(error))
-
-
-def _view(urls: Sequence[str]) -> closing[PoolView]:
-    return closing(PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls]))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from oracle.chain.source import ChainSource
-from oracle.rpc.endpoints.facts import CapabilityStore
+from oracle.rpc.endpoints.capabilities import CapabilityStore
 
 # What is older says nothing any more, in seconds.
 _LASTING = 120.0
@@ -36,7 +36,7 @@ def look(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
     stalled = source.tracker.stalled_seconds
     views = []
     for endpoint in source.endpoints:
-        head = None if endpoint.newest < 0 else endpoint.newest
+        head = None if endpoint.highest_block < 0 else endpoint.highest_block
         state = states[endpoint.name]
         if state == _WELL and stalled is not None:
             state = f"{_STALLED}no new block for {stalled:.0f} s"

@@ -4,15 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from urllib.parse import urlsplit, urlunsplit
 
-import requests
-import urllib3
 from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.quorum.wire_format import Told, is_genuine, read
-from oracle.rpc.transport import DeadlineAdapter, body_of, shown
+from oracle.rpc.rpc_errors import RpcError
+from oracle.rpc.transport import BoundedHttp, shown
 from oracle.telemetry import quorum_metrics
 
 # Eight statements are five kilobytes.
@@ -34,11 +32,8 @@ class Peer:
             InputError: it is no http(s) address.
         """
         self.name = shown(url, ("http", "https"), "[reporters] peers")
-        self._parts = urlsplit(url)
+        self._http = BoundedHttp(url, name=self.name, max_bytes=_MOST_BYTES)
         self._seconds = seconds
-        self._session = requests.Session()
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, DeadlineAdapter())
         self._is_asked = False
         self._rests_until = 0.0
 
@@ -48,7 +43,7 @@ class Peer:
 
     def close(self) -> None:
         """Let the connection go."""
-        self._session.close()
+        self._http.close()
 
     def asked(self, path: str) -> "Future[list[Told]] | None":
         """Begin to ask, see `ask`; None: it has not answered yet, or let us wait just now."""
@@ -79,7 +74,7 @@ class Peer:
         try:
             body = self._body(path)
             told = [] if body is None else read(body)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+        except RpcError:
             return self._counted("none", [])
         except ValueError:
             return self._counted("bad", [])
@@ -90,22 +85,17 @@ class Peer:
         """Return the answer; None: it has signed nothing of that.
 
         Raises:
+            RpcError: no answer.
             ValueError: a redirection, another status, or too large an answer.
         """
-        parts = self._parts
-        url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
-        until = time.monotonic() + self._seconds
-        with self._session.get(
-            url, timeout=self._seconds, allow_redirects=False, stream=True
-        ) as answered:
-            if answered.status_code == _NONE:
-                return None
-            if answered.status_code != _OK:
-                raise ValueError(f"status {answered.status_code}")
-            body = body_of(answered.raw, _MOST_BYTES, until)
-        if len(body) > _MOST_BYTES:
+        answer = self._http.get(path, self._seconds, self._seconds)
+        if answer.status == _NONE:
+            return None
+        if answer.status != _OK:
+            raise ValueError(f"status {answer.status}")
+        if answer.is_cut:
             raise ValueError(f"more than {_MOST_BYTES} bytes")
-        return body
+        return answer.body
 
     def _counted(self, result: str, told: list[Told]) -> list[Told]:
         quorum_metrics.PEER_ANSWERS.labels(self.name, result).inc()

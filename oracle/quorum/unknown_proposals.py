@@ -19,8 +19,8 @@ from oracle.domain.reports.rounds import Kick
 from oracle.errors import TransientError
 from oracle.quorum.signing_round import RECENT_ROUNDS
 from oracle.quorum.statements import KICK, kick_subject
-from oracle.rpc.reverts import CallRefusedError
-from oracle.rpc.views.understanding import understood
+from oracle.rpc.fanout import understood
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import is_signed_by
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork

@@ -1,54 +1,34 @@
 """One JSON-RPC endpoint over HTTP: keep-alive, typed answers, batches, time limits.
 
-Its URL may hold keys: nothing but scheme, host and port ever leaves this file.
+Nothing is repeated here. Its URL may hold keys: only scheme, host and port ever leave this file.
 """
 
-import itertools
-import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
-import urllib3
 from typing_extensions import override
 
-from oracle.domain.blocks import BlockRef
-from oracle.rpc.endpoints.batch_size import BatchSize, is_unclear
-from oracle.rpc.endpoints.capabilities import Capabilities
-from oracle.rpc.replies import (
-    JsonRpcErrorBody,
-    Reply,
-    by_question,
-    decoder_of,
-    fault_of,
-    is_mistaken,
-    is_of,
-    snippet,
-)
+from oracle.rpc.replies import JsonRpcErrorBody, Reply, by_question, fault_of, is_of
 from oracle.rpc.rpc_errors import (
     OF_ITS_STATUS,
+    CallRefusedError,
     ErrorKind,
     RpcError,
-    above_limit,
-    from_body,
     from_fault,
-    from_status,
-    from_transport,
 )
-from oracle.rpc.transport import body_of, opened, shown, trimmed
-from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
+from oracle.rpc.wire import BATCH, BatchSize, JsonRpcWire, is_unclear
+from oracle.telemetry.metrics import RPC_ERRORS
 
 T = TypeVar("T")
 
-CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
-# An answer that has begun must be whole by so many times as long.
-_WHOLE = 3
 # Above it the answer counts as too large, and less is asked for; [chain] most_answer_mib.
 MOST_BYTES = 64 * 1024 * 1024
-# Tags of blocks below the newest one.
-TAGS = ("safe", "finalized")
-_CONNECTIONS = 8
+# Whatever shape an endpoint's JSON has.
+Json: TypeAlias = Any
+# A method and its parameters.
+RpcRequest = tuple[str, Sequence[Any]]
 
 
 class CallObserver(Protocol):
@@ -58,66 +38,68 @@ class CallObserver(Protocol):
         """Return what `ask` does, one question of so many calls; may have it asked again.
 
         Raises:
-            EndpointError: as `ask`; or it was not asked.
+            RpcError: as `ask`; or it was not asked.
         """
         ...
 
-    def has(self, method: str) -> bool:
-        """Tell whether the endpoint has the method, as far as it is known."""
+    def asking_once(
+        self, method: str, calls: int, ask: Callable[[], list[Json]], *, is_pressing: bool
+    ) -> list[Json]:
+        """The same, once, also of different calls; `is_pressing`: in its backoff too."""
         ...
 
 
-class _Unwatched:
+class _Unobserved:
     def asking(self, _method: str, _calls: int, ask: Callable[[], T]) -> T:
         return ask()
 
-    def has(self, _method: str) -> bool:
-        return True
+    def asking_once(
+        self, _method: str, _calls: int, ask: Callable[[], list[Json]], *, is_pressing: bool
+    ) -> list[Json]:
+        del is_pressing
+        return ask()
 
 
-class Endpoint:
-    """One endpoint; may be used by several threads at once.
+class JsonRpcClient:
+    """Asks one endpoint; may be used by several threads at once.
 
-    `within` is how long an answer may take, in seconds.
+    `timeout_seconds` is how long an answer may take to begin; one of more than `max_bytes` counts
+    as too large.
 
     Raises:
         InputError: the URL is no http(s) address.
     """
 
-    def __init__(self, url: str, *, within: float = ANSWER_SECONDS) -> None:
-        self._url = url
-        # Scheme, host and port; `Endpoints` makes those of one host different.
-        self.name = shown(url, ("http", "https"), "[chain] endpoints")
-        # What metrics call it.
-        self.label = self.name
-        self.watch: CallObserver = _Unwatched()
-        # What the last probe found; None before the first.
-        self.facts: Capabilities | None = None
-        self._within = within
-        # The highest block that it has shown.
-        self.newest = -1
-        # Its newest block when its heads were last looked at; None once a window was read by it.
-        self.head: BlockRef | None = None
-        # Tags of blocks that it knows besides `latest`, until it shows that it does not.
-        self.tags: tuple[str, ...] = TAGS
-        # The highest block that it has called finalized.
-        self.finalized: BlockRef | None = None
-        self.most_bytes = MOST_BYTES
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_seconds: float = ANSWER_SECONDS,
+        max_bytes: int = MOST_BYTES,
+        observer: CallObserver | None = None,
+    ) -> None:
+        self.observer: CallObserver = observer or _Unobserved()
+        self._wire = JsonRpcWire(url, timeout_seconds, max_bytes)
         self._size = BatchSize()
-        self._numbers = itertools.count(1)
-        self._session = opened(_CONNECTIONS)
+        # Questions of several kinds are refused together by some who take many of one kind.
+        self._mixed_limit = BATCH
 
     @override
     def __repr__(self) -> str:
-        return f"Endpoint({self.name})"
+        return f"JsonRpcClient({self.name})"
+
+    @property
+    def name(self) -> str:
+        """Scheme, host and port; a pool makes those of one host different."""
+        return self._wire.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._wire.http.name = name
 
     def close(self) -> None:
         """Let the connections go; what is under way ends by itself."""
-        self._session.close()
-
-    def has(self, method: str) -> bool:
-        """Tell whether the endpoint has the method; True until it has said that it does not."""
-        return self.watch.has(method)
+        self._wire.http.close()
 
     def call(
         self,
@@ -125,24 +107,24 @@ class Endpoint:
         params: Sequence[object],
         answer: type[T],
         *,
-        within: float | None = None,
+        timeout_seconds: float | None = None,
     ) -> T | None:
-        """Ask one thing; None where the endpoint answers null. `within` seconds, or as usual.
+        """Ask one thing; None where the endpoint answers null.
 
         Raises:
-            EndpointError: no answer of this type.
+            RpcError: no answer of this type.
         """
 
         def ask() -> T | None:
-            asked = self._asked(method, params)
-            body = self._post(method, 1, asked, within)
-            reply: Reply[T] = self._decoded(method, body, Reply[answer], {asked["id"]})  # type: ignore[valid-type]  # a type made at run time
+            asked = self._wire.asked(method, params)
+            body = self._wire.post(method, 1, asked, timeout_seconds)
+            reply: Reply[T] = self._wire.decoded(method, body, Reply[answer], {asked["id"]})  # type: ignore[valid-type]  # a type made at run time
             is_error = reply.error is not None
             if reply.is_told and not is_of(reply.id, asked["id"], is_error=is_error):
-                raise self._misdirected(method)
-            return self._result(method, body, reply)
+                raise self._wire.misdirected(method)
+            return self._wire.result(method, body, reply)
 
-        return self.watch.asking(method, 1, ask)
+        return self.observer.asking(method, 1, ask)
 
     def batch(
         self, method: str, each: Sequence[Sequence[object]], answer: type[T]
@@ -150,13 +132,13 @@ class Endpoint:
         """Ask the same of many, in as few requests as the endpoint takes; in the order asked.
 
         Raises:
-            EndpointError: one of them has no answer of this type.
+            RpcError: one of them has no answer of this type.
         """
         results: list[T | None] = []
         size = self._size.limit
         while len(results) < len(each):
             part = each[len(results) : len(results) + size]
-            asked = [self._asked(method, params) for params in part]
+            asked = [self._wire.asked(method, params) for params in part]
             try:
                 replies = self._together(method, asked, answer) if len(part) > 1 else {}
             except RpcError as error:
@@ -167,6 +149,38 @@ class Endpoint:
                 continue
             results += [self._taken(method, one, replies.get(one["id"]), answer) for one in asked]
         return results
+
+    def batch_of(
+        self,
+        requests: Sequence[RpcRequest],
+        *,
+        timeout_seconds: float | None = None,
+        is_pressing: bool = False,
+    ) -> "list[Json | CallRefusedError]":
+        """Ask different things, each once, in as few requests as the endpoint takes.
+
+        Returns results, or why one was refused, in the order asked. `is_pressing`: also while the
+        endpoint wants to be left alone.
+
+        Raises:
+            RpcError: an answer is missing: no connection, nothing in time, another one's, none at
+                all. Whether what was asked has been taken is not known then.
+            CallRefusedError: the batch was refused as a whole.
+        """
+        size = min(self._size.limit, self._mixed_limit)
+        answers: list[Json | CallRefusedError] = []
+        for at in range(0, len(requests), size):
+            piece = requests[at : at + size]
+
+            def ask(piece: Sequence[RpcRequest] = piece) -> list[Json]:
+                if len(piece) == 1:
+                    return [self._alone(*piece[0], timeout_seconds)]
+                return self._mixed(piece, timeout_seconds)
+
+            answers += self.observer.asking_once(
+                piece[0][0], len(piece), ask, is_pressing=is_pressing
+            )
+        return answers
 
     @property
     def batch_limit(self) -> int:
@@ -180,35 +194,36 @@ class Endpoint:
     def _together(
         self, method: str, asked: list[dict[str, Any]], answer: type[T]
     ) -> dict[int, Reply[T]]:
-        """Ask one batch; its answers come in any order, and some may be left out."""
-        return self.watch.asking(method, len(asked), lambda: self._batched(method, asked, answer))
+        return self.observer.asking(
+            method, len(asked), lambda: self._batched(method, asked, answer)
+        )
 
     def _batched(
         self, method: str, asked: list[dict[str, Any]], answer: type[T]
     ) -> dict[int, Reply[T]]:
         numbers = {one["id"] for one in asked}
         try:
-            body = self._post(method, len(asked), asked, None)
+            body = self._wire.post(method, len(asked), asked, None)
         except RpcError as error:
             error.of_batch = error.kind in OF_ITS_STATUS
             raise
         if body[:1] == b"{":
             raise self._refusal(method, body, numbers)
-        replies: list[Reply[T]] = self._decoded(method, body, list[Reply[answer]], numbers)  # type: ignore[valid-type]  # a type made at run time
+        replies: list[Reply[T]] = self._wire.decoded(method, body, list[Reply[answer]], numbers)  # type: ignore[valid-type]  # a type made at run time
         found = by_question(replies, numbers)
         if found is None:
-            raise self._misdirected(method)
+            raise self._wire.misdirected(method)
         if all(reply.error is not None for reply in replies):
             raise self._all_refused(method, replies)
         return found
 
     def _refusal(self, method: str, body: bytes, numbers: Collection[int]) -> RpcError:
         """Return why a batch was refused as a whole; even by its rate, a smaller one may pass."""
-        refusal: Reply[object] = self._decoded(method, body, Reply[object], numbers)
+        refusal: Reply[object] = self._wire.decoded(method, body, Reply[object], numbers)
         if refusal.is_told and by_question([refusal], numbers) is None:
-            raise self._misdirected(method)
+            raise self._wire.misdirected(method)
         if refusal.error is None:
-            error = self._fault(method, ErrorKind.INVALID, "one answer to a batch")
+            error = self._wire.fault(method, ErrorKind.INVALID, "one answer to a batch")
             error.of_batch = True
             return error
         return self._all_refused(method, [refusal])
@@ -216,11 +231,11 @@ class Endpoint:
     def _all_refused(self, method: str, replies: Sequence[Reply[Any]]) -> RpcError:
         """Return why nothing of a batch was answered."""
         fault = fault_of(replies[0].error) if replies else JsonRpcErrorBody()
-        error = from_fault(self.name, fault)
+        error: RpcError = from_fault(self.name, method, replies[0].error if replies else None)
         RPC_ERRORS.labels(method).inc()
         if error.kind is ErrorKind.THROTTLED and fault.is_by_code():
             # Its code may mean the rate, its words do not: it is the size of the batch.
-            error = self._fault(method, ErrorKind.TOO_LARGE, error.words)
+            error = self._wire.fault(method, ErrorKind.TOO_LARGE, error.words)
         error.of_batch = True
         return error
 
@@ -233,67 +248,52 @@ class Endpoint:
             return self.call(method, asked["params"], answer)
         return reply.result
 
-    def _asked(self, method: str, params: Sequence[object]) -> dict[str, Any]:
-        return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params}
+    def _alone(
+        self, method: str, params: Sequence[object], timeout_seconds: float | None
+    ) -> "Json | CallRefusedError":
+        asked = self._wire.asked(method, params)
+        body = self._wire.post(method, 1, asked, timeout_seconds)
+        reply: Reply[Json] = self._wire.decoded(method, body, Reply[Any], {asked["id"]})
+        is_error = reply.error is not None
+        if reply.is_told and not is_of(reply.id, asked["id"], is_error=is_error):
+            raise self._wire.misdirected(method)
+        return self._told(method, body, reply)
 
-    def _post(self, method: str, count: int, asked: object, within: float | None) -> bytes:
-        RPC_CALLS.labels(method).inc(count)
-        within = within or self._within
-        until = time.monotonic() + _WHOLE * within
+    def _mixed(
+        self, requests: Sequence[RpcRequest], timeout_seconds: float | None
+    ) -> "list[Json | CallRefusedError]":
+        asked = [self._wire.asked(*request) for request in requests]
+        numbers, method = [one["id"] for one in asked], requests[0][0]
         try:
-            with (
-                RPC_SECONDS.labels(method).time(),
-                self._session.post(
-                    self._url,
-                    data=msgspec.json.encode(asked),
-                    headers={"Content-Type": "application/json"},
-                    timeout=(min(CONNECT_SECONDS, within), within),
-                    allow_redirects=False,
-                    stream=True,
-                ) as answered,
-            ):
-                body = trimmed(body_of(answered.raw, self.most_bytes, until))
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            RPC_ERRORS.labels(method).inc()
-            # The cause names the whole URL: it must not be shown with the traceback either.
-            raise from_transport(self.name, error) from None
-        failure = from_status(self.name, answered.status_code, answered.headers, body)
-        if failure is not None:
-            RPC_ERRORS.labels(method).inc()
-            raise failure
-        if len(body) > self.most_bytes:
-            RPC_ERRORS.labels(method).inc()
-            raise above_limit(self.name, self.most_bytes)
-        return body
+            body = self._wire.post(method, len(asked), asked, timeout_seconds)
+        except RpcError as error:
+            if error.kind in OF_ITS_STATUS:
+                self._mixed_limit = 1
+            raise
+        shape = Reply[Any] if body[:1] == b"{" else list[Reply[Any]]
+        said = self._wire.decoded(method, body, shape, numbers)
+        replies: list[Reply[Json]] = said if isinstance(said, list) else [said]
+        if said is not replies or all(one.error is not None and one.id is None for one in replies):
+            raise self._none_taken(method, replies)
+        found = by_question(replies, numbers)
+        if found is None or len(found) != len(numbers):
+            raise self._wire.misdirected(method)
+        pairs = zip(requests, numbers, strict=True)
+        return [self._told(request[0], body, found[number]) for request, number in pairs]
 
-    def _decoded(self, method: str, body: bytes, shape: Any, asked: Collection[int]) -> Any:  # noqa: ANN401  # a type made at run time
+    def _none_taken(self, method: str, replies: Sequence[Reply[Json]]) -> RpcError:
+        """Return why different questions together were refused: the rate, or that they are."""
+        said = replies[0].error if replies else None
+        if replies and said is None:
+            return self._wire.fault(method, ErrorKind.INVALID, f"{method}: one answer to a batch")
+        refusal = from_fault(self.name, method, said)
+        RPC_ERRORS.labels(method).inc()
+        if not refusal.asks_to_wait:
+            self._mixed_limit = 1
+        return refusal
+
+    def _told(self, method: str, body: bytes, reply: Reply[Json]) -> "Json | CallRefusedError":
         try:
-            return decoder_of(shape).decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            if is_mistaken(body, asked):
-                raise self._misdirected(method) from None
-            RPC_ERRORS.labels(method).inc()
-            raise from_body(self.name, method, body, str(error)) from None
-
-    def _misdirected(self, method: str) -> RpcError:
-        """Let the connections go that bring answers to other questions, and say so.
-
-        Somebody between us and the endpoint mixed them up: it says nothing about the endpoint.
-        """
-        self._session = opened(_CONNECTIONS)
-        return self._fault(
-            method, ErrorKind.UNREACHABLE, f"{method}: an answer to another question"
-        )
-
-    def _result(self, method: str, body: bytes, reply: Reply[T]) -> T | None:
-        if reply.error is None and reply.result is not msgspec.UNSET:
-            return reply.result
-        RPC_ERRORS.labels(method).inc()
-        if reply.error is not None:
-            raise from_fault(self.name, fault_of(reply.error))
-        words = f"neither result nor error: {snippet(body)}"
-        raise from_body(self.name, method, body, words)
-
-    def _fault(self, method: str, kind: ErrorKind, words: str) -> RpcError:
-        RPC_ERRORS.labels(method).inc()
-        return RpcError(self.name, kind, words)
+            return self._wire.result(method, body, reply)
+        except CallRefusedError as refusal:
+            return refusal

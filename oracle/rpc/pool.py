@@ -7,21 +7,25 @@ start, after every failure, on each switch and every hour.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import structlog
 
 from oracle.errors import InputError
-from oracle.rpc.client import Endpoint
+from oracle.rpc.broadcast import BroadcastAnswer, broadcast
+from oracle.rpc.client import ANSWER_SECONDS, MOST_BYTES, JsonRpcClient
 from oracle.rpc.endpoints.checkpoints import Checkpoint
-from oracle.rpc.endpoints.endpoint import EndpointRoll, PoolMember
+from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.endpoints.endpoint_list import EndpointList
+from oracle.rpc.endpoints.recovery import EndpointRecovery
+from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, all_failed
 from oracle.telemetry import rpc_metrics as metrics
 
 T = TypeVar("T")
 
-# A question whether it is back, or whose chain it shows, must be answered so soon, in seconds.
-_ASKED_SECONDS = 3.0
+# How long who sends waits for an answer to begin.
+VIEW_SECONDS = 10.0
 # It is slow when the other one answers the same so many seconds sooner.
 _SLOWER_SECONDS = 2.0
 # Where there is nobody else, what failed too often is tried so long after its last failure.
@@ -32,7 +36,7 @@ class EndpointPool:
     """Endpoints in the order of preference; may be used by several threads at once.
 
     Raises:
-        InputError: there is none.
+        NoRpcError: there is none.
     """
 
     def __init__(
@@ -40,41 +44,79 @@ class EndpointPool:
         endpoints: Sequence[Endpoint],
         chain_id: int,
         clock: Callable[[], float] = time.monotonic,
-        *,
-        anchors: Iterable[Checkpoint] = (),
     ) -> None:
-        if not endpoints:
-            raise InputError("[chain] endpoints: name at least one")
         self.chain_id = chain_id
         self.clock = clock
-        self._roll = EndpointRoll(endpoints, clock)
-        self._anchors = {anchor.number: anchor for anchor in anchors}
+        self._list = EndpointList(endpoints, clock)
+        self._checkpoints: dict[int, Checkpoint] = {}
+        self._recovery = EndpointRecovery(
+            self._list,
+            chain_id,
+            lambda: self.checkpoints,
+            clock,
+            lambda endpoint, fault: self.quarantine(endpoint, fault, is_foreign=True),
+            self._failed,
+        )
         # Who did the last work.
         self._last: Endpoint | None = None
-        self._roll.count_usable()
+        self._list.count_usable()
+
+    @classmethod
+    def open(
+        cls,
+        urls: Iterable[str],
+        chain_id: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        timeout_seconds: float = ANSWER_SECONDS,
+        max_bytes: int = MOST_BYTES,
+    ) -> Self:
+        """Return the endpoints at these addresses; asks none yet. See `JsonRpcClient`.
+
+        Raises:
+            NoRpcError: no address is given.
+            InputError: one is no http(s) address.
+        """
+        clients = [
+            JsonRpcClient(url.strip(), timeout_seconds=timeout_seconds, max_bytes=max_bytes)
+            for url in urls
+        ]
+        return cls([Endpoint(client, clock) for client in clients], chain_id, clock)
+
+    def close(self) -> None:
+        """Let all connections go."""
+        for endpoint in self._list:
+            endpoint.close()
+
+    def view(self, timeout_seconds: float = VIEW_SECONDS) -> PoolView:
+        """Return the endpoints as who sends, or looks beside the indexer, asks them."""
+        return PoolView(tuple(self._list), timeout_seconds)
+
+    def broadcast(self, raws: Sequence[bytes]) -> list[list[BroadcastAnswer]]:
+        """Send signed transactions to every endpoint, once each; see `rpc.broadcast`."""
+        return broadcast(tuple(self._list), raws)
 
     def __iter__(self) -> Iterator[Endpoint]:
-        return iter(self._roll)
+        return iter(self._list)
 
     def __len__(self) -> int:
-        return len(self._roll)
+        return len(self._list)
 
     @property
-    def roll(self) -> EndpointRoll:
-        """Each with its standing, in the order of the settings."""
-        return self._roll
+    def listed(self) -> EndpointList:
+        """Each, in the order of the settings, and who of them was proven wrong."""
+        return self._list
 
     @property
-    def anchors(self) -> tuple[Checkpoint, ...]:
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Blocks that every endpoint must show."""
-        return tuple(self._anchors.values())
+        return tuple(self._checkpoints.values())
 
-    def hold(self, anchor: Checkpoint) -> None:
+    def hold(self, checkpoint: Checkpoint) -> None:
         """Let no endpoint be used from now on that shows another block at this height."""
-        if self._anchors.get(anchor.number) != anchor:
-            self._anchors[anchor.number] = anchor
-            for member in self._roll.members():
-                member.standing.unprove()
+        if self._checkpoints.get(checkpoint.number) != checkpoint:
+            self._checkpoints[checkpoint.number] = checkpoint
+            self.recheck()
 
     def use(
         self,
@@ -91,26 +133,26 @@ class EndpointPool:
             TransientError: none could, and why the last one could not.
             InputError: `only` names none; all are on another chain, and were from the start.
         """
-        members = self._asked_for(only, set(avoid))
-        self._call_back(members)
+        chosen = self._asked_for(only, set(avoid))
+        self._recovery.call_back(chosen)
         failures: list[RpcError] = []
-        for member in self._roll.by_preference(members):
-            member.health.bear()
-            refusal = member.refusal()
+        for endpoint in self._list.by_preference(chosen):
+            endpoint.health.bear()
+            refusal = endpoint.refusal()
             if refusal is None:
                 try:
-                    return self._work(member, work, failures)
+                    return self._work(endpoint, work, failures)
                 except RpcError as error:
                     refusal = error
-                    self._failed(member, error)
+                    self._failed(endpoint, error)
             failures.append(refusal)
-        self._roll.count_usable()
+        self._list.count_usable()
         if not failures:
             raise RpcError("every endpoint", ErrorKind.RESTING, "there is no other one to ask")
         if all(failure.kind is ErrorKind.RESTING for failure in failures):
-            self._roll.wait_at_most(_LEAST_WAIT)
+            self._list.wait_at_most(_LEAST_WAIT)
         failure = all_failed(failures)
-        failure.retry_after = self._roll.seconds_left(failures)
+        failure.retry_after = self._list.seconds_left(failures)
         raise failure
 
     def others(self, than: Endpoint | str) -> list[Endpoint]:
@@ -119,178 +161,132 @@ class EndpointPool:
         Not those that are quarantined or have asked us to wait. Prove each before it is asked.
         """
         name = than if isinstance(than, str) else than.name
-        members = [member for member in self._roll.members() if member.endpoint.name != name]
-        return [m.endpoint for m in self._roll.by_preference(members) if m.refusal() is None]
+        chosen = [endpoint for endpoint in self._list if endpoint.name != name]
+        return [m for m in self._list.by_preference(chosen) if m.refusal() is None]
 
     def prove(self, endpoint: Endpoint) -> None:
         """Make sure that the endpoint is on our chain; asks only where that is not known.
 
         Raises:
-            EndpointError: it does not answer, or is on another chain and quarantined for it.
+            RpcError: it does not answer, or is on another chain and quarantined for it.
             InputError: all are on another chain, and were from the start.
         """
-        member = self._roll.of(endpoint)
-        if member.standing.is_proven(self.clock()):
+        endpoint = self._list.of(endpoint)
+        if endpoint.status.is_proven(self.clock()):
             return
-        if member.standing.until_readmitted:
-            raise RpcError(endpoint.name, ErrorKind.QUARANTINED, member.standing.quarantined or "")
+        if endpoint.status.until_readmitted:
+            raise RpcError(endpoint.name, ErrorKind.QUARANTINED, endpoint.status.quarantined or "")
         # Who waits for an endpoint to come up calls this again and again.
-        member.health.wait_at_most(_LEAST_WAIT)
-        fault = member.fault_in_chain(self.chain_id, self.anchors, within=None)
+        endpoint.health.wait_at_most(_LEAST_WAIT)
+        fault = endpoint.fault_in_chain(self.chain_id, self.checkpoints, seconds=None)
         if fault is None:
-            member.standing.prove(self.clock())
+            endpoint.status.prove(self.clock())
             return
-        member.standing.quarantine(fault, self.clock(), None)
-        if all(one.standing.is_a_stranger for one in self._roll.members()):
+        endpoint.status.quarantine(fault, self.clock(), None, is_foreign=True)
+        if all(one.status.is_a_stranger for one in self._list):
             raise InputError(f"[chain] endpoints: {endpoint.name} {fault}")
-        self.quarantine(endpoint, fault)
+        self.quarantine(endpoint, fault, is_foreign=True)
         raise RpcError(endpoint.name, ErrorKind.QUARANTINED, fault)
 
     def recheck(self) -> None:
         """Prove every endpoint anew before it is used again: something does not fit."""
-        for member in self._roll.members():
-            member.standing.unprove()
+        for endpoint in self._list:
+            endpoint.status.unprove()
 
     def quarantine(
-        self, endpoint: Endpoint | str, reason: str, anchor: Checkpoint | None = None
+        self,
+        endpoint: Endpoint | str,
+        reason: str,
+        checkpoint: Checkpoint | None = None,
+        *,
+        is_foreign: bool = False,
     ) -> None:
         """Use the endpoint no more, until its chain is found right again, or a restart.
 
-        `anchor` is a block that it must show besides the usual ones before it is trusted.
+        `checkpoint` is a block that it must show besides the usual ones before it is trusted.
+        `is_foreign`: it shows another chain, and is not sent to either.
         """
-        member = self._roll.of(endpoint)
-        member.standing.quarantine(reason, self.clock(), anchor)
-        metrics.QUARANTINED.labels(member.endpoint.label).set(1)
-        structlog.get_logger().error(
-            "endpoint_quarantined", endpoint=member.endpoint.name, reason=reason
-        )
-        self._roll.count_usable()
+        endpoint = self._list.of(endpoint)
+        endpoint.status.quarantine(reason, self.clock(), checkpoint, is_foreign=is_foreign)
+        metrics.QUARANTINED.labels(endpoint.label).set(1)
+        structlog.get_logger().error("endpoint_quarantined", endpoint=endpoint.name, reason=reason)
+        self._list.count_usable()
 
     def quarantined(self) -> dict[str, str]:
         """Return who is not used at all, by name, and why."""
         return {
-            member.endpoint.name: member.standing.quarantined
-            for member in self._roll.members()
-            if member.standing.quarantined is not None
+            endpoint.name: endpoint.status.quarantined
+            for endpoint in self._list
+            if endpoint.status.quarantined is not None
         }
 
     def states(self) -> dict[str, str]:
         """Return in a word how each endpoint is, by name; of a quarantine also why."""
         now = self.clock()
-        return {
-            member.endpoint.name: member.standing.in_a_word(now) for member in self._roll.members()
-        }
+        return {endpoint.name: endpoint.status.in_a_word(now) for endpoint in self._list}
 
-    def note_inconsistent(self, endpoint: Endpoint | str, check: str) -> None:
+    def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
         """Prefer others for a while: its answers contradict themselves, or another one's."""
-        member = self._roll.of(endpoint)
-        metrics.INCONSISTENT.labels(member.endpoint.label, check).inc()
-        member.standing.ail(self.clock())
+        endpoint = self._list.of(endpoint)
+        metrics.INCONSISTENT.labels(endpoint.label, check).inc()
+        endpoint.status.ail(self.clock())
 
     def acquit(self, endpoints: Iterable[Endpoint]) -> None:
         """Take back what was held against them: nobody was any better."""
         for endpoint in endpoints:
-            self._roll.of(endpoint).standing.acquit()
-        self._roll.count_usable()
+            self._list.of(endpoint).status.acquit()
+        self._list.count_usable()
 
     # --- one piece of work ---
 
-    def _asked_for(self, only: str | None, avoid: set[str]) -> list[PoolMember]:
-        members = self._roll.members()
-        if only is not None and only not in {member.endpoint.name for member in members}:
-            names = ", ".join(member.endpoint.name for member in members)
+    def _asked_for(self, only: str | None, avoid: set[str]) -> list[Endpoint]:
+        chosen = self._list
+        if only is not None and only not in {endpoint.name for endpoint in chosen}:
+            names = ", ".join(endpoint.name for endpoint in chosen)
             raise InputError(f"{only} is none of the endpoints: {names}")
         return [
-            member
-            for member in members
-            if member.endpoint.name not in avoid and only in {None, member.endpoint.name}
+            endpoint
+            for endpoint in chosen
+            if endpoint.name not in avoid and only in {None, endpoint.name}
         ]
 
     def _work(
-        self, member: PoolMember, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
+        self, endpoint: Endpoint, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
     ) -> T:
-        if self._last is not None and self._last is not member.endpoint:
+        if self._last is not None and self._last is not endpoint:
             # On each switch: what it showed before may not be what it shows now.
-            member.standing.unprove()
-        self.prove(member.endpoint)
-        result = work(member.endpoint)
-        member.standing.worked()
-        if self._last is not None and self._last is not member.endpoint:
+            endpoint.status.unprove()
+        self.prove(endpoint)
+        result = work(endpoint)
+        endpoint.status.worked()
+        if self._last is not None and self._last is not endpoint:
             reason = failures[-1].kind.value if failures else "preferred"
-            metrics.SWITCHES.labels(member.endpoint.label, reason).inc()
+            metrics.SWITCHES.labels(endpoint.label, reason).inc()
             if failures:
                 structlog.get_logger().warning(
                     "endpoint_replaced",
                     endpoint=self._last.name,
-                    by=member.endpoint.name,
+                    by=endpoint.name,
                     reason=str(failures[-1]),
                 )
-        self._last = member.endpoint
-        self._compare_speed(member)
-        self._roll.count_usable()
+        self._last = endpoint
+        self._compare_speed(endpoint)
+        self._list.count_usable()
         return result
 
-    def _failed(self, member: PoolMember, error: RpcError) -> None:
-        if member.standing.failed(error, self.clock()):
-            self.quarantine(member.endpoint, f"refused us again and again: {error.words}")
+    def _failed(self, endpoint: Endpoint, error: RpcError) -> None:
+        if endpoint.status.failed(error, self.clock()):
+            self.quarantine(endpoint, f"refused us again and again: {error.words}")
 
-    def _compare_speed(self, member: PoolMember) -> None:
+    def _compare_speed(self, endpoint: Endpoint) -> None:
         """Take its place from an endpoint that is far slower than another one was."""
-        for other in self._roll.members():
-            if other is not member and other.refusal() is None:
-                slower = member.health.slower_than(other.health)
+        for other in self._list:
+            if other is not endpoint and other.refusal() is None:
+                slower = endpoint.health.slower_than(other.health)
                 if slower > _SLOWER_SECONDS:
-                    member.standing.was_slow(self.clock())
-                    member.health.forget_speed()
+                    endpoint.status.was_slow(self.clock())
+                    endpoint.health.forget_speed()
                     structlog.get_logger().warning(
-                        "endpoint_slow", endpoint=member.endpoint.name, by_seconds=round(slower, 1)
+                        "endpoint_slow", endpoint=endpoint.name, by_seconds=round(slower, 1)
                     )
                     return
-
-    def _call_back(self, members: Sequence[PoolMember]) -> None:
-        """Ask those that lost their place whether they are back, as often as is due."""
-        now = self.clock()
-        everybody = self._roll.members()
-        is_last = all(member.standing.quarantined is not None for member in everybody)
-        for member in members:
-            standing = member.standing
-            if standing.is_to_be_released(now, is_last=is_last):
-                self._release(member)
-            elif len(members) > 1 and standing.wants_asking(now):
-                self._ask_back(member)
-
-    def _ask_back(self, member: PoolMember) -> None:
-        began = self.clock()
-        try:
-            member.health.wait_at_most(0.0)
-            fault = member.fault_in_chain(self.chain_id, self.anchors, within=_ASKED_SECONDS)
-        except RpcError as error:
-            member.standing.ask_later(self.clock())
-            self._failed(member, error)
-            return
-        now = self.clock()
-        if fault is not None:
-            self.quarantine(member.endpoint, fault)
-            return
-        member.standing.prove(now)
-        member.standing.is_back()
-        structlog.get_logger().info("endpoint_answers_again", endpoint=member.endpoint.name)
-        member.health.wait_at_most(0.0)
-        if now - began > _ASKED_SECONDS:
-            member.standing.was_slow(now)
-
-    def _release(self, member: PoolMember) -> None:
-        standing = member.standing
-        anchors = self.anchors if standing.release is None else (*self.anchors, standing.release)
-        try:
-            member.health.wait_at_most(0.0)
-            fault = member.fault_in_chain(self.chain_id, anchors, within=_ASKED_SECONDS)
-        except RpcError as error:
-            fault = str(error)
-        if fault is not None:
-            standing.look_later(self.clock())
-            return
-        standing.release_now(self.clock())
-        metrics.QUARANTINED.labels(member.endpoint.label).set(0)
-        structlog.get_logger().warning("endpoint_released", endpoint=member.endpoint.name)
-        self._roll.count_usable()

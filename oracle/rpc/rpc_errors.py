@@ -4,13 +4,15 @@ Words of errors differ from vendor to vendor: `fault_words` knows many, and noth
 them. `kinds` says what each kind is answered with.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Literal
 
-import requests
-import urllib3
+from typing_extensions import override
 
-from oracle.errors import TransientError
+from oracle.errors import InputError, TransientError
 from oracle.rpc.error_kinds import (
     BLAMELESS,
     DIVISIBLE,
@@ -20,7 +22,7 @@ from oracle.rpc.error_kinds import (
     kind_of,
     range_in,
 )
-from oracle.rpc.replies import JsonRpcErrorBody, is_cut, snippet
+from oracle.rpc.replies import JsonRpcErrorBody, fault_of, is_cut, snippet
 from oracle.telemetry.logging_setup import without_secrets
 
 __all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "ErrorKind", "RpcError", "all_failed"]
@@ -28,6 +30,28 @@ __all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "ErrorKind", "RpcError", "
 _LONGEST_WORDS = 200
 # Who asks us to wait for longer is asked again after this: a year would outlast the daemon.
 _LONGEST_WAIT = 3600.0
+
+
+# Calls are run by the EVM; of no other question can a revert be the answer.
+_RUN = frozenset({"eth_call", "eth_estimateGas"})
+# JSON-RPC's code of a revert, in Geth and those who follow it.
+_REVERT_CODE = 3
+# Geth, Erigon, Anvil, Hardhat, Ganache, Besu, Reth say "revert"; OpenEthereum and Nethermind
+# "VM execution error"; the others stop the EVM in another way.
+_REVERT = re.compile(
+    r"revert|vm execution error|invalid opcode|out of gas|stack (?:under|over)flow"
+    r"|bad instruction|invalid jump|always failing transaction",
+    re.IGNORECASE,
+)
+# The rate, or a quota; elsewhere some of them mean what is said beside them.
+_WAIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
+_OTHER_THAN_RATE = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
+# How Nethermind and OpenEthereum begin a revert's output.
+_REVERTED = "Reverted "
+
+
+class NoEndpointError(InputError):
+    """There is no endpoint to ask."""
 
 
 class RpcError(TransientError):
@@ -48,7 +72,7 @@ class RpcError(TransientError):
         retry_after: float | None = None,
         blocks: int | None = None,
     ) -> None:
-        self.words = " ".join(without_secrets(words).split())[:_LONGEST_WORDS]
+        self.words = _shown(words)
         super().__init__(f"{endpoint}: {kind}: {self.words}")
         self.endpoint = endpoint
         self.kind = kind
@@ -57,6 +81,52 @@ class RpcError(TransientError):
         self.suggested: tuple[int, int] | None = None
         self.of_batch = False
         self.is_ours = False
+
+
+class CallRefusedError(RpcError):
+    """The endpoint understood the question and said no.
+
+    `code` is JSON-RPC's, 0 where there is none; `message` its own words; `data` what a call that
+    reverted returned, None where it did not say.
+    """
+
+    def __init__(
+        self, endpoint: str, kind: ErrorKind, fault: JsonRpcErrorBody, data: str | None = None
+    ) -> None:
+        words = f"{fault.message or 'an error without words'} ({fault.code})"
+        super().__init__(endpoint, kind, words)
+        self.code = fault.code
+        self.message = _shown(fault.message)
+        self.data = data
+
+    @property
+    def asks_to_wait(self) -> bool:
+        """It was asked too often."""
+        is_by_code = self.code in _WAIT_CODES and not _OTHER_THAN_RATE.search(self.message)
+        return is_by_code or kind_of(0, self.message) is ErrorKind.THROTTLED
+
+
+class RevertError(CallRefusedError):
+    """The call was run and reverted: an answer of the EVM, which every endpoint would give."""
+
+    @property
+    @override
+    def asks_to_wait(self) -> bool:
+        return False
+
+
+class RpcTimeoutError(RpcError):
+    """Nothing came in time: no connection, or none of an answer to what was asked over one."""
+
+    def __init__(self, endpoint: str, phase: Literal["connect", "answer"]) -> None:
+        kind = ErrorKind.UNREACHABLE if phase == "connect" else ErrorKind.SLOW
+        awaited = "connection" if phase == "connect" else "answer"
+        super().__init__(endpoint, kind, f"no {awaited} in time")
+        self.phase = phase
+
+
+def _shown(words: str) -> str:
+    return " ".join(without_secrets(words).split())[:_LONGEST_WORDS]
 
 
 def all_failed(failures: Sequence[RpcError]) -> RpcError:
@@ -75,33 +145,6 @@ def above_limit(endpoint: str, most: int) -> RpcError:
     return error
 
 
-def from_transport(endpoint: str, error: Exception) -> RpcError:
-    """Translate what the HTTP library raised; its own text holds the URL, so it is left out."""
-    for cause, kind, words in _TRANSPORT:
-        if isinstance(error, cause):
-            return RpcError(endpoint, kind, words)
-    return RpcError(endpoint, ErrorKind.UNREACHABLE, type(error).__name__)
-
-
-_TRANSPORT: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind, str], ...] = (
-    (requests.ConnectTimeout, ErrorKind.UNREACHABLE, "no connection in time"),
-    (
-        (requests.Timeout, urllib3.exceptions.TimeoutError),
-        ErrorKind.SLOW,
-        "no answer in time",
-    ),
-    (requests.exceptions.SSLError, ErrorKind.UNREACHABLE, "TLS failed"),
-    (requests.exceptions.ProxyError, ErrorKind.UNREACHABLE, "the proxy failed"),
-    (
-        (requests.exceptions.ChunkedEncodingError, urllib3.exceptions.ProtocolError),
-        ErrorKind.CUT,
-        "the answer was cut off",
-    ),
-    (urllib3.exceptions.DecodeError, ErrorKind.CUT, "the answer could not be unpacked"),
-    (requests.ConnectionError, ErrorKind.UNREACHABLE, "no connection"),
-)
-
-
 def from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> RpcError | None:
@@ -109,14 +152,14 @@ def from_status(
     wait = _retry_after(headers)
     is_json = body[:1] in (b"{", b"[")
     asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
-    if status == requests.codes.too_many_requests or asks_to_wait:
+    if status == HTTPStatus.TOO_MANY_REQUESTS or asks_to_wait:
         return RpcError(endpoint, ErrorKind.THROTTLED, _told(status, body), retry_after=wait)
     tells = is_json and b'"error"' in body and status in _TOLD_BY_BODY
     if status in _STATUSES and not tells:
         return RpcError(endpoint, _STATUSES[status], _told(status, body))
     if is_json:
         return None
-    if status == requests.codes.ok:
+    if status == HTTPStatus.OK:
         return RpcError(endpoint, ErrorKind.INVALID, _no_json(headers, body))
     is_understood = status not in _NOT_UNDERSTOOD
     kind = ErrorKind.UNREACHABLE if is_understood else kind_of(0, snippet(body))
@@ -137,21 +180,21 @@ def _no_json(headers: Mapping[str, str], body: bytes) -> str:
 # What a status without JSON-RPC says of whatever was asked, which may be a batch.
 OF_ITS_STATUS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
 # The question is what was not liked, or that it was one of a batch.
-_NOT_UNDERSTOOD = {requests.codes.bad_request, requests.codes.unprocessable_entity}
+_NOT_UNDERSTOOD = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Some answer JSON-RPC errors, which say more, under these.
-_TOLD_BY_BODY = {requests.codes.not_found, requests.codes.method_not_allowed}
+_TOLD_BY_BODY = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
 _REFUSALS = {
-    requests.codes.unauthorized,
-    requests.codes.payment_required,
-    requests.codes.forbidden,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.PAYMENT_REQUIRED,
+    HTTPStatus.FORBIDDEN,
 }
-_STATUSES = {
+_STATUSES: dict[int, ErrorKind] = {
     **dict.fromkeys(_REFUSALS, ErrorKind.REFUSED),
-    requests.codes.not_found: ErrorKind.INVALID,
-    requests.codes.method_not_allowed: ErrorKind.UNSUPPORTED,
-    requests.codes.request_timeout: ErrorKind.SLOW,
-    requests.codes.request_entity_too_large: ErrorKind.TOO_LARGE,
-    requests.codes.gateway_timeout: ErrorKind.SLOW,
+    HTTPStatus.NOT_FOUND: ErrorKind.INVALID,
+    HTTPStatus.METHOD_NOT_ALLOWED: ErrorKind.UNSUPPORTED,
+    HTTPStatus.REQUEST_TIMEOUT: ErrorKind.SLOW,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ErrorKind.TOO_LARGE,
+    HTTPStatus.GATEWAY_TIMEOUT: ErrorKind.SLOW,
     # Of a cache in front of it: the server behind did not answer in time.
     524: ErrorKind.SLOW,
 }
@@ -170,16 +213,29 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def from_fault(endpoint: str, fault: JsonRpcErrorBody) -> RpcError:
-    """Translate the error of a JSON-RPC answer, by its words first and by its code last."""
-    words = fault.message
-    kind = kind_of(fault.code, words)
-    error = RpcError(endpoint, kind, f"{words or 'an error without words'} ({fault.code})")
+def from_fault(endpoint: str, method: str, error: object) -> CallRefusedError:
+    """Translate the `error` of a JSON-RPC answer, by its words first and by its code last."""
+    fault = fault_of(error)
+    kind = kind_of(fault.code, fault.message)
+    data = _data(error.get("data")) if isinstance(error, dict) else None
+    is_revert = fault.code == _REVERT_CODE or data is not None or _REVERT.search(fault.message)
+    of = RevertError if method in _RUN and is_revert else CallRefusedError
+    refusal = of(endpoint, kind, fault, data)
     if kind is ErrorKind.TOO_LARGE:
-        error.suggested = range_in(words)
+        refusal.suggested = range_in(fault.message)
         # Who suggests a range speaks of this question; who states a limit, of every one.
-        error.blocks = None if error.suggested else blocks_in(words)
-    return error
+        refusal.blocks = None if refusal.suggested else blocks_in(fault.message)
+    return refusal
+
+
+def _data(given: object) -> str | None:
+    """Find the revert's output: some endpoints wrap it once more, or begin it with a word."""
+    if isinstance(given, dict):
+        given = given.get("data") or given.get("result")
+    if not isinstance(given, str):
+        return None
+    given = given.removeprefix(_REVERTED)
+    return given if given.startswith("0x") else None
 
 
 def from_body(endpoint: str, method: str, body: bytes, words: str) -> RpcError:

@@ -1,26 +1,153 @@
-"""Reads HTTP answers in bounded space and time: headers, and then the body."""
+"""HTTP to one address: one request, one answer, in bounded space and time; nothing is repeated.
+
+Its URL may hold a key: nothing of it but scheme, host and port is ever in a text.
+"""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from socket import MSG_PEEK, SHUT_RDWR, socket
-from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import requests
+import urllib3
 from typing_extensions import override
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util.wait import wait_for_read
 
 from oracle.errors import InputError
+from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 from oracle.telemetry.logging_setup import hide
 
+CONNECT_SECONDS = 5.0
+# The library must never repeat a request: it may be a send.
+_RETRIES = 0
+_CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
 _PART = 256 * 1024
 # Headers are shorter as a rule.
 _PEEKED = 8 * 1024
+
+
+class HttpAnswer(NamedTuple):
+    """What came back; `body` without the blanks and the BOM that some put around their JSON.
+
+    `is_cut`: it is longer than what is read, and this is its beginning.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """Who we are to a host of our own, and which one it must be: files, and headers.
+
+    Such a host is asked without the proxies and passwords of the environment.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    certificate: tuple[str, str] | None = None
+    ca_file: str | None = None
+
+
+class BoundedHttp:
+    """One address, asked over a few connections that are kept; may be used by several threads.
+
+    `name` stands for it in errors; of an answer at most `max_bytes` are read.
+    """
+
+    def __init__(
+        self, url: str, *, name: str, max_bytes: int, access: HttpAccess | None = None
+    ) -> None:
+        self.name = name
+        self.max_bytes = max_bytes
+        self._url = url
+        self._access = access
+        self._session = _opened(access)
+
+    def renew(self) -> None:
+        """Ask over new connections from now on: these bring answers to other questions.
+
+        They end with who uses them now.
+        """
+        self._session = _opened(self._access)
+
+    def close(self) -> None:
+        """Let the connections go; what is under way ends by itself."""
+        self._session.close()
+
+    def post(self, body: bytes, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:
+        """Send JSON, once. The first byte must come in time, and all of it by `whole_seconds`.
+
+        Raises:
+            RpcTimeoutError: it did not, or no connection was made in time.
+            RpcError: no answer, or one that could not be read. Whatever its status, it is one.
+        """
+        headers = {"Content-Type": "application/json"}
+        asked = requests.Request("POST", self._url, data=body, headers=headers)
+        return self._answer(asked, timeout_seconds, whole_seconds)
+
+    def get(self, path: str, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:
+        """Ask for what lies under the address at this path; raises as `post`."""
+        parts = urlsplit(self._url)
+        url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
+        return self._answer(requests.Request("GET", url), timeout_seconds, whole_seconds)
+
+    def _answer(
+        self, asked: requests.Request, timeout_seconds: float, whole_seconds: float
+    ) -> HttpAnswer:
+        until = time.monotonic() + whole_seconds
+        session = self._session
+        try:
+            with session.request(
+                asked.method or "GET",
+                asked.url or "",
+                data=asked.data,
+                headers=asked.headers,
+                timeout=(min(CONNECT_SECONDS, timeout_seconds), timeout_seconds),
+                # Nobody else is shown what is asked here.
+                allow_redirects=False,
+                stream=True,
+            ) as answered:
+                body = body_of(answered.raw, self.max_bytes, until)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            # The library's own errors are of these, and of where we are sent to it reads anything.
+            # The message of any may hold the URL, which must not be in a traceback either.
+            raise _failure(self.name, error) from None
+        is_cut = len(body) > self.max_bytes
+        return HttpAnswer(answered.status_code, answered.headers, trimmed(body), is_cut)
+
+
+def _failure(name: str, error: Exception) -> RpcError:
+    """Translate what the library raised; its own text holds the URL, so it is left out."""
+    if isinstance(error, requests.ConnectTimeout):
+        return RpcTimeoutError(name, "connect")
+    if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+        return RpcTimeoutError(name, "answer")
+    for cause, kind, words in _FAILURES:
+        if isinstance(error, cause):
+            return RpcError(name, kind, words)
+    return RpcError(name, ErrorKind.UNREACHABLE, type(error).__name__)
+
+
+_FAILURES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind, str], ...] = (
+    (requests.exceptions.SSLError, ErrorKind.UNREACHABLE, "TLS failed"),
+    (requests.exceptions.ProxyError, ErrorKind.UNREACHABLE, "the proxy failed"),
+    (
+        (requests.exceptions.ChunkedEncodingError, urllib3.exceptions.ProtocolError),
+        ErrorKind.CUT,
+        "the answer was cut off",
+    ),
+    (urllib3.exceptions.DecodeError, ErrorKind.CUT, "the answer could not be unpacked"),
+    (requests.ConnectionError, ErrorKind.UNREACHABLE, "no connection"),
+)
 
 
 def body_of(raw: BaseHTTPResponse, most: int, until: float) -> bytes:
@@ -128,15 +255,16 @@ class _TlsPool(HTTPSConnectionPool):
 _POOLS = {"http": _PlainPool, "https": _TlsPool}
 
 
-def opened(connections: int) -> requests.Session:
-    """Return what asks over HTTP, by so many connections of its own and no more.
-
-    Those of one that is let go end with who uses them.
-    """
+def _opened(access: HttpAccess | None) -> requests.Session:
     session = requests.Session()
-    adapter = DeadlineAdapter(pool_maxsize=connections, pool_block=True)
+    adapter = DeadlineAdapter(pool_maxsize=_CONNECTIONS, pool_block=True, max_retries=_RETRIES)
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
+    if access is not None:
+        session.trust_env = False
+        session.headers.update(access.headers)
+        session.cert = access.certificate
+        session.verify = access.ca_file or True
     return session
 
 

@@ -1,24 +1,23 @@
 """A key behind another host's JSON-RPC (Web3Signer, Clef, a KMS proxy): asked once, then checked.
 
-The wire is `line.Line`'s opposite number: one request, one answer, no retries, no redirects, a
-limit on time and size. What comes back is believed in nothing (F70).
+One request, one answer, no retries, no redirects, a limit on time and size: `rpc.transport`. What
+comes back is believed in nothing (F70).
 """
 
 import itertools
 import json
-import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import requests
 from typing_extensions import override
-from urllib3.exceptions import HTTPError
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.rpc.replies import is_of
-from oracle.rpc.transport import DeadlineAdapter, body_of
+from oracle.rpc.rpc_errors import RpcError
+from oracle.rpc.transport import BoundedHttp, HttpAccess
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.keystore import read_secret
 from oracle.signing.signature_checks import checked_statement, compared
@@ -42,7 +41,7 @@ _SHOWN = 200
 class RemoteSigner:
     """One account. `repr` shows its address and host alone."""
 
-    __slots__ = ("_address", "_name", "_numbers", "_session", "_url", "_wire")
+    __slots__ = ("_address", "_http", "_name", "_numbers", "_wire")
 
     def __init__(self, place: RemoteKey) -> None:
         """Nothing is asked yet.
@@ -51,10 +50,11 @@ class RemoteSigner:
             InputError: a file of the wire is missing or may be read by others.
         """
         self._address = Address(place.address.lower())
-        self._url = place.url
         self._wire = place.wire
         self._name = urlsplit(place.url).hostname or "the remote signer"
-        self._session = _session(place.wire)
+        self._http = BoundedHttp(
+            place.url, name=self._name, max_bytes=_MOST_BYTES, access=_access(place.wire)
+        )
         self._numbers = itertools.count(1)
 
     @override
@@ -89,15 +89,8 @@ class RemoteSigner:
         try:
             with RPC_SECONDS.labels(method).time():
                 answer = json.loads(self._post(body))
-        except (
-            requests.RequestException,
-            HTTPError,
-            OSError,
-            ValueError,
-            RecursionError,
-        ) as error:
+        except (RpcError, ValueError, RecursionError) as error:
             RPC_ERRORS.labels(method).inc()
-            # The message of either may hold the URL, and the URL a token.
             raise TransientError(
                 f"the signer at {self._name} did not answer {method} ({_shortly(error)}): "
                 "it is asked again for the same"
@@ -108,24 +101,22 @@ class RemoteSigner:
         """Return the answer's bytes.
 
         Raises:
-            OSError (requests' errors are such), HTTPError: none, not in time, or too large.
+            RpcError: none, or not in time.
+            ValueError: another status, or too large.
         """
-        end = time.monotonic() + self._wire.timeout_seconds
-        with self._session.post(
-            self._url,
-            json=asked,
-            timeout=self._wire.timeout_seconds,
-            allow_redirects=False,
-            stream=True,
-        ) as answered:
-            if answered.status_code != requests.codes.ok:
-                # A redirect too: no other host is shown what is to be signed.
-                raise requests.HTTPError(response=answered)
-            # Whoever drips bytes is never late for any one of them.
-            body = body_of(answered.raw, _MOST_BYTES, end)
-        if len(body) > _MOST_BYTES:
-            raise requests.exceptions.ContentDecodingError
-        return body
+        seconds = self._wire.timeout_seconds
+        # Whoever drips bytes is never late for any one of them: as a whole it is.
+        answer = self._http.post(json.dumps(asked).encode(), seconds, seconds)
+        if answer.status != HTTPStatus.OK:
+            # A redirect too: no other host is shown what is to be signed.
+            raise _NotSignedError(f"HTTP {answer.status}")
+        if answer.is_cut:
+            raise _NotSignedError(f"more than {_MOST_BYTES} bytes")
+        return answer.body
+
+
+class _NotSignedError(ValueError):
+    """An answer that is none, in words that hold no address."""
 
 
 def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, object]:
@@ -145,31 +136,28 @@ def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, obj
     return asked if transaction.to is None else {**asked, "to": transaction.to}
 
 
-def _session(wire: Wire) -> requests.Session:
-    session = requests.Session()
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, DeadlineAdapter())
-    # No proxy and no .netrc of the environment between us and a key.
-    session.trust_env = False
+def _access(wire: Wire) -> HttpAccess:
+    certificate, ca_file, headers = None, None, dict[str, str]()
     if wire.certificate is not None and wire.certificate_key is not None:
         # Read once for its mode: requests takes the paths.
         read_secret(wire.certificate_key)
-        session.cert = (str(_there(wire.certificate)), str(wire.certificate_key))
+        certificate = (str(_there(wire.certificate)), str(wire.certificate_key))
     if wire.ca_file is not None:
-        session.verify = str(_there(wire.ca_file))
+        ca_file = str(_there(wire.ca_file))
     if wire.token_file is not None:
         token = read_secret(wire.token_file).strip()
         if not token.isascii() or not token.isprintable() or not token:
             raise InputError(f"{wire.token_file}: holds no token")
         hide(token)
-        session.headers["Authorization"] = f"Bearer {token}"
-    return session
+        headers["Authorization"] = f"Bearer {token}"
+    return HttpAccess(headers, certificate, ca_file)
 
 
 def _shortly(error: Exception) -> str:
-    """Return what went wrong, in words that hold no address: a status, or the error's name."""
-    answered = error.response if isinstance(error, requests.RequestException) else None
-    return type(error).__name__ if answered is None else f"HTTP {answered.status_code}"
+    """Return what went wrong, in words that hold no address."""
+    if isinstance(error, RpcError):
+        return error.words
+    return str(error) if isinstance(error, _NotSignedError) else type(error).__name__
 
 
 def _there(path: Path) -> Path:

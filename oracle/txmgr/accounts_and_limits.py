@@ -1,14 +1,13 @@
 """What signs and sends: endpoints, the contract, two keys, and the limits on what we spend."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.rpc.endpoints.backoff import Backoff
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.pool import EndpointPool
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.local import KeySigner, ReadOnlySigner
 from oracle.signing.signer import Fees, Signer
@@ -71,15 +70,16 @@ class SenderAccount:
 
     def __init__(
         self,
-        urls: Sequence[str],
+        pool: EndpointPool,
         *,
         domain: Domain,
         caps: SendLimits,
         keys: ReporterKeys | Signer | None = None,
     ) -> None:
         """`keys` a single signer: it sends and pays, and there are no statements to sign."""
-        self.lines = PoolView([JsonRpcClient(url) for url in urls])
-        show_zeros(self.lines)
+        self.pool = pool
+        self.lines = pool.view()
+        show_zeros(pool)
         self.domain = domain
         self.caps = caps
         self.contract = OracleContract(self.lines, domain.contract)
@@ -166,10 +166,6 @@ class SenderAccount:
     def muted(self) -> "SenderAccount":
         """Return one of the same accounts that signs nothing; its lines are this one's."""
         return _Muted(self)
-
-    def close(self) -> None:
-        """Let the connections go."""
-        self.lines.close()
 
 
 class _Muted(SenderAccount):

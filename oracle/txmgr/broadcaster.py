@@ -29,7 +29,7 @@ def send_attempt(
         FatalError: the endpoints are of another chain than the bytes.
     """
     context.before_sending()
-    sent = send(context.publisher.lines, attempt.signed.raw)
+    sent = send(context.publisher.pool, attempt.signed.raw)
     with context.writing() as uow:
         _note(uow, context, (slot, attempt), sent, heads)
     _stop_at(sent)
@@ -46,7 +46,7 @@ def send_attempts(
         FatalError: see there.
     """
     context.before_sending()
-    answers = send_all(context.publisher.lines, [attempt.signed.raw for _, attempt in unsent])
+    answers = send_all(context.publisher.pool, [attempt.signed.raw for _, attempt in unsent])
     with context.writing() as uow:
         for pair, sent in zip(unsent, answers, strict=True):
             _note(uow, context, pair, sent, heads)

@@ -19,7 +19,7 @@ from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.board import Board
 from oracle.quorum.lacking import MissingSignatures
 from oracle.quorum.peer_client import PeerClients
-from oracle.rpc.views.fanout import PoolView
+from oracle.rpc.fanout import PoolView
 from oracle.signing.signer import Fees
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, Stamp

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oracle.errors import TransientError
-from oracle.rpc.views.understanding import number_of, understood
+from oracle.rpc.fanout import EndpointCaller, number_of, understood
 from oracle.signing.signer import (
     Fees,
     SignedBytes,
@@ -117,18 +117,13 @@ def gas_of_block(context: TxContext) -> int:
     Raises:
         TransientError: no endpoint answers.
     """
-    told: list[int] = []
-    silence = TransientError("no endpoint is configured")
-    for line in context.publisher.lines.all:
-        try:
-            block = line.ask("eth_getBlockByNumber", "latest", False)
-            with understood("the newest block"):
-                told.append(number_of(block["gasLimit"]))
-        except TransientError as error:
-            silence = error
-    if not told:
-        raise silence
-    return max(told)
+
+    def read(endpoint: EndpointCaller) -> int:
+        block = endpoint.ask("eth_getBlockByNumber", "latest", False)
+        with understood("the newest block"):
+            return number_of(block["gasLimit"])
+
+    return max(gas for _, gas in context.publisher.lines.each(read))
 
 
 def l1_cost(context: TxContext, calldata: str, gas: int) -> int:

@@ -10,6 +10,7 @@ from oracle.chain.source import ChainSource
 from tests.chain.memory_chain import MemoryChain
 from tests.chain.network_logs import NETWORK, ORACLE, usual
 from tests.chain.server import Served, serving
+from tests.pools import source_on
 
 Serve = Callable[[MemoryChain], Served]
 OpenSource = Callable[..., ChainSource]
@@ -43,9 +44,7 @@ def open_source(reader: EventReader) -> Iterator[OpenSource]:
 
         def opened(*endpoints: Served, finality_depth: int = 4) -> ChainSource:
             urls = [endpoint.url for endpoint in endpoints]
-            source = ChainSource.open(
-                urls, chain_id=31337, finality_depth=finality_depth, reader=reader
-            )
+            source = source_on(reader, *urls, depth=finality_depth)
             until_the_end.callback(source.close)
             return source
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oracle.errors import InputError
-from oracle.rpc.client import Endpoint
+from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.responses import BlockResponse, Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.chain.memory_chain import MemoryRpcError
@@ -28,12 +28,12 @@ def failing(code: int, message: str) -> Fault:
 def asked(served: Served) -> RpcError:
     """What asking for the block number ends with."""
     with pytest.raises(RpcError) as caught:
-        Endpoint(served.url).call("eth_blockNumber", [], Quantity)
+        JsonRpcClient(served.url).call("eth_blockNumber", [], Quantity)
     return caught.value
 
 
 def test_answers_come_typed(served: Served):
-    endpoint = Endpoint(served.url)
+    endpoint = JsonRpcClient(served.url)
 
     block = endpoint.call("eth_getBlockByNumber", ["0x3", False], BlockResponse)
 
@@ -42,7 +42,7 @@ def test_answers_come_typed(served: Served):
 
 
 def test_null_is_none(served: Served):
-    endpoint = Endpoint(served.url)
+    endpoint = JsonRpcClient(served.url)
 
     assert endpoint.call("eth_getBlockByNumber", ["0x9999", False], BlockResponse) is None
 
@@ -58,7 +58,7 @@ def test_a_batch_keeps_its_order_whatever_the_endpoint_does(served: Served):
     served.post = shuffled  # type: ignore[method-assign]  # the fault of this test
     asked_for = [[hex(n), False] for n in range(10)]
 
-    blocks = Endpoint(served.url).batch("eth_getBlockByNumber", asked_for, BlockResponse)
+    blocks = JsonRpcClient(served.url).batch("eth_getBlockByNumber", asked_for, BlockResponse)
 
     assert [block and block.number for block in blocks] == [hex(n) for n in range(10)]
 
@@ -73,7 +73,7 @@ def test_what_a_batch_leaves_out_is_asked_again_alone(served: Served):
 
     served.faults.append(once)
 
-    blocks = Endpoint(served.url).batch(
+    blocks = JsonRpcClient(served.url).batch(
         "eth_getBlockByNumber", [[hex(n), False] for n in range(4)], BlockResponse
     )
 
@@ -82,7 +82,7 @@ def test_what_a_batch_leaves_out_is_asked_again_alone(served: Served):
 
 def test_a_batch_that_is_too_large_is_learnt_from(served: Served):
     served.most_in_batch = 7
-    endpoint = Endpoint(served.url)
+    endpoint = JsonRpcClient(served.url)
     each = [[hex(n), False] for n in range(30)]
 
     assert len(endpoint.batch("eth_getBlockByNumber", each, BlockResponse)) == 30
@@ -199,7 +199,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date(
 def test_nobody_at_the_port_is_unreachable():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        endpoint = Endpoint(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        endpoint = JsonRpcClient(f"http://127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(RpcError) as caught:
             endpoint.call("eth_blockNumber", [], Quantity)
 
@@ -224,7 +224,7 @@ def with_secrets(url: str) -> str:
 )
 def test_what_a_url_holds_beyond_the_host_is_never_shown(served: Served, fault: Fault):
     served.faults.append(fault)
-    endpoint = Endpoint(with_secrets(served.url))
+    endpoint = JsonRpcClient(with_secrets(served.url))
 
     with pytest.raises(RpcError) as caught:
         endpoint.call("eth_blockNumber", [], Quantity)
@@ -235,7 +235,7 @@ def test_what_a_url_holds_beyond_the_host_is_never_shown(served: Served, fault: 
 
 
 def test_nor_is_it_where_nobody_answers():
-    endpoint = Endpoint(with_secrets("http://127.0.0.1:1"))
+    endpoint = JsonRpcClient(with_secrets("http://127.0.0.1:1"))
 
     with pytest.raises(RpcError) as caught:
         endpoint.call("eth_blockNumber", [], Quantity)
@@ -249,4 +249,4 @@ def test_nor_is_it_where_nobody_answers():
 )
 def test_an_address_that_is_none_is_the_users_fault(url: str):
     with pytest.raises(InputError, match="endpoints"):
-        Endpoint(url)
+        JsonRpcClient(url)

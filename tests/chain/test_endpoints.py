@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from oracle.errors import InputError, TransientError
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind
@@ -33,12 +33,12 @@ def both(serve: Serve) -> tuple[Served, Served]:
 
 
 def on(clock: Clock, *served: Served) -> EndpointPool:
-    return EndpointPool([Endpoint(one.url) for one in served], 31337, clock)
+    return EndpointPool.open([one.url for one in served], 31337, clock)
 
 
 def name_of(endpoint: Endpoint) -> str:
     """Work that says who did it, after asking something."""
-    endpoint.call("eth_blockNumber", [], Quantity)
+    endpoint.client.call("eth_blockNumber", [], Quantity)
     return endpoint.name
 
 

@@ -13,7 +13,8 @@ from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree, branch
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.client import Endpoint
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.examples import examples
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ def served() -> Iterator[tuple[Provider, Endpoint]]:
     with ExitStack() as until_the_end:
         provider = Provider(Tree(31337))
         url = until_the_end.enter_context(serving(provider)).url
-        endpoint = Endpoint(url)
+        endpoint = Endpoint(JsonRpcClient(url))
         until_the_end.callback(endpoint.close)
         yield provider, endpoint
 

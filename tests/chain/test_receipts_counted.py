@@ -9,8 +9,8 @@ from oracle.devnet.fakechain.faults.log_faults import RECEIPTS, spoiled_logs
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.endpoint import Endpoint
 
 SENDER, SPEAKER = "0x" + "01" * 20, "0x" + "aa" * 20
 
@@ -32,8 +32,8 @@ def test_every_log_has_its_place_in_the_block(counted: str):
     if counted == "in each receipt":
         provider.faults.append(spoiled_logs("as Ganache", from_zero, methods=RECEIPTS))
     with serving(provider) as served:
-        endpoint = Endpoint(served.url)
-        ((_, given),) = receipts(endpoint, LearnedLimits(), [all_of(endpoint, [1])[1]])
+        endpoint = Endpoint(JsonRpcClient(served.url))
+        ((_, given),) = receipts(endpoint, [all_of(endpoint, [1])[1]])
 
     assert [[log.log_index for log in one.logs] for one in given] == [
         ["0x0", "0x1"],
@@ -58,8 +58,8 @@ def test_what_is_written_beside_a_log_is_no_proof_of_its_place():
         )
     )
     with serving(provider) as served:
-        endpoint = Endpoint(served.url)
-        ((_, given),) = receipts(endpoint, LearnedLimits(), [all_of(endpoint, [1])[1]])
+        endpoint = Endpoint(JsonRpcClient(served.url))
+        ((_, given),) = receipts(endpoint, [all_of(endpoint, [1])[1]])
 
     assert [
         (log.log_index, log.transaction_index, log.transaction_hash == receipt.transaction_hash)

@@ -9,7 +9,6 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.rpc.client import Endpoint
 from oracle.rpc.pool import EndpointPool
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import MemoryChain
@@ -127,7 +126,7 @@ def pair(
         chain.mine()
     other = MemoryChain(blocks=list(chain.blocks))
     first, second = serve(chain), serve(other)
-    endpoints = EndpointPool([Endpoint(first.url), Endpoint(second.url)], 31337, clock)
+    endpoints = EndpointPool.open([first.url, second.url], 31337, clock)
     source = ChainSource(endpoints, reader, 4, clock)
     yield first, second, source
     source.close()

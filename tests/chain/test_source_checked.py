@@ -5,13 +5,13 @@ import json
 import pytest
 
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.source import ChainSource
 from oracle.errors import InputError, TransientError
 from oracle.resources import shipped
 from tests.chain.conftest import OpenSource, Serve
 from tests.chain.memory_chain import MemoryChain, MemoryRpcError
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.chain.server import Http, Request, Served
+from tests.pools import source_on
 
 
 def code_of(contract: str) -> str:
@@ -69,9 +69,7 @@ def test_whoever_refuses_us_at_the_start_may_pass(
 
 
 def test_nobody_there_at_the_start_may_pass(reader: EventReader):
-    source = ChainSource.open(
-        ["http://127.0.0.1:1"], chain_id=31337, finality_depth=4, reader=reader
-    )
+    source = source_on(reader, "http://127.0.0.1:1")
 
     with pytest.raises(TransientError, match="none answers"):
         source.check()
@@ -120,7 +118,7 @@ def test_when_all_are_on_another_chain_it_is_the_users_fault(
 def test_no_endpoint_is_the_users_fault(reader: EventReader):
     for urls in ([], [""]):
         with pytest.raises(InputError, match="endpoints"):
-            ChainSource.open(urls, chain_id=1, finality_depth=4, reader=reader)
+            source_on(reader, *urls)
 
 
 def test_an_endpoint_that_cannot_tell_code_is_told_as_it_is(

@@ -25,6 +25,7 @@ from tests.contracts.oracle_driver import Oracle, deployed, records, word
 from tests.evm.anvil import anvil
 from tests.evm.chain import Chain
 from tests.evm.network import FEE, GPU, MIN_STAKE, TIMEOUT, VERSION, VRAM, Network
+from tests.pools import source_on
 
 pytestmark = pytest.mark.evm
 
@@ -54,7 +55,7 @@ def reader(both: tuple[Network, Oracle]) -> EventReader:
 
 @pytest.fixture
 def source(both: tuple[Network, Oracle], reader: EventReader) -> Iterator[ChainSource]:
-    source = ChainSource.open([both[0].chain.url], chain_id=31337, finality_depth=8, reader=reader)
+    source = source_on(reader, both[0].chain.url, depth=8)
     yield source
     source.close()
 
@@ -157,7 +158,7 @@ def test_a_wrong_address_is_told(both: tuple[Network, Oracle]):
     reader = EventReader.open(
         "reference", {"TaskNetwork": network.nodes[0]}, oracle.contract.address
     )
-    source = ChainSource.open([network.chain.url], chain_id=31337, finality_depth=8, reader=reader)
+    source = source_on(reader, network.chain.url, depth=8)
 
     with pytest.raises(InputError, match="there is no contract"):
         source.check()

@@ -7,8 +7,8 @@ import pytest
 from oracle.chain.verification.full_headers import all_of
 from oracle.chain.verification.receipt_fetch import receipts
 from oracle.devnet.demo.show import keys_in
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.clients.networks import a_network
 from tests.clients.nodes import NODES, install
 
@@ -23,8 +23,8 @@ def test_every_log_has_its_place_in_the_block(kind: str, tmp_path: Path):
     keys.mkdir()
     with a_network(kind, tmp_path / kind, keys_in(keys)) as network:
         newest = network.chain.number
-        endpoint = Endpoint(network.chain.url)
-        ((_, given),) = receipts(endpoint, LearnedLimits(), [all_of(endpoint, [newest])[newest]])
+        endpoint = Endpoint(JsonRpcClient(network.chain.url))
+        ((_, given),) = receipts(endpoint, [all_of(endpoint, [newest])[newest]])
         asked = {"fromBlock": hex(newest), "toBlock": hex(newest)}
         said = network.chain.ask("eth_getLogs", asked)
 

@@ -147,7 +147,7 @@ def test_status_stands_without_an_endpoint_and_says_so(
     assert run(["migrate", "--config", str(path)]) == 0
     purse = told(capsys, "status", "--config", path)["dispatcher"]
     assert purse["balance_wei"] is None
-    assert "did not answer" in purse["unknown"]
+    assert "no connection" in purse["unknown"]
     Path(settings["keys"]["dispatcher_keystore"]).write_text("nothing")
     purse = told(capsys, "status", "--config", path)["dispatcher"]
     assert "is no keystore" in purse["unknown"]

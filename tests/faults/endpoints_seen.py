@@ -5,7 +5,7 @@ from collections.abc import Callable
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.telemetry.metrics import REGISTRY
 from tests.faults.indexer import Indexer
 

@@ -11,7 +11,6 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import Done, IngestState, index_next
 from oracle.reporting.report_cutter import ReportCutter
-from oracle.rpc.client import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
@@ -60,7 +59,7 @@ class Indexer:
         reader = EventReader.open("reference", CONTRACTS, ORACLE)
         cutter = ReportCutter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW)
         self.store = Store.open(self.url, create=True)
-        endpoints = EndpointPool([Endpoint(url) for url in self.urls], CHAIN_ID, clock=self.clock)
+        endpoints = EndpointPool.open(self.urls, CHAIN_ID, self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
         self.folder = Folder(SEED, reader, [cutter] if self.reports else [])
         self.pace = IngestState(clock=self.clock)

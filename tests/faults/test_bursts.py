@@ -32,7 +32,7 @@ def busy(a_chain: AChain) -> AChain:
 
 def limited(indexer: Indexer, most: int = LIMIT) -> Indexer:
     for endpoint in endpoints_of(indexer):
-        endpoint.most_bytes = most
+        endpoint.client._wire.http.max_bytes = most
     return indexer
 
 
@@ -84,11 +84,11 @@ def test_after_a_burst_as_many_questions_are_asked_at_once_as_before(
     burst(busy, LOGS // 10, 10)
     busy.quiet(FINALITY + 2)
     (endpoint,) = endpoints_of(indexer)
-    usual = endpoint.batch_limit
+    usual = endpoint.client.batch_limit
 
     indexer.index()
 
-    assert endpoint.batch_limit == usual
+    assert endpoint.client.batch_limit == usual
 
 
 def test_a_block_whose_receipts_cannot_be_had_is_asked_for_topic_by_topic(

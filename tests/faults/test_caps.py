@@ -121,8 +121,8 @@ def test_after_a_restart_a_known_cap_is_suspected_at_once(
     indexer.source.prove_by(LEAST, Calibration(keeper=kept))
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
-    habits = indexer.source._windows._habits.of(indexer.source.endpoint_names()[0])
-    habits.may_be_cut_off(10_000)
+    indexer.source._windows._recall_limits()
+    endpoints_of(indexer)[0].limits.may_be_cut_off(10_000)
 
     window = indexer.source.window(many_logs, with_headers=False)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
-from oracle.rpc.client import Endpoint
+from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.a_chain import AChain
@@ -27,7 +27,7 @@ def clock() -> VirtualClock:
 def unreachable(url: str) -> str:
     """The words with which an endpoint is found unreachable."""
     with pytest.raises(RpcError) as caught:
-        Endpoint(url).call("eth_blockNumber", [], Quantity)
+        JsonRpcClient(url).call("eth_blockNumber", [], Quantity)
     assert caught.value.kind is ErrorKind.UNREACHABLE
     return caught.value.words
 

@@ -21,6 +21,7 @@ from oracle.domain.ids import Address
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.reading import many
 from tests.faults.speaking import ANYBODY, tx
+from tests.pools import source_on
 
 WATCHED = "0x12345678"
 Open = Callable[..., ChainSource]
@@ -65,7 +66,7 @@ def open_source(provider: Counting) -> Iterator[Open]:
             reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-            source = ChainSource.open([url], chain_id=31337, finality_depth=4, reader=reader)
+            source = source_on(reader, url)
             until_the_end.callback(source.close)
             for number in (provider.head.number - 30, provider.head.number):
                 source.heads()

@@ -94,7 +94,7 @@ def test_an_answer_that_came_late_is_taken_in(a_chain: AChain, open_indexer: Ope
 
     first, second = until(work.probe), until(work.probe)
     assert [found["batch"] for found in (first, second)] == [100, 100]
-    assert all(endpoint.facts is not None for endpoint in indexer.source.endpoints)
+    assert all(endpoint.capabilities is not None for endpoint in indexer.source.endpoints)
     assert work.probe() is None
 
 

@@ -14,7 +14,6 @@ from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
 from oracle.indexer.reorgs.reorg import rewind_to
 from oracle.kickouts.kickout_eligibility import proof_behind
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.rpc.client import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.store.ops.halts import Cleared
 from oracle.store.outbox.records import IntentKind
@@ -115,8 +114,7 @@ def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office
     office = sqlite_office
     due(office)
     clock = VirtualClock()
-    endpoint = Endpoint(office.premises.chain.url)
-    endpoints = EndpointPool([endpoint], CHAIN_ID, clock=clock)
+    endpoints = EndpointPool.open([office.premises.chain.url], CHAIN_ID, clock)
     source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
     heads = source.heads()
     assert not heads.stalled

@@ -5,14 +5,14 @@ import pytest
 from oracle.devnet.fakechain.faults import transport_faults as faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.rpc.client import Endpoint
+from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint_status import LAST_QUARANTINE_SECONDS
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.rpc.views.fanout import JsonRpcClient, RpcTimeoutError
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import CHAIN_ID
+from tests.pools import caller_of
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_an_answer_to_another_question_is_a_broken_connection_and_asked_for_over
 
 def test_an_answer_to_another_question_is_never_taken(a_chain: AChain):
     a_chain.provider.faults.append(faults.misdirected(connections=100))
-    endpoint = Endpoint(a_chain.urls[0])
+    endpoint = JsonRpcClient(a_chain.urls[0])
 
     with pytest.raises(RpcError, match="an answer to another question") as caught:
         endpoint.call("eth_chainId", [], Quantity)
@@ -49,13 +49,13 @@ def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_con
     a_chain: AChain,
 ):
     a_chain.provider.faults.append(faults.misdirected(connections=1))
-    line = JsonRpcClient(a_chain.urls[0])
+    line = caller_of(a_chain.urls[0])
 
-    with pytest.raises(RpcTimeoutError, match="an answer to another question"):
+    with pytest.raises(RpcError, match="an answer to another question"):
         line.ask("eth_chainId")
 
     assert line.serves(CHAIN_ID)
-    line.close()
+    line.endpoint.close()
 
 
 def test_an_answer_to_another_question_about_the_chain_shuts_nobody_out(

@@ -17,17 +17,17 @@ from oracle.devnet.fakechain.tree import branch
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.batch_size import BATCH
+from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.rpc.views.fanout import JsonRpcClient
+from oracle.rpc.wire import BATCH
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import endpoints_of, follow, shown
 from tests.faults.indexer import CHAIN_ID, CONTRACTS, FINALITY
 from tests.faults.reading import made_busy, trust
+from tests.pools import caller_of
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_where_no_batches_are_served_one_question_is_asked_after_the_other_and_i
     follow(indexer, clock)
 
     assert (took, refusal.hits - learnt) == (0, 0)
-    assert endpoints_of(indexer)[0].batch_limit == 1
+    assert endpoints_of(indexer)[0].client.batch_limit == 1
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -150,19 +150,19 @@ def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
 
     indexer.index()
 
-    assert endpoints_of(indexer)[0].batch_limit == BATCH
+    assert endpoints_of(indexer)[0].client.batch_limit == BATCH
     assert trust("receipts_root") == 1
 
 
 def test_a_sender_asks_one_question_after_the_other_where_no_batches_are_served(a_chain: AChain):
     for form in FORMS:
         a_chain.provider.faults[:] = [refused(form)]
-        line = JsonRpcClient(a_chain.urls[0])
+        line = caller_of(a_chain.urls[0])
         with pytest.raises(TransientError):
             line.ask_all([("eth_chainId", []), ("eth_blockNumber", [])])
 
         assert line.ask_all([("eth_chainId", []), ("eth_blockNumber", [])])
-        line.close()
+        line.endpoint.close()
 
 
 ODD_ERRORS = {
@@ -183,9 +183,9 @@ def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shap
     a_chain.provider.faults.append(said)
 
     with pytest.raises(RpcError, match="the node is on holiday"):
-        Endpoint(a_chain.urls[0]).call("eth_blockNumber", [], Quantity)
+        JsonRpcClient(a_chain.urls[0]).call("eth_blockNumber", [], Quantity)
     with pytest.raises(TransientError, match="the node is on holiday"):
-        JsonRpcClient(a_chain.urls[0]).ask("eth_blockNumber")
+        caller_of(a_chain.urls[0]).ask("eth_blockNumber")
 
 
 def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
@@ -193,7 +193,7 @@ def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
     for code in (200, 400, 404, 405, 500):
         a_chain.provider.faults[:] = [faults.instead("error", Http(code, told))]
         with pytest.raises(RpcError) as caught:
-            Endpoint(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
+            JsonRpcClient(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
         assert (caught.value.kind, "no such method" in str(caught.value)) == (
             ErrorKind.UNSUPPORTED,
             True,
@@ -220,7 +220,7 @@ def test_what_is_only_written_otherwise_is_understood(
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert JsonRpcClient(a_chain.urls[0]).serves(CHAIN_ID)
+    assert caller_of(a_chain.urls[0]).serves(CHAIN_ID)
 
 
 TIMES = {

@@ -6,8 +6,7 @@ from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.devnet.fakechain.faults import block_faults, transport_faults as faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
-from oracle.rpc.endpoints.capabilities import Capabilities
-from oracle.rpc.endpoints.facts import CapabilityStore
+from oracle.rpc.endpoints.capabilities import Capabilities, CapabilityStore
 from tests.chain.network_logs import NETWORK, ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -45,7 +44,7 @@ def probed(
     indexer: Indexer, keeper: CapabilityStore | None = None, first: int = 0
 ) -> Capabilities:
     Prober(indexer.source.endpoints, WANTED, first, keeper).turn()
-    facts = endpoints_of(indexer)[0].facts
+    facts = endpoints_of(indexer)[0].capabilities
     assert facts is not None
     return facts
 
@@ -122,9 +121,9 @@ def test_what_was_learned_outlives_the_process(
     Prober(indexer.source.endpoints, WANTED, 0, notes)
 
     (endpoint,) = endpoints_of(indexer)
-    assert (endpoint.batch_limit, endpoint.tags) == (20, ())
-    assert endpoint.facts is not None
-    assert endpoint.facts.has_block_receipts
+    assert (endpoint.client.batch_limit, endpoint.tags) == (20, ())
+    assert endpoint.capabilities is not None
+    assert endpoint.capabilities.has_block_receipts
 
 
 def test_notes_of_another_form_are_passed_over(indexer: Indexer):
@@ -135,5 +134,5 @@ def test_notes_of_another_form_are_passed_over(indexer: Indexer):
 
     Prober(indexer.source.endpoints, WANTED, 0, notes)
 
-    assert endpoints_of(indexer)[0].batch_limit == 100
-    assert endpoints_of(indexer)[0].facts is None
+    assert endpoints_of(indexer)[0].client.batch_limit == 100
+    assert endpoints_of(indexer)[0].capabilities is None

@@ -9,7 +9,7 @@ from oracle.devnet.fakechain.requests import FakeRpcError, Http
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.endpoints_seen import asked_for, endpoints_of, follow, labels, shown, worker

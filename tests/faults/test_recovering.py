@@ -8,10 +8,10 @@ from oracle.devnet.fakechain.faults import transport_faults as faults
 from oracle.devnet.fakechain.requests import Http
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.batch_size import BATCH
+from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.rpc.wire import BATCH
 from oracle.telemetry.logging_setup import without_secrets
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
@@ -95,7 +95,7 @@ def test_a_bad_moment_costs_no_day_of_single_questions(
         follow(alone, clock, seconds=FIRST_WAIT)
 
     assert fault.hits
-    assert endpoints_of(alone)[0].batch_limit == BATCH
+    assert endpoints_of(alone)[0].client.batch_limit == BATCH
 
 
 def test_silence_about_a_few_questions_is_waited_for_once(a_chain: AChain, alone: Indexer):
@@ -121,7 +121,7 @@ def test_an_answer_that_nobody_can_read_is_a_failure_of_the_endpoint(a_chain: AC
     a_chain.provider.faults.append(faults.instead("hostile", Http(body=body)))
 
     with pytest.raises(RpcError):
-        Endpoint(a_chain.urls[0]).call("eth_chainId", [], str)
+        JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_nobody_has_us_wait_for_more_than_an_hour(
     a_chain.provider.faults.append(faults.throttled(written))
 
     with pytest.raises(RpcError) as failure:
-        Endpoint(a_chain.urls[0]).call("eth_chainId", [], str)
+        JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
     assert failure.value.retry_after == seconds
 
 
 def test_words_of_an_address_that_are_no_keys_stay_readable(a_chain: AChain):
-    Endpoint(f"{a_chain.urls[0]}?network=1&tier=free")
+    JsonRpcClient(f"{a_chain.urls[0]}?network=1&tier=free")
 
     assert without_secrets("block 11 is free") == "block 11 is free"
 

@@ -26,6 +26,7 @@ from tests.faults.endpoints_seen import shown
 from tests.faults.indexer import CHAIN_ID
 from tests.faults.reading import many, trust
 from tests.faults.speaking import tx, txs
+from tests.pools import source_on
 from tests.traffic import accepted
 
 WATCHED = "0x12345678"
@@ -55,7 +56,7 @@ def open_source() -> Iterator[Open]:
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
             urls = [until_the_end.enter_context(serving(one)).url for one in providers]
-            source = ChainSource.open(urls, chain_id=CHAIN_ID, finality_depth=4, reader=reader)
+            source = source_on(reader, *urls)
             until_the_end.callback(source.close)
             return source
 

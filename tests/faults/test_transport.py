@@ -131,7 +131,7 @@ def test_case_40_an_answer_that_came_too_late_is_read_again_and_counts_once(
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     for endpoint in endpoints_of(indexer):
-        endpoint._within = 1.0
+        endpoint.client._wire._timeout_seconds = 1.0
     gate = Event()
     held = faults.held(gate, methods="eth_getLogs", times=1)
     a_chain.provider.faults.append(held)
@@ -225,7 +225,7 @@ def test_case_43_a_batch_that_is_refused_as_a_whole_is_made_smaller_for_good(
 
     assert follow(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
-    assert endpoints_of(indexer)[0].batch_limit <= 7
+    assert endpoints_of(indexer)[0].client.batch_limit <= 7
     # It was tried and halved a few times, not for each batch.
     assert 0 < refusal.hits <= 7
 

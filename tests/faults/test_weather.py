@@ -15,7 +15,6 @@ from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.rpc.client import Endpoint
 from oracle.rpc.pool import EndpointPool
 from tests.entrypoints.daemon import starting
 from tests.entrypoints.local_network import write
@@ -44,7 +43,7 @@ def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
     with serving(weather) as served:
         indexer = open_indexer(served.url, clock=clock, reports=False)
         for endpoint in endpoints_of(indexer):
-            endpoint.watch.pause = clock.pass_by  # type: ignore[attr-defined]  # the health of it
+            endpoint.health.pause = clock.pass_by
         weather.shares = shares
         began = clock()
         reach(indexer, clock, tree)
@@ -178,7 +177,7 @@ def test_of_several_that_wanted_to_be_left_alone_the_first_to_be_asked_again_cou
     a_chain: AChain,
 ):
     clock = VirtualClock()
-    endpoints = EndpointPool([Endpoint(url) for url in a_chain.urls], CHAIN_ID, clock)
+    endpoints = EndpointPool.open(a_chain.urls, CHAIN_ID, clock)
     a_chain.providers[0].faults.append(faults.throttled(90))
     a_chain.providers[1].faults.append(faults.throttled(20))
 

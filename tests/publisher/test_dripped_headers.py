@@ -13,11 +13,11 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.quorum.peer_client import Peer
 from oracle.quorum.wire_format import Told
-from oracle.rpc.client import Endpoint
-from oracle.rpc.views.door import Door
+from oracle.rpc.client import JsonRpcClient
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, TransactionRequest
+from tests.pools import caller_of
 from tests.publisher.test_mutual_tls import made
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,8 @@ ASKS: dict[str, Callable[[str], object]] = {
     "a signer": lambda url: RemoteSigner(
         RemoteKey(url, ADDRESS, Wire(timeout_seconds=SECONDS))
     ).sign_transaction(CALL),
-    "an endpoint that is sent to": lambda url: Door(url, SECONDS).post({}, "eth_chainId"),
-    "an endpoint that is read": lambda url: Endpoint(url, within=SECONDS).call(
+    "an endpoint that is sent to": lambda url: caller_of(url, SECONDS).ask("eth_chainId"),
+    "an endpoint that is read": lambda url: JsonRpcClient(url, timeout_seconds=SECONDS).call(
         "eth_chainId", [], str
     ),
 }

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.rpc.views.fanout import JsonRpcClient, RpcTimeoutError
+from oracle.rpc.rpc_errors import RpcError
+from tests.pools import caller_of
 from tests.sending.faults import Fault, answer_dropped, says
 from tests.sending.proxy import Proxy, proxy
 
@@ -20,7 +21,7 @@ def endpoint() -> Iterator[Proxy]:
 
 def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
     now = 100.0
-    line = JsonRpcClient(endpoint.url, timeout_seconds=60, clock=lambda: now)
+    line = caller_of(endpoint.url, clock=lambda: now)
     stands_at(endpoint, 7)
     assert all(line.has_reached(7) for _ in range(3))
     assert endpoint.count(HEIGHT) == 1
@@ -30,20 +31,20 @@ def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
     now += 1.0
     stands_at(endpoint, 6)
     assert not line.has_reached(7)
-    line.close()
+    line.endpoint.close()
 
 
 def test_one_that_fell_silent_is_asked_for_its_height_again(endpoint: Proxy):
-    line = JsonRpcClient(endpoint.url, timeout_seconds=60, clock=lambda: 100.0)
+    line = caller_of(endpoint.url, clock=lambda: 100.0)
     stands_at(endpoint, 7)
     assert line.has_reached(7)
     endpoint.rule("eth_call", answer_dropped())
-    with pytest.raises(RpcTimeoutError):
+    with pytest.raises(RpcError):
         line.ask("eth_call")
     # Behind the address there may be another node.
     stands_at(endpoint, 6)
     assert not line.has_reached(7)
-    line.close()
+    line.endpoint.close()
 
 
 def stands_at(endpoint: Proxy, height: int) -> None:

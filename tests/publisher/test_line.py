@@ -12,8 +12,9 @@ from typing_extensions import override
 
 from oracle.errors import InputError, TransientError
 from oracle.rpc.endpoints.backoff import Backoff
-from oracle.rpc.reverts import CallRefusedError, RevertError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView, RpcTimeoutError
+from oracle.rpc.fanout import EndpointCaller, PoolView
+from oracle.rpc.rpc_errors import CallRefusedError, RevertError, RpcError
+from tests.pools import caller_of, pool_of
 
 Json = Any
 
@@ -83,19 +84,17 @@ other = pytest.fixture(standing, name="other")
 
 
 @pytest.fixture
-def line(one: Endpoint) -> Iterator[JsonRpcClient]:
-    opened = JsonRpcClient(one.url, timeout_seconds=60)
+def line(one: Endpoint) -> Iterator[EndpointCaller]:
+    opened = caller_of(one.url)
     yield opened
-    opened.close()
+    opened.endpoint.close()
 
 
 @pytest.fixture
 def lines(one: Endpoint, other: Endpoint) -> Iterator[PoolView]:
-    opened = PoolView(
-        [JsonRpcClient(one.url, timeout_seconds=60), JsonRpcClient(other.url, timeout_seconds=60)]
-    )
-    yield opened
-    opened.close()
+    pool = pool_of(one.url, other.url)
+    yield pool.view()
+    pool.close()
 
 
 def error(message: str, code: int = -32000, data: Json = None) -> dict[str, Json]:
@@ -142,7 +141,7 @@ def test_what_one_endpoint_garbles_the_next_one_is_asked(
 ):
     one.status, one.says, other.says = status, body, "0x2a"
     assert lines.ask("eth_blockNumber") == "0x2a"
-    with pytest.raises(RpcTimeoutError, match="did not answer eth_blockNumber"):
+    with pytest.raises(RpcError):
         lines.all[0].ask("eth_blockNumber")
 
 
@@ -164,8 +163,8 @@ def test_a_revert_is_an_answer_for_all(
         lines.ask("eth_call", {}, "latest")
     assert other.asked == []
     has_output = revert["error"]["data"] is not None
-    assert told.value.output == ("0x1234" if has_output else None)
-    assert lines.all[0].rest.left() == 0
+    assert told.value.data == ("0x1234" if has_output else None)
+    assert lines.all[0].endpoint.health.backoff.left() == 0
 
 
 def test_what_nobody_answers_is_told_by_who_refused_and_not_by_who_was_silent(
@@ -178,33 +177,33 @@ def test_what_nobody_answers_is_told_by_who_refused_and_not_by_who_was_silent(
 
 def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint):
     now = [0.0]
-    line = JsonRpcClient(one.url, clock=lambda: now[0])
+    line = caller_of(one.url, clock=lambda: now[0])
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
     for _ in range(3):
-        with pytest.raises(RpcTimeoutError):
+        with pytest.raises(RpcError):
             line.ask("eth_blockNumber")
     assert len(one.asked) == 1
 
     now[0], one.status, one.says = 40.5, 200, "0x1"
     assert line.ask("eth_blockNumber") == "0x1"
-    line.close()
+    line.endpoint.close()
 
 
 def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoint):
     now = [0.0]
-    line = JsonRpcClient(one.url, timeout_seconds=0.05, clock=lambda: now[0])
+    line = caller_of(one.url, 0.05, lambda: now[0])
     rests = []
     with one.busy:
         for _ in range(3):
-            with pytest.raises(RpcTimeoutError, match="slow: no answer in time"):
+            with pytest.raises(RpcError, match="no answer in time"):
                 line.ask("eth_blockNumber")
-            rests.append(line.rest.left())
-            with pytest.raises(RpcTimeoutError, match="resting"):
+            rests.append(line.endpoint.health.backoff.left())
+            with pytest.raises(RpcError, match="resting"):
                 line.ask("eth_blockNumber")
-            now[0] += line.rest.left()
+            now[0] += line.endpoint.health.backoff.left()
     # 1, 2 and 4 s, of which half is drawn by lot.
     assert [0.5 <= rest / 2**place <= 1 for place, rest in enumerate(rests)] == 3 * [True]
-    line.close()
+    line.endpoint.close()
 
 
 def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
@@ -217,15 +216,15 @@ def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
     assert rest.left() == 0.5
 
 
-def test_gas_of_a_block_is_no_rate_whatever_its_code(line: JsonRpcClient, one: Endpoint):
+def test_gas_of_a_block_is_no_rate_whatever_its_code(line: EndpointCaller, one: Endpoint):
     one.says = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
         line.ask("eth_sendRawTransaction", "0x")
-    assert line.rest.left() == 0
+    assert line.endpoint.health.backoff.left() == 0
 
 
 def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
-    line: JsonRpcClient, one: Endpoint
+    line: EndpointCaller, one: Endpoint
 ):
     one.says = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
     asked = [("eth_blockNumber", ()), ("eth_chainId", ())]
@@ -238,16 +237,14 @@ def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
     assert [isinstance(question, dict) for question in one.asked[1:]] == [True, True]
 
 
-def test_an_answer_without_end_is_cut_off(
-    line: JsonRpcClient, one: Endpoint, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("oracle.rpc.views.door._MOST_BYTES", 1_000)
+def test_an_answer_without_end_is_cut_off(line: EndpointCaller, one: Endpoint):
+    line.endpoint.client._wire.http.max_bytes = 1_000
     one.says = "0x" + 2_000 * "0"
-    with pytest.raises(RpcTimeoutError, match="more than 1000 bytes"):
+    with pytest.raises(RpcError, match="too large"):
         line.ask("eth_call")
 
 
-def test_nothing_of_an_address_but_its_host_is_in_any_text(line: JsonRpcClient, one: Endpoint):
+def test_nothing_of_an_address_but_its_host_is_in_any_text(line: EndpointCaller, one: Endpoint):
     said = [repr(line)]
     for says in (error(f"no: see {one.url}"), b"<html>", error("used up s3cretkey", 429)):
         one.says = says
@@ -260,18 +257,20 @@ def test_nothing_of_an_address_but_its_host_is_in_any_text(line: JsonRpcClient, 
 
 def test_an_address_that_is_none_is_refused_without_being_shown():
     with pytest.raises(InputError) as told:
-        JsonRpcClient("ftp://user:s3cret@host/key")
+        caller_of("ftp://user:s3cret@host/key")
     assert "s3cret" not in str(told.value)
 
 
-def test_the_chain_is_asked_for_once_and_again_after_a_silence(line: JsonRpcClient, one: Endpoint):
+def test_the_chain_is_asked_for_once_and_again_after_a_silence(
+    line: EndpointCaller, one: Endpoint
+):
     one.says = "0x7a69"
     assert line.serves(31337)
     assert line.serves(31337)
     assert len(one.asked) == 1
 
     one.says = b""
-    with pytest.raises(RpcTimeoutError):
+    with pytest.raises(RpcError):
         line.ask("eth_blockNumber")
     one.says = "0x1"
     assert not line.serves(31337)
@@ -279,8 +278,8 @@ def test_the_chain_is_asked_for_once_and_again_after_a_silence(line: JsonRpcClie
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
 def test_whoever_sends_us_elsewhere_is_silent_wherever_that_is(
-    one: Endpoint, line: JsonRpcClient, where: str
+    one: Endpoint, line: EndpointCaller, where: str
 ):
     one.status, one.headers = 302, {"Location": where}
-    with pytest.raises(RpcTimeoutError):
+    with pytest.raises(RpcError):
         line.ask("eth_chainId")

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.fanout import PoolView
 from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_market import ask_market
 from oracle.txmgr.client.fee_quote import Market, SendLimits, most_likely, wanted_in
+from tests.pools import pool_of
 from tests.sending.faults import Fault, error, says
 from tests.sending.proxy import Proxy, proxy
 
@@ -22,9 +23,9 @@ HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
 def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
     """Two endpoints of no chain: they say what a test lets them say."""
     with proxy("http://127.0.0.1:9") as one, proxy("http://127.0.0.1:9") as other:
-        lines = PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)])
-        yield one, other, lines
-        lines.close()
+        pool = pool_of(one.url, other.url)
+        yield one, other, pool.view()
+        pool.close()
 
 
 def history(base_fee: int, *tips: int) -> Fault:

@@ -6,7 +6,8 @@ from oracle.bindings.oracle_views import signers_of
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.fanout import PoolView
+from tests.pools import pool_of
 
 CONTRACT = Address("0x" + 40 * "c")
 SIGNER = "0x" + 40 * "a"
@@ -14,16 +15,18 @@ TOLD = f"0x{32:064x}{1:064x}{SIGNER[2:]:0>64}"
 BLOCK = BlockRef(7, ZERO_HASH, ZERO_HASH, 0)
 
 
-def told(answer: object) -> JsonRpcClient:
-    """Says the same whatever it is asked."""
-    line = JsonRpcClient("http://node.example")
-    line.ask = lambda *_: answer  # type: ignore[method-assign]  # no endpoint is asked
-    return line
+def told(*answers: object) -> PoolView:
+    """Endpoints of which each says the same whatever it is asked."""
+    pool = pool_of(*(f"http://{place}.example" for place in range(len(answers))))
+    for endpoint, answer in zip(pool, answers, strict=True):
+        said = [answer]
+        endpoint.client.batch_of = lambda *_, said=said, **__: said  # type: ignore[method-assign]  # nobody is asked
+    return pool.view()
 
 
 @pytest.mark.parametrize("nothing", [None, "0x", "0x00", 5, {}, f"0x{32:064x}{9:064x}"])
 def test_an_answer_that_names_nobody_is_passed_by(nothing: object):
-    lines = PoolView([told(nothing), told(TOLD)])
+    lines = told(nothing, TOLD)
     assert signers_of(lines, CONTRACT, BLOCK) == (SIGNER,)
     with pytest.raises(TransientError):
-        signers_of(PoolView([told(nothing)]), CONTRACT, BLOCK)
+        signers_of(told(nothing), CONTRACT, BLOCK)

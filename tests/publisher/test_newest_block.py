@@ -8,15 +8,16 @@ from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from tests.pools import pool_of
 
 
 def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():
     provider = Provider(Tree())
     provider.faults.append(nothing(times=1))
     with serving(provider) as served:
-        lines = PoolView([JsonRpcClient(served.url)])
+        pool = pool_of(served.url)
+        lines = pool.view()
         with pytest.raises(TransientError, match="no newest block"):
             newest_block(lines)
         assert newest_block(lines).hash == provider.head.hash
-        lines.close()
+        pool.close()

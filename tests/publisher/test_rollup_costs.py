@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.fanout import PoolView
 from oracle.txmgr.client.l1_fees import L1Fee, l1_fee, operator_fee
+from tests.pools import view_of
 from tests.sending.faults import Fault, answer_dropped, error, says
 from tests.sending.proxy import Proxy, proxy
 
@@ -26,7 +27,7 @@ def three() -> Iterator[tuple[Proxy, ...]]:
 
 
 def lines_to(*proxies: Proxy) -> PoolView:
-    return PoolView([JsonRpcClient(one.url) for one in proxies])
+    return view_of(*(one.url for one in proxies))
 
 
 def word(number: int) -> Fault:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, answer_of, send
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain
 from tests.faulty_endpoint import Fault, faulty_endpoint
+from tests.pools import caller_of, pool_of
 
 __all__ = ["chain", "fresh_chain"]
 
@@ -230,7 +230,7 @@ def test_where_the_words_say_nothing_the_code_may(code: int, answer: SendOutcome
 def test_silence_means_that_it_may_be_in_the_pool(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as endpoint:
         endpoint.faults[SEND] = Fault.SWALLOW
-        sent = send(PoolView([JsonRpcClient(endpoint.url)]), RAW)
+        sent = send(pool_of(endpoint.url), RAW)
     assert (sent.answer, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
 
 
@@ -238,7 +238,7 @@ def test_one_accepting_pool_is_enough(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
         one.faults[SEND] = "nonce too high"
         other.faults[SEND] = "already known"
-        sent = send(PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)]), RAW)
+        sent = send(pool_of(one.url, other.url), RAW)
     assert sent == SendResult(SendOutcome.ALREADY, "already known")
 
 
@@ -246,7 +246,7 @@ def test_every_endpoint_gets_the_bytes_once(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
         one.faults[SEND] = Fault.SWALLOW
         other.faults[SEND] = "txpool is full"
-        sent = send(PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)]), RAW)
+        sent = send(pool_of(one.url, other.url), RAW)
         assert (one.seen, other.seen) == ([SEND], [SEND])
     # What somebody said tells more than silence.
     assert sent.answer is SendOutcome.POOL
@@ -256,10 +256,10 @@ def test_what_stops_a_sender_is_said_by_every_endpoint(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
         one.faults[SEND] = "eth_sendRawTransaction is forbidden for this key"
         other.faults[SEND] = Fault.SWALLOW
-        silent = send(PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)]), RAW)
+        silent = send(pool_of(one.url, other.url), RAW)
         one.faults[SEND] = "oversized data"
         other.faults[SEND] = "tx fee exceeds the configured cap"
-        told = send(PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)]), RAW)
+        told = send(pool_of(one.url, other.url), RAW)
     assert (silent.answer, "forbidden for this key" in silent.text) == (
         SendOutcome.AMBIGUOUS,
         True,
@@ -268,9 +268,9 @@ def test_what_stops_a_sender_is_said_by_every_endpoint(fresh_chain: Chain):
 
 
 def test_a_key_in_the_address_of_an_endpoint_is_never_shown():
-    line = JsonRpcClient("http://user:s3cret@127.0.0.1:1/v3/0123456789abcdef?key=hidden")
-    sent = send(PoolView([line]), RAW)
-    shown = f"{line!r} {sent}"
+    pool = pool_of("http://user:s3cret@127.0.0.1:1/v3/0123456789abcdef?key=hidden")
+    sent = send(pool, RAW)
+    shown = f"{[*pool]} {pool.view().all} {sent}"
     assert not [secret for secret in ("s3cret", "0123456789abcdef", "hidden") if secret in shown]
     assert "127.0.0.1" in shown
 
@@ -278,9 +278,9 @@ def test_a_key_in_the_address_of_an_endpoint_is_never_shown():
 def measured(post: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
     """The same, with the size of every batch noted."""
 
-    def noting(body: list[object], method: str) -> object:
-        sizes.append(len(body))
-        return post(body, method)
+    def noting(method: str, count: int, *about: object) -> object:
+        sizes.append(count)
+        return post(method, count, *about)
 
     return noting
 
@@ -288,10 +288,11 @@ def measured(post: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
 def test_no_endpoint_is_asked_for_more_than_a_hundred_at_once(
     fresh_chain: Chain, monkeypatch: pytest.MonkeyPatch
 ):
-    line = JsonRpcClient(fresh_chain.url)
+    line = caller_of(fresh_chain.url)
     sizes: list[int] = []
-    monkeypatch.setattr(line, "_post", measured(line._post, sizes))
+    wire = line.endpoint.client._wire
+    monkeypatch.setattr(wire, "post", measured(wire.post, sizes))
     numbers = [hex(number) for number in range(250)]
     blocks = line.ask_all([("eth_getBlockByNumber", (one, False)) for one in numbers])
-    line.close()
+    line.endpoint.close()
     assert (sizes, blocks[0]["number"], len(blocks)) == ([100, 100, 50], "0x0", 250)

@@ -5,7 +5,6 @@ import pytest
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.txmgr.client.chain_nonces import counts_of
 from oracle.txmgr.client.receipts import (
     balance_of,
@@ -14,6 +13,7 @@ from oracle.txmgr.client.receipts import (
     nonce_at,
     witnesses_of_count,
 )
+from tests.pools import view_of
 from tests.publisher.test_line import Endpoint, one, other
 
 __all__ = ["one", "other"]
@@ -35,24 +35,24 @@ ASKED = {
 def test_nonsense_is_no_answer_to_a_question_for_a_number(asked, nonsense, one: Endpoint):
     one.says = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED[asked](PoolView([JsonRpcClient(one.url)]))
+        ASKED[asked](view_of(one.url))
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
 def test_a_receipt_that_is_none_is_no_answer(nonsense, one: Endpoint):
     one.says = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED["receipts"](PoolView([JsonRpcClient(one.url)]))
+        ASKED["receipts"](view_of(one.url))
 
 
 def test_the_next_endpoint_is_asked_where_one_makes_no_sense(one: Endpoint, other: Endpoint):
     one.says = {"result": None}
     other.says = "0x10"
-    assert balance_of(PoolView([JsonRpcClient(one.url), JsonRpcClient(other.url)]), WHO) == 16
+    assert balance_of(view_of(one.url, other.url), WHO) == 16
 
 
 def test_blocks_that_are_none_witness_nothing(one: Endpoint):
     one.says = {"result": {"number": "0x7"}}
-    lines = PoolView([JsonRpcClient(one.url)])
+    lines = view_of(one.url)
     assert witnesses_of_count(lines, WHO, BLOCK) == {}
     assert not is_block_gone(lines, 7, HASH)

@@ -1,6 +1,7 @@
 """Calls that do nothing, for nonces beside that of a push, and what became of sent bytes."""
 
 from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.store.outbox.records import CallRequest, IntentKind, IntentState, PauseKind
 from oracle.txmgr.manager import publish_next
 from tests.office import Office
@@ -19,8 +20,9 @@ class Clock:
 
 def by_clock(office: Office, clock: Clock) -> None:
     """Let endpoints that asked for a rest come back by this clock; no luck in it."""
-    for line in office.context.publisher.lines.all:
-        line.rest = Backoff(clock, lambda: 1.0)
+    for endpoint in office.context.publisher.pool:
+        endpoint.health.backoff = Backoff(clock, lambda: 1.0)
+        endpoint.health.bucket = RateLimiter(clock, lambda: 1.0)
 
 
 def errand(office: Office, name: str) -> str:

@@ -6,13 +6,14 @@ A fuse burns once, at the n-th point that is passed or at the first of a name.
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
 from oracle.domain.ids import Address
-from oracle.rpc.views.door import Door
+from oracle.rpc.transport import BoundedHttp, HttpAnswer
 from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
@@ -117,24 +118,25 @@ class FusedSigner:
 @contextmanager
 def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     """The publishing side runs on the fuse; indexing, which has tests of its own, does not."""
-    whole, post = office.context, Door.post
+    whole, post = office.context, BoundedHttp.post
     keys = whole.publisher.keys
     assert keys.signer is not None
     assert keys.transmitter is not None
 
-    def fused_post(self: Door, body: Any, method: str) -> Any:
-        if method != SEND:
-            return post(self, body, method)
-        fuse.sent += _sent(body)
-        fuse.unstored += [raw for raw in _sent(body) if not _is_stored(office, raw)]
+    def fused_post(self: BoundedHttp, body: bytes, *seconds: float) -> HttpAnswer:
+        sent = _sent(body)
+        if not sent:
+            return post(self, body, *seconds)
+        fuse.sent += sent
+        fuse.unstored += [raw for raw in sent if not _is_stored(office, raw)]
         fuse.point("before a send")
-        answer = post(self, body, method)
+        answer = post(self, body, *seconds)
         fuse.point("after a send")
         return answer
 
     with pytest.MonkeyPatch.context() as patched:
         signer, payer = FusedSigner(keys.signer, fuse), FusedSigner(keys.transmitter, fuse)
-        patched.setattr(Door, "post", fused_post)
+        patched.setattr(BoundedHttp, "post", fused_post)
         patched.setattr(whole.publisher, "_keys", ReporterKeys(signer, payer))
         patched.setattr(whole.publisher, "_payer", payer)
         office.context = replace(whole, store=cast("Store", FusedStore(office.store, fuse)))
@@ -142,9 +144,10 @@ def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     office.context = whole
 
 
-def _sent(body: Any) -> list[str]:
-    asked = body if isinstance(body, list) else [body]
-    return [one["params"][0] for one in asked]
+def _sent(body: bytes) -> list[str]:
+    said = msgspec.json.decode(body)
+    asked = said if isinstance(said, list) else [said]
+    return [one["params"][0] for one in asked if one["method"] == SEND]
 
 
 def _is_stored(office: Office, raw: str) -> bool:

@@ -98,9 +98,9 @@ def test_case_f05_the_library_sends_once_and_where_it_does_not_that_is_known_alr
         proxy.heal()
         proxy.rule(SEND, answer_dropped(), times=1)
         proxy.rule(SEND, error("already known"))
-    for line in office.context.publisher.lines.all:
-        forced = urllib3.Retry(3, allowed_methods=None)
-        line._door.session.mount("http://", requests.adapters.HTTPAdapter(max_retries=forced))
+    for endpoint in office.context.publisher.pool:
+        forced = requests.adapters.HTTPAdapter(max_retries=urllib3.Retry(3, allowed_methods=None))
+        endpoint.client._wire.http._session.mount("http://", forced)
     dear_blocks(office, 5 * GWEI, 2)
     office.tick()
     (once,) = attempts(office)
@@ -222,12 +222,12 @@ def test_case_f26_without_a_time_the_rest_doubles_and_never_exceeds_a_minute(
     for _ in range(9):
         with contextlib.suppress(TransientError):
             line.ask("eth_blockNumber")
-        rests.append(line.rest.left())
-        clock.now += line.rest.left()
+        rests.append(line.endpoint.health.backoff.left())
+        clock.now += line.endpoint.health.backoff.left()
     assert rests == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     first.heal()
     line.ask("eth_blockNumber")
-    assert line.rest.left() == 0
+    assert line.endpoint.health.backoff.left() == 0
 
 
 def test_case_f27_what_a_relay_calls_failed_is_watched_and_gets_no_other_nonce(

@@ -12,6 +12,7 @@ from oracle.txmgr.confirmation.confirmer import confirm_next
 from oracle.txmgr.manager import publish_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
+from tests.pools import pool_of
 from tests.sending.at_sea import attempts
 from tests.sending.faults import another_chain, request_dropped
 from tests.sending.proxy import EVERY, Proxy
@@ -62,12 +63,12 @@ def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
     """The second endpoint of the publisher; the indexer, which has its own checks, sees others."""
     office, (first, second) = sqlite_office, proxies
     publisher = type(office.context.publisher)(
-        [first.url, second.url],
+        pool_of(first.url, second.url),
         domain=office.context.publisher.domain,
         caps=office.caps,
         keys=office.premises.keys,
     )
-    office.context.publisher.close()
+    office.context.publisher.pool.close()
     office.context = replace(office.context, publisher=publisher)
     return second
 

@@ -33,6 +33,7 @@ from oracle.txmgr.nonce_assignment import convoy_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
 from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, key_files
+from tests.pools import pool_of
 from tests.services.office_fixtures import just_after
 
 ETHER = 10**18
@@ -92,7 +93,7 @@ class DispatchOffice(Office):
         )
         network = Address(premises.network.contract.address.lower())
         publisher = SenderAccount(
-            self.urls,
+            pool_of(*self.urls),
             domain=Domain(CHAIN_ID, network),
             caps=self.caps,
             keys=dispatcher_of(premises),
@@ -110,7 +111,7 @@ class DispatchOffice(Office):
     @override
     def close(self) -> None:
         super().close()
-        self.starts.publisher.close()
+        self.starts.publisher.pool.close()
 
     def turn(self) -> list[StepResult]:
         """One turn of the scheduler for the dispatcher alone."""

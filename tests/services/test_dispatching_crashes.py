@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from oracle.rpc.views.fanout import PoolView
+from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.txmgr import broadcaster
 from oracle.txmgr.client.send_raw import SendResult, send_all
@@ -28,9 +28,9 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
     """The dispatching side runs on the fuse."""
 
-    def fused_send(lines: PoolView, raws: Sequence[bytes]) -> list[SendResult]:
+    def fused_send(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
         fuse.point("before a send")
-        sent = send_all(lines, raws)
+        sent = send_all(pool, raws)
         fuse.point("after a send")
         return sent
 

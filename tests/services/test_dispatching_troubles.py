@@ -17,6 +17,7 @@ from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import CAPS, key_files
+from tests.pools import pool_of
 from tests.sending.at_sea import GWEI
 from tests.sending.thieves import stolen_payment
 from tests.services.dispatch_office import (
@@ -75,8 +76,8 @@ def test_another_key_goes_on_wherever_the_lost_one_stopped(
     network.by(network.admin, network.does.setDispatcher(Web3.to_checksum_address(other.address)))
     chain.rpc("anvil_setBalance", other.address, hex(ETHER))
     domain = office.starts.publisher.domain
-    office.starts.publisher.close()
-    publisher = SenderAccount(office.urls, domain=domain, caps=office.caps, keys=other)
+    office.starts.publisher.pool.close()
+    publisher = SenderAccount(pool_of(*office.urls), domain=domain, caps=office.caps, keys=other)
     office.starts = replace(office.starts, publisher=publisher)
     reconcile(office.starts)
     for _ in range(3):

@@ -1,11 +1,10 @@
 """What has to stand in the database before the publishing side does what it makes possible."""
 
-from typing import Any
-
+import msgspec
 import pytest
 
 from oracle.errors import FatalError
-from oracle.rpc.views.fanout import JsonRpcClient
+from oracle.rpc.transport import BoundedHttp, HttpAnswer
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import SignedBytes, TransactionRequest
 from tests.evm.fixtures import chain
@@ -18,15 +17,17 @@ __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"
 def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
     sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
 ):
-    office, ask = sqlite_office, JsonRpcClient.ask
+    office, post = sqlite_office, BoundedHttp.post
     seen: list[tuple[str, list[str]]] = []
 
-    def watched(line: JsonRpcClient, method: str, *parameters: object) -> Any:
-        if method == "eth_sendRawTransaction":
-            seen.append((str(parameters[0]), stored_bytes(office)))
-        return ask(line, method, *parameters)
+    def watched(http: BoundedHttp, body: bytes, *seconds: float) -> HttpAnswer:
+        asked = msgspec.json.decode(body)
+        many = asked if isinstance(asked, list) else [asked]
+        sends = [one for one in many if one["method"] == "eth_sendRawTransaction"]
+        seen.extend((one["params"][0], stored_bytes(office)) for one in sends)
+        return post(http, body, *seconds)
 
-    monkeypatch.setattr(JsonRpcClient, "ask", watched)
+    monkeypatch.setattr(BoundedHttp, "post", watched)
     office.pushed()
 
     # One transaction, shown to each endpoint.

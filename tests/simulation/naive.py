@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import PoolView
+from oracle.rpc.fanout import PoolView
+from oracle.rpc.pool import EndpointPool
 from oracle.signing.signer import Fees, TransactionRequest
 from oracle.txmgr.client.send_raw import send
 from tests.simulation.goals import Goals
-from tests.simulation.wires import US, PaperSigner, lines_of
+from tests.simulation.wires import US, PaperSigner, pool_in
 from tests.simulation.world import Died, World
 
 _CONTRACT = Address("0x" + "0c" * 20)
@@ -41,7 +42,7 @@ class NaivePublisher:
     goals: Goals
     rows: list[Row]
     log: Callable[[str], None] = lambda _: None
-    _lines: PoolView | None = None
+    _pool: EndpointPool | None = None
     _nonce: int | None = None
     _back_at: int = 0
     _signer: PaperSigner = field(init=False)
@@ -59,13 +60,13 @@ class NaivePublisher:
             self.log(f"  tries again: {error}")
         except Died as error:
             self.log(f"  ends: {error!r}")
-            self._lines = self._nonce = None
+            self._pool = self._nonce = None
             self._back_at = self.world.number + self.world.dice.randint(0, 12)
 
     def _work(self) -> None:
-        if self._lines is None:
-            self._lines = lines_of(self.world, lambda _: None)
-        lines, now = self._lines, self.world.heads().latest.time
+        if self._pool is None:
+            self._pool = pool_in(self.world, lambda _: None)
+        lines, now = self._pool.view(), self.world.heads().latest.time
         self._want()
         for row in [one for one in self.rows if one.state == "sent"]:
             self._look(lines, row, now)
@@ -95,7 +96,8 @@ class NaivePublisher:
         fees = self._fees(lines)
         call = TransactionRequest(31337, self._nonce, _CONTRACT, row.effect, _GAS_LIMIT, fees)
         signed = self._signer.sign_transaction(call)
-        answer = send(lines, signed.raw)
+        assert self._pool is not None
+        answer = send(self._pool, signed.raw)
         self.world.point("after a send, before its mark")
         if not answer.is_accepted:
             # Perhaps the nonce was wrong: ask for it anew, and try again.

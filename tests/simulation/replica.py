@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from oracle.bindings.qos_oracle import OracleContract
 from oracle.chain.heads import Heads
 from oracle.daemon.lease.lease_keeper import renew, take
 from oracle.domain.ids import Address, Hash
@@ -27,7 +26,7 @@ from tests.simulation.books import Books
 from tests.simulation.memory import Memory
 from tests.simulation.money import MILLIETHER
 from tests.simulation.planner import Planner
-from tests.simulation.wires import SIGNER, MortalStore, PaperSigner, Talk, lines_of
+from tests.simulation.wires import SIGNER, MortalStore, PaperSigner, Talk, pool_in
 from tests.simulation.world import Died, World
 
 CHAIN_ID = 31337
@@ -106,10 +105,8 @@ class Replica:
             setting.hour_cap * MILLIETHER,
         )
         keys = ReporterKeys(PaperSigner(world, SIGNER), PaperSigner(world))
-        publisher = SenderAccount([], domain=Domain(CHAIN_ID, CONTRACT), caps=caps, keys=keys)
-        publisher.lines = lines_of(world, self.books.saw_send, self._talk)
-        publisher.contract = OracleContract(publisher.lines, CONTRACT)
-        return publisher
+        pool = pool_in(world, self.books.saw_send, self._talk)
+        return SenderAccount(pool, domain=Domain(CHAIN_ID, CONTRACT), caps=caps, keys=keys)
 
     def _work(self, context: TxContext) -> None:
         # Not at each turn: who was overtaken learns it from what it writes, now and then.
@@ -181,7 +178,7 @@ class Replica:
         self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
         dice, was_leader = self.world.dice, self._desk is not None
         if self._desk is not None:
-            self._desk.publisher.close()
+            self._desk.publisher.pool.close()
         self._desk = None
         self._back_at = self.world.number + _KNOCKS_EVERY
         if was_leader or isinstance(error, Died):

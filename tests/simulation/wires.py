@@ -7,15 +7,16 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
+import msgspec
 from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 from oracle.rpc.error_kinds import ErrorKind
+from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
-from oracle.rpc.views.door import Door
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.transport import BoundedHttp, HttpAnswer
 from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
@@ -81,32 +82,35 @@ class PaperSigner:
         return SignedBytes(raw, Hash(hash_of(raw)))
 
 
-class PaperDoor(Door):
+class PaperHttp(BoundedHttp):
     """Where `JsonRpcClient` asks an endpoint: questions may not arrive, answers may be lost."""
 
     def __init__(self, world: World, place: int, sending: Sending, talk: Talk) -> None:
-        super().__init__(f"http://endpoint-{place}.test", 1.0)
+        name = f"http://endpoint-{place}.test"
+        super().__init__(name, name=name, max_bytes=2**20)
         self._world, self._place, self._sending, self._talk = world, place, sending, talk
 
     @override
-    def post(self, body: object, method: str) -> Any:
+    def post(self, body: bytes, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:
         """Ask the simulated endpoint."""
-        world, is_send = self._world, method == SEND
-        asked = cast("list[dict[str, Any]]", body if isinstance(body, list) else [body])
+        world, said = self._world, msgspec.json.decode(body)
+        asked = said if isinstance(said, list) else [said]
+        is_send = asked[0]["method"] == SEND
         self._talk.asks(asked)
         if is_send:
             world.point("before a send")
         if world.is_down(self._place) or world.weather.strikes("request lost", 0.04):
             raise self._silence()
-        told = [self._answer(one) for one in asked]
+        told = [self._said(one) for one in asked]
         if is_send:
             world.point("after a send")
         if world.weather.strikes("answer lost", 0.15 if is_send else 0.03):
             raise self._silence()
         self._talk.hears(asked, told)
-        return told if isinstance(body, list) else told[0]
+        answer = msgspec.json.encode(told if isinstance(said, list) else told[0])
+        return HttpAnswer(200, {}, answer, is_cut=False)
 
-    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _said(self, asked: dict[str, Any]) -> dict[str, Any]:
         if asked["method"] == SEND:
             self._sending(asked["params"][0])
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
@@ -117,18 +121,16 @@ class PaperDoor(Door):
         return {**answer, "result": told}
 
     def _silence(self) -> RpcError:
-        return RpcError(self._name, ErrorKind.UNREACHABLE, "connection reset")
+        return RpcError(self.name, ErrorKind.UNREACHABLE, "connection reset")
 
 
-def lines_of(world: World, sending: Sending, talk: Talk | None = None) -> PoolView:
-    """Make a line to each endpoint of the world; `talk` notes what is said."""
-    lines = [
-        JsonRpcClient(f"http://endpoint-{place}.test", clock=world.seconds)
-        for place in range(len(world.nodes))
-    ]
-    for place, line in enumerate(lines):
-        line._door = PaperDoor(world, place, sending, talk or Talk())
-    return PoolView(lines)
+def pool_in(world: World, sending: Sending, talk: Talk | None = None) -> EndpointPool:
+    """Return the endpoints of the world; `talk` notes what is said."""
+    urls = [f"http://endpoint-{place}.test" for place in range(len(world.nodes))]
+    pool = EndpointPool.open(urls, 31337, world.seconds)
+    for place, endpoint in enumerate(pool):
+        endpoint.client._wire.http = PaperHttp(world, place, sending, talk or Talk())
+    return pool
 
 
 class MortalStore:

@@ -3,13 +3,11 @@
 import pytest
 
 from oracle.chain.verification.calibration import HeaderFeature
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.endpoint import EndpointRoll
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
 from oracle.telemetry.metrics import REGISTRY
 from oracle.telemetry.rpc_metrics import CHECKS
 from oracle.txmgr.client.send_errors import SendOutcome
 from oracle.txmgr.client.send_raw import show_zeros
+from tests.pools import pool_of
 
 
 def shown(name: str, **labels: str) -> float | None:
@@ -17,16 +15,16 @@ def shown(name: str, **labels: str) -> float | None:
 
 
 def test_an_endpoint_starts_with_zeros():
-    (endpoint,) = EndpointRoll([Endpoint("http://a-new-one.example")], lambda: 0.0)
+    (endpoint,) = pool_of("http://a-new-one.example")
     for check in CHECKS:
         assert shown("endpoint_inconsistent", endpoint=endpoint.label, check=check) == 0
     assert shown("verify_missing_logs", endpoint=endpoint.name) == 0
 
 
 def test_what_is_sent_to_starts_with_a_zero_of_words_that_nobody_knows():
-    show_zeros(PoolView([JsonRpcClient("http://a-new-pool.example")]))
-    told = shown("publisher_broadcasts", endpoint="a-new-pool.example", result=SendOutcome.UNKNOWN)
-    assert told == 0
+    show_zeros(pool_of("http://a-new-pool.example"))
+    label = "1 a-new-pool.example"
+    assert shown("publisher_broadcasts", endpoint=label, result=SendOutcome.UNKNOWN) == 0
 
 
 @pytest.mark.parametrize("trait", HeaderFeature)

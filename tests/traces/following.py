@@ -19,6 +19,7 @@ from oracle.domain.ids import Address
 from oracle.domain.state.node import Node
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState, index_next
+from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import SEED
@@ -118,12 +119,8 @@ def behind(
     with ExitStack() as until_the_end:
         served = [until_the_end.enter_context(serving(one)) for one in providers]
         store = until_the_end.enter_context(Store.open(url, create=True))
-        source = ChainSource.open(
-            [one.url for one in served],
-            chain_id=provider.chain_id,
-            finality_depth=FINALITY,
-            reader=reader,
-        )
+        pool = EndpointPool.open([one.url for one in served], provider.chain_id)
+        source = ChainSource(pool, reader, FINALITY)
         contracts = {name: address for address, (name, _) in reader.contracts.items()}
         known = Identity(source.chain_id(), source.genesis_hash(), contracts, None, start_block)
         with store.transaction() as uow:

@@ -24,9 +24,8 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
-from oracle.rpc.headers import header
 from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
@@ -130,11 +129,11 @@ class WindowFetcher:
         A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
         to leave logs out is not asked for ranges any more.
         """
-        blocks, habits = order.blocks, self.query.habits.of(endpoint.name)
-        if habits.omits:
+        blocks, limits = order.blocks, endpoint.limits
+        if limits.omits:
             return self._linked(endpoint, _few(order))
         logs = self.query.logs(endpoint, blocks, order.manner)
-        sample = looked_at_again(blocks, logs) if order.top and habits.is_sample() else set()
+        sample = looked_at_again(blocks, logs) if order.top and limits.is_sample() else set()
         wanted = {blocks.first, blocks.last}
         is_checked = order.top >= Level.SEAMED
         wanted |= {log.block for log in logs if is_checked or log.time < 0}
@@ -161,7 +160,7 @@ class WindowFetcher:
         last = chain[-1].block
         blocks = BlockRange(first, last.number)
         logs = None
-        if order.with_headers or self.query.habits.of(endpoint.name).omits:
+        if order.with_headers or endpoint.limits.omits:
             is_proven = order.top >= Level.PROVEN and self.ladder.trust.has(HeaderFeature.RECEIPTS)
             asked = [one.block for one in chain]
             logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
@@ -262,17 +261,17 @@ def _few(order: WindowRequest) -> WindowRequest:
 
 def _await(endpoint: Endpoint, last: int) -> None:
     """Never ask an endpoint for a block above its own head: it would say that it is empty."""
-    if endpoint.newest < last:
-        answer = endpoint.call("eth_blockNumber", [], Quantity)
-        endpoint.newest = number(endpoint.name, answer)
-    if endpoint.newest < last:
-        words = f"has blocks up to {endpoint.newest}, not {last}"
+    if endpoint.highest_block < last:
+        answer = endpoint.client.call("eth_blockNumber", [], Quantity)
+        endpoint.highest_block = number(endpoint.name, answer)
+    if endpoint.highest_block < last:
+        words = f"has blocks up to {endpoint.highest_block}, not {last}"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 
 
 def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
     """Make sure that a block is the same after the logs were read, of whatever block they were."""
-    now = header(endpoint, seen.number)
+    now = endpoint.header(seen.number)
     if now is None or now.hash != seen.hash:
         words = f"changed block {seen.number} while its logs were read"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)

@@ -16,8 +16,7 @@ from oracle.chain.verification.receipt_fetch import receipts
 from oracle.chain.verification.window_check import note_missing
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Log
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.responses import LogResponse
 from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
@@ -46,10 +45,9 @@ class QueryOptions:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """One filter; what each endpoint bears is learned in `habits`, `clock` counts seconds."""
+    """One filter; `clock` counts seconds."""
 
     wanted: Filter
-    habits: LimitsByEndpoint
     clock: Callable[[], float]
 
     def logs(
@@ -61,7 +59,7 @@ class LogQuery:
             EndpointError: not even one block at a time is answered, or the answer is wrong.
         """
         manner = manner or QueryOptions()
-        habits = self.habits.of(endpoint.name)
+        limits = endpoint.limits
         try:
             logs = self._asked(endpoint, blocks)
         except RpcError as error:
@@ -73,9 +71,9 @@ class LogQuery:
             if len(blocks) == 1:
                 return self._of_block(endpoint, blocks, error)
             WINDOW_SPLITS.labels(error.kind).inc()
-            size = habits.sizer.refused(blocks, error)
+            size = limits.sizer.refused(blocks, error)
             return self._in_parts(endpoint, blocks, size, manner)
-        if not habits.may_be_cut_off(len(logs)):
+        if not limits.may_be_cut_off(len(logs)):
             return logs
         if len(blocks) == 1:
             return self._compared(endpoint, blocks, logs)
@@ -94,24 +92,24 @@ class LogQuery:
         Raises:
             EndpointError: it does not know one of the blocks, or the answer is wrong.
         """
-        habits = self.habits.of(endpoint.name)
-        if habits.pins is False:
+        limits = endpoint.limits
+        if limits.pins is False:
             return None
         params = [self.wanted.pinned(block.hash) for block in blocks]
         try:
-            answers = endpoint.batch("eth_getLogs", params, list[LogResponse])
+            answers = endpoint.client.batch("eth_getLogs", params, list[LogResponse])
         except RpcError as error:
             if error.kind not in _NOT_PINNED | _TOO_MUCH:
                 raise
             # Of blocks that are too much, too: a range is got in other ways.
             if error.kind in _NOT_PINNED:
-                habits.was_not_pinned()
+                limits.was_not_pinned()
             return None
-        habits.pins = True
+        limits.pins = True
         logs: list[Log] = []
         for block, answer in zip(blocks, answers, strict=True):
             found = self._of_hash(endpoint, block, answer)
-            if not is_proof_to_come and habits.may_be_cut_off(len(found)):
+            if not is_proof_to_come and limits.may_be_cut_off(len(found)):
                 found = self._compared(endpoint, BlockRange(block.number, block.number), found)
             logs += found
         return logs
@@ -150,7 +148,7 @@ class LogQuery:
         if not missing:
             words = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
-        self.habits.of(endpoint.name).omits = True
+        endpoint.limits.omits = True
         self._found_out(endpoint, missing, "read by range")
         return True
 
@@ -160,10 +158,10 @@ class LogQuery:
         Raises:
             EndpointError: it does not answer now.
         """
-        habits = self.habits.of(endpoint.name)
-        if habits.admits is None:
+        limits = endpoint.limits
+        if limits.admits is None:
             try:
-                given = endpoint.call(
+                given = endpoint.client.call(
                     "eth_getLogs", self.wanted.pinned(_INVENTED), list[LogResponse]
                 )
             except RpcError as error:
@@ -175,8 +173,8 @@ class LogQuery:
                 }:
                     raise
                 given = None
-            habits.admits = given is None
-        return habits.admits
+            limits.admits = given is None
+        return limits.admits
 
     def _in_parts(
         self, endpoint: Endpoint, blocks: BlockRange, size: int, manner: QueryOptions
@@ -189,10 +187,10 @@ class LogQuery:
     ) -> list[Log]:
         began = self.clock()
         params = (wanted or self.wanted).params(blocks)
-        answers = endpoint.call("eth_getLogs", params, list[LogResponse])
+        answers = endpoint.client.call("eth_getLogs", params, list[LogResponse])
         if answers is None:
             raise RpcError(endpoint.name, ErrorKind.INVALID, "eth_getLogs: null")
-        sizer = self.habits.of(endpoint.name).sizer
+        sizer = endpoint.limits.sizer
         sizer.answered(blocks, len(answers), self.clock() - began)
         return self._checked(endpoint, answers, blocks)
 
@@ -212,7 +210,7 @@ class LogQuery:
         if len(again) < len(logs):
             return logs
         missing = _missing(again, logs)
-        if missing and self.habits.of(endpoint.name).was_cut_off(len(logs)):
+        if missing and endpoint.limits.was_cut_off(len(logs)):
             self._found_out(endpoint, missing, f"in an answer of {len(logs)}")
         return again
 
@@ -258,8 +256,7 @@ class LogQuery:
         WINDOW_SPLITS.labels("one block").inc()
         try:
             there: FullHeader = all_of(endpoint, [block.first])[block.first]
-            habits = self.habits.of(endpoint.name)
-            ((_, given),) = receipts(endpoint, habits, [there])
+            ((_, given),) = receipts(endpoint, [there])
         except RpcError as error:
             # That the receipts are not served says nothing about the block's logs.
             words = f"{refusal.words}; nor are its receipts to be had: {error.words}"

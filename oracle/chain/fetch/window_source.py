@@ -26,16 +26,15 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Log
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.facts import DAY
-from oracle.rpc.endpoints.learned_limits import LearnedLimits, LimitsByEndpoint
+from oracle.rpc.endpoints.capabilities import DAY
+from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.range_sizer import (
     MOST_BLOCKS,
     MOST_LINKED,
     MOST_WITH_HEADERS,
     RangeSizer,
 )
-from oracle.rpc.headers import forget_newest
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
@@ -61,10 +60,10 @@ class _Round:
             return self.fetcher.window(endpoint, self.order)
         except ContradictionError as error:
             self.contradictions.append(error)
-            self.endpoints.note_inconsistent(endpoint, error.trait)
+            self.endpoints.deprioritise(endpoint, error.trait)
             raise
         except OmissionError:
-            self.endpoints.note_inconsistent(endpoint, "logs")
+            self.endpoints.deprioritise(endpoint, "logs")
             raise
         except RpcError as error:
             self.is_unknown |= error.kind is ErrorKind.UNKNOWN
@@ -86,17 +85,18 @@ class WindowSource:
         self.trust = trust
         self._keeper = trust.keeper
         wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
-        self._habits = LimitsByEndpoint(self._recalled)
-        self._query = LogQuery(wanted, self._habits, trust.clock)
+        for endpoint in endpoints:
+            endpoint.limits = LearnedLimits()
+        self._query = LogQuery(wanted, trust.clock)
         blooms = Blooms(wanted, trust, self._elsewhere)
-        accuse = endpoints.note_inconsistent
+        accuse = endpoints.deprioritise
         whole = self._reads_blocks = bool(reader.selectors)
-        sampler = Sampler(trust, self._habits, self._others, accuse, whole)
-        self._ladder = WindowVerifier(wanted, trust, self._habits, blooms, sampler, accuse)
+        sampler = Sampler(trust, self._others, accuse, whole)
+        self._ladder = WindowVerifier(wanted, trust, blooms, sampler, accuse)
         self._lies = Lies(endpoints, self._proves)
         self._fetcher = WindowFetcher(reader, self._query, self._ladder, self._lies.weigh)
         # Who gave the last window: the next one is cut to its size.
-        self._last: str = next(iter(endpoints)).name
+        self._last = next(iter(endpoints))
 
     def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
         """Return the first part of the range that is worth one window."""
@@ -105,7 +105,8 @@ class WindowSource:
             most = MOST_WITH_HEADERS
         elif self._fetcher.reads_headers(self.policy.top(is_history=True)):
             most = MOST_LINKED
-        return self._habits.of(self._last).sizer.cut(blocks, most=most)
+        self._recall_limits()
+        return self._last.limits.sizer.cut(blocks, most=most)
 
     def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         """Return the window of these blocks, checked as high as the policy wants.
@@ -121,7 +122,7 @@ class WindowSource:
     def keep_newest(self, latest: BlockRef) -> None:
         """Forget what other endpoints have shown as the newest block: it is not what is asked."""
         for endpoint in self._endpoints:
-            forget_newest(endpoint, latest.hash)
+            endpoint.forget_newest_header(unless=latest.hash)
 
     def of(self, endpoint: Endpoint, blocks: BlockRange) -> BlockWindow:
         """Return the window of these blocks, with headers, from this endpoint and no other.
@@ -197,6 +198,7 @@ class WindowSource:
     def _fetched(
         self, order: WindowRequest, *, only: str | None = None, avoid: Sequence[str] = ()
     ) -> BlockWindow:
+        self._recall_limits()
         is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
         order = replace(order, manner=QueryOptions(divides_unknown=is_alone))
         for _ in range(_ROUNDS - 1):
@@ -227,8 +229,8 @@ class WindowSource:
         if tried.contradictions:
             self.trust.settle()
             self._lies.look_again(tried.contradictions, window.endpoint)
-        self._last = window.endpoint
-        self._keep_habits(window.endpoint)
+        self._last = self._endpoints.listed.of(window.endpoint)
+        self._keep_limits(self._last)
         return window
 
     def _proves(self, endpoint: Endpoint, number: int) -> bool:
@@ -263,7 +265,10 @@ class WindowSource:
                 continue
             yield endpoint
 
-    # --- what is remembered of limits ---
+    def _recall_limits(self) -> None:
+        for endpoint in self._endpoints:
+            if not endpoint.limits.is_recalled:
+                endpoint.limits = self._recalled(endpoint.name)
 
     def _recalled(self, endpoint: str) -> LearnedLimits:
         kept = {} if self._keeper is None else self._keeper.recall(endpoint)
@@ -272,22 +277,23 @@ class WindowSource:
             RangeSizer(limit=int(limit)) if limit.isdecimal() else RangeSizer(),
             most_logs=int(most) if most.isdecimal() else None,
             omits=kept.get(OMITS) == "1",
+            is_recalled=True,
             kept={name: kept[name] for name in (_MAX_BLOCKS, MOST_LOGS, OMITS) if name in kept},
         )
 
-    def _keep_habits(self, endpoint: str) -> None:
-        habits, learned = self._habits.of(endpoint), dict[str, str]()
-        if habits.sizer.is_limited:
-            learned[_MAX_BLOCKS] = str(habits.sizer.limit)
-        if habits.most_logs is not None:
-            learned[MOST_LOGS] = str(habits.most_logs)
-        if habits.omits:
+    def _keep_limits(self, endpoint: Endpoint) -> None:
+        limits, learned = endpoint.limits, dict[str, str]()
+        if limits.sizer.is_limited:
+            learned[_MAX_BLOCKS] = str(limits.sizer.limit)
+        if limits.most_logs is not None:
+            learned[MOST_LOGS] = str(limits.most_logs)
+        if limits.omits:
             learned[OMITS] = "1"
         for name, value in learned.items():
-            if habits.kept.get(name) == value:
+            if limits.kept.get(name) == value:
                 continue
-            habits.kept[name] = value
+            limits.kept[name] = value
             if name != _MAX_BLOCKS:
-                self._endpoints.note_inconsistent(endpoint, "logs")
+                self._endpoints.deprioritise(endpoint, "logs")
             if self._keeper is not None:
-                self._keeper.keep(endpoint, name, value, DAY)
+                self._keeper.keep(endpoint.name, name, value, DAY)

@@ -13,7 +13,7 @@ from threading import Lock, RLock
 import structlog
 
 from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, BlockRefusal
-from oracle.rpc.endpoints.facts import DAY, CapabilityStore
+from oracle.rpc.endpoints.capabilities import DAY, CapabilityStore
 from oracle.telemetry.indexer_metrics import DEMOTED, TRUST
 
 # So many blocks with logs must be right; or so many wrong, and none right, of all that was

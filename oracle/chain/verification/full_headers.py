@@ -10,8 +10,7 @@ import structlog
 from oracle.chain.proofs.header_hash import HeaderResponse
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.rpc.client import Endpoint
-from oracle.rpc.headers import take_newest
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.replies import decoder_of
 from oracle.rpc.responses import FullHeaderResponse, block_ref
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
@@ -100,7 +99,7 @@ def sealed(
     asked = list(numbers)
     params: Sequence[Sequence[object]] = [[hex(number), full] for number in asked]
     try:
-        answers = endpoint.batch(_METHOD, params, FullHeaderResponse)
+        answers = endpoint.client.batch(_METHOD, params, FullHeaderResponse)
     except RpcError as error:
         if error.kind is not ErrorKind.TOO_LARGE or not full:
             raise
@@ -121,7 +120,7 @@ def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | 
         EndpointError: no usable answer, or a transaction that it does not have.
     """
     try:
-        return endpoint.call(_METHOD, [hex(number), True], FullHeaderResponse)
+        return endpoint.client.call(_METHOD, [hex(number), True], FullHeaderResponse)
     except RpcError as error:
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
@@ -129,13 +128,13 @@ def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | 
     structlog.get_logger().info(
         "block_read_by_transaction", endpoint=endpoint.name, block=number, what="transactions"
     )
-    answer = endpoint.call(_METHOD, [hex(number), False], FullHeaderResponse)
+    answer = endpoint.client.call(_METHOD, [hex(number), False], FullHeaderResponse)
     if answer is None:
         return None
     params = [
         [tx_hash] for tx_hash in FullHeader(block_ref(endpoint.name, answer), answer).tx_hashes()
     ]
-    sent = endpoint.batch("eth_getTransactionByHash", params, dict[str, object])
+    sent = endpoint.client.batch("eth_getTransactionByHash", params, dict[str, object])
     if None in sent:
         words = f"transactions of block {number} are gone, or not there yet"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
@@ -184,5 +183,5 @@ def newest(endpoint: Endpoint) -> FullHeader | None:
 
     Good for the window right after it, not for a second try: it is given once.
     """
-    answer = take_newest(endpoint)
+    answer = endpoint.take_newest_header()
     return None if answer is None else FullHeader(block_ref(endpoint.name, answer), answer)

@@ -12,8 +12,7 @@ from oracle.chain.verification.full_headers import FullHeader, sealed
 from oracle.chain.verification.header_check import judged
 from oracle.chain.verification.receipt_fetch import Receipts, receipts
 from oracle.chain.verification.transaction_check import is_complete
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import RpcError
 
 # Samples are fetched so many at a time: most often the first ones tell.
@@ -32,7 +31,6 @@ class Sampler:
     """Fills one `Calibration`."""
 
     trust: Calibration
-    habits: LimitsByEndpoint
     # Who may be asked besides the endpoint of this name; each is known to be on our chain.
     others: Callable[[str], Iterable[Endpoint]]
     # Called with an endpoint and what it was found out by.
@@ -60,7 +58,7 @@ class Sampler:
         with self.trust.scanning:
             if not self.trust.wants_scan(self.traits):
                 return
-            newest, *older = _places(endpoint.newest, self._most)
+            newest, *older = _places(endpoint.highest_block, self._most)
             self._look_at(endpoint, newest, 2 * SAMPLES)
             for place in older:
                 if not self.trust.is_any_open(self.traits):
@@ -106,7 +104,7 @@ class Sampler:
         self, endpoint: Endpoint, blocks: Sequence[FullHeader]
     ) -> Iterator[tuple[FullHeader, Found]]:
         """Yield the blocks with logs, and which traits come out right of their receipts."""
-        for one, given in receipts(endpoint, self.habits.of(endpoint.name), blocks):
+        for one, given in receipts(endpoint, blocks):
             if any(receipt.logs for receipt in given):
                 yield one, self._judged(one, given)
 

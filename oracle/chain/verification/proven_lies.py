@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.window_check import ContradictionError
 from oracle.domain.logs import Log
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
@@ -48,7 +48,7 @@ class Lies:
         if count:
             blocks = f"blocks {given[0].block} to {given[-1].block}"
             words = f"gave {count} logs of {blocks} that their receipts do not have"
-            self.endpoints.roll.convict(endpoint.name, words)
+            self.endpoints.listed.convict(endpoint.name, words)
 
     def look_again(self, told: Iterable[ContradictionError], by: str) -> None:
         """Ask those again who contradicted headers, now that `by` gave the same window whole."""
@@ -65,6 +65,6 @@ class Lies:
                 self.proves(accused, error.number)
         except ContradictionError as again:
             if (again.endpoint, again.trait) == (error.endpoint, error.trait):
-                self.endpoints.roll.convict(error.endpoint, f"{again.words}; asked twice")
+                self.endpoints.listed.convict(error.endpoint, f"{again.words}; asked twice")
         except RpcError:
             return

@@ -10,8 +10,7 @@ import structlog
 
 from oracle.chain.proofs.receipts_root import ProvenReceipt
 from oracle.chain.verification.full_headers import FullHeader
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 
@@ -33,7 +32,7 @@ Receipts = list[ProvenReceipt]
 
 
 def receipts(
-    endpoint: Endpoint, habits: LearnedLimits, blocks: Sequence[FullHeader]
+    endpoint: Endpoint, blocks: Sequence[FullHeader]
 ) -> Iterator[tuple[FullHeader, Receipts]]:
     """Yield each block with its receipts, in order of execution; a few blocks at a time.
 
@@ -42,38 +41,34 @@ def receipts(
     """
     for first in range(0, len(blocks), _TOGETHER):
         part = blocks[first : first + _TOGETHER]
-        for block, given in zip(part, _given(endpoint, habits, part), strict=True):
+        for block, given in zip(part, _given(endpoint, part), strict=True):
             yield block, _in_order(endpoint, block, given)
 
 
-def _given(
-    endpoint: Endpoint, habits: LearnedLimits, blocks: Sequence[FullHeader]
-) -> list[Receipts]:
-    if habits.gives_receipts is not False:
+def _given(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
+    if endpoint.limits.gives_receipts is not False:
         try:
             given = _of_blocks(endpoint, blocks)
         except RpcError as error:
             if error.kind is ErrorKind.TOO_LARGE:
-                return _in_parts(endpoint, habits, blocks)
-            not_served = _NOT_SERVED_NOW if habits.gives_receipts else _NOT_SERVED
+                return _in_parts(endpoint, blocks)
+            not_served = _NOT_SERVED_NOW if endpoint.limits.gives_receipts else _NOT_SERVED
             if error.kind not in not_served:
                 raise
         else:
-            habits.gives_receipts = True
+            endpoint.limits.gives_receipts = True
             return given
     one_by_one = [_one_by_one(endpoint, block) for block in blocks]
-    habits.gives_receipts = habits.gives_receipts or False
+    endpoint.limits.gives_receipts = endpoint.limits.gives_receipts or False
     return one_by_one
 
 
-def _in_parts(
-    endpoint: Endpoint, habits: LearnedLimits, blocks: Sequence[FullHeader]
-) -> list[Receipts]:
+def _in_parts(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
     """Halve what is too large, down to the transactions of one block."""
     if len(blocks) > 1:
         half = len(blocks) // 2
         parts = (blocks[:half], blocks[half:])
-        return [given for part in parts for given in _given(endpoint, habits, part)]
+        return [given for part in parts for given in _given(endpoint, part)]
     (block,) = blocks
     WINDOW_SPLITS.labels("one block's receipts").inc()
     structlog.get_logger().info(
@@ -87,7 +82,7 @@ def _in_parts(
 
 def _of_blocks(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
     params = [[one.block.hash] for one in blocks]
-    answers = endpoint.batch("eth_getBlockReceipts", params, Receipts)
+    answers = endpoint.client.batch("eth_getBlockReceipts", params, Receipts)
     return [_there(endpoint, block, answer) for block, answer in zip(blocks, answers, strict=True)]
 
 
@@ -99,7 +94,7 @@ def _one_by_one(endpoint: Endpoint, block: FullHeader) -> Receipts:
     if not params and not block.is_without_transactions:
         words = f"block {block.block.number} without its transactions"
         raise RpcError(endpoint.name, ErrorKind.INVALID, words)
-    answers = endpoint.batch("eth_getTransactionReceipt", params, ProvenReceipt)
+    answers = endpoint.client.batch("eth_getTransactionReceipt", params, ProvenReceipt)
     return [_there(endpoint, block, answer) for answer in answers]
 
 

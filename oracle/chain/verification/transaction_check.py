@@ -12,7 +12,7 @@ from oracle.chain.proofs.transactions_root import SignedTransaction, transaction
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.watched_calls import See, Selectors, Sent, SentTransactionResponse, calls_in
 from oracle.domain.logs import Call
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.replies import decoder_of
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 

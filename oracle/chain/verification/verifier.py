@@ -24,8 +24,7 @@ from oracle.chain.verification.window_check import (
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Log
-from oracle.rpc.client import Endpoint
-from oracle.rpc.endpoints.learned_limits import LimitsByEndpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
@@ -35,7 +34,6 @@ class WindowVerifier:
 
     wanted: Filter
     trust: Calibration
-    habits: LimitsByEndpoint
     blooms: Blooms
     sampler: Sampler
     # Called with an endpoint and what it was found out by.
@@ -125,7 +123,7 @@ class WindowVerifier:
         """
         held = [one for one in ascent.blocks if one.block.number in ascent.must][:1]
         try:
-            list(receipts(ascent.endpoint, self.habits.of(ascent.name), held))
+            list(receipts(ascent.endpoint, held))
         except RpcError as error:
             if error.kind in {ErrorKind.NOT_THERE, ErrorKind.PRUNED}:
                 raise
@@ -143,8 +141,7 @@ class WindowVerifier:
                 reached.levels[number] = Level.PROVEN
             elif has_some or number in ascent.must or self.blooms.may_hide(one):
                 chosen.append(one)
-        habits = self.habits.of(ascent.name)
-        for one, given in receipts(ascent.endpoint, habits, chosen):
+        for one, given in receipts(ascent.endpoint, chosen):
             made = root_of(given)
             if made != one.receipts_root:
                 words = "its receipts do not make the root of its header"

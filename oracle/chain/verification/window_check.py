@@ -8,7 +8,7 @@ from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Call, Log
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import MISSING_LOGS, VERIFY_FAILURES
 

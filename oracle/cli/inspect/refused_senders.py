@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from oracle.daemon.app import App
 from oracle.queries.status import StatusReport
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.pool import EndpointPool
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.txmgr.recovery.nonce_sync import why_refused
 
@@ -19,10 +19,9 @@ def with_refused(app: App, seen: StatusReport) -> StatusReport:
     `run` refuses it at its start, before it can write that down: an old copy of the database says
     itself that all is well.
     """
-    urls = app.config.chain.endpoints
-    with closing(
-        PoolView([JsonRpcClient(url, timeout_seconds=_SECONDS) for url in urls])
-    ) as lines:
+    told = app.config.chain
+    with closing(EndpointPool.open(told.endpoints, told.id)) as pool:
+        lines = pool.view(_SECONDS)
         reasons = {
             account: why_refused(app.store, lines, account)
             for account, pause in seen.senders.items()

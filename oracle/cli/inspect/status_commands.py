@@ -82,7 +82,8 @@ def _balance_of_dispatcher(app: App) -> AccountBalance | None:
         address = app.dispatcher_address()
     except InputError as error:
         return AccountBalance(None, None, str(error))
-    return None if address is None else account_balance(app.config.chain.endpoints, address)
+    chain = app.config.chain
+    return None if address is None else account_balance(chain.endpoints, chain.id, address)
 
 
 def nodes(

@@ -125,7 +125,7 @@ def _database(app: App) -> str:
 
 def _cost(app: App) -> str:
     """Say what following the chain costs at the preferred endpoint, by these settings."""
-    facts = next(iter(app.source.endpoints)).facts
+    facts = next(iter(app.source.endpoints)).capabilities
     return str(costs(app.reader, policy_of(app.config.verify), facts))
 
 

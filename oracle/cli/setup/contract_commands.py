@@ -24,6 +24,7 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_ap
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
+from oracle.rpc.pool import EndpointPool
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
@@ -108,10 +109,10 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
                 return
             chain_id = app.config.chain.id
             address, receipt = deploy_contract(
-                publisher.lines, payer, planned, chain_id, _patience()
+                publisher.pool, payer, planned, chain_id, _patience()
             )
         finally:
-            publisher.close()
+            publisher.pool.close()
     landed = {"address": address, "transaction": receipt.hash, "gas_used": receipt.gas_used}
     # One document, where a program reads it.
     _tell({**answer, **landed} if as_json else landed, as_json=as_json)
@@ -159,9 +160,8 @@ def _lookout(app: App) -> SenderAccount:
         told.limits.max_cost_per_transaction_wei,
         told.limits.max_cost_per_day_wei,
     )
-    return SenderAccount(
-        told.chain.endpoints, domain=Domain(told.chain.id, ZERO_ADDRESS), caps=caps
-    )
+    pool = EndpointPool.open(told.chain.endpoints, told.chain.id)
+    return SenderAccount(pool, domain=Domain(told.chain.id, ZERO_ADDRESS), caps=caps)
 
 
 def _payer(app: App, keystore: Path | None, password_file: Path | None) -> Signer:

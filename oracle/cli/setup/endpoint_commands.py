@@ -20,8 +20,8 @@ from oracle.daemon.app import App
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import escaped, foreign, print_table
-from oracle.rpc.client import Endpoint
 from oracle.rpc.endpoints.capabilities import Capabilities
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.store.schema import SchemaAge, schema_state
@@ -174,7 +174,7 @@ def _probed(
         # It is asked nothing any more, not even this.
         return _Probed(position, one.name, Capabilities(), shut_out)
     try:
-        facts = probe(one, wanted)
+        facts = probe(one.client, wanted)
     except RpcError as error:
         advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
         fault = f"{error.kind}: {error.words}{advice}"

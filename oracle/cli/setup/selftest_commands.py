@@ -21,7 +21,7 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
 from oracle.queries.text.text_tables import print_table
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.pool import EndpointPool
 from oracle.signing.factory import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
@@ -113,7 +113,8 @@ def _lease(app: App) -> str:
 def _endpoint(app: App, url: str) -> str:
     """Ask an endpoint by itself which chain it is of."""
     wanted = app.config.chain.id
-    with closing(JsonRpcClient(url)) as line:
+    with closing(EndpointPool.open([url], wanted)) as pool:
+        (line,) = pool.view().all
         if not line.serves(wanted):
             raise InputError(f"{line.name} is of another chain than {wanted}")
         return f"{line.name} is of chain {wanted}"
@@ -145,8 +146,9 @@ def _key(app: App, role: Role) -> str:
 
 def _balance(app: App, role: Role) -> str:
     signer = _opened(app, role)
-    with closing(PoolView([JsonRpcClient(url) for url in app.config.chain.endpoints])) as lines:
-        wei = balance_of(lines, signer.address)
+    told = app.config.chain
+    with closing(EndpointPool.open(told.endpoints, told.id)) as pool:
+        wei = balance_of(pool.view(), signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether: nothing can be sent")
     return f"{signer.address} has {decimal_text(wei)} ether"

@@ -1,8 +1,14 @@
-"""What a probe found out about an endpoint (chain.md 3.8)."""
+"""What a probe found out about an endpoint, and what keeps it over a restart (chain.md 3.8)."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from oracle.domain.blocks import BlockRef
+
+# Tags of blocks below the newest one.
+TAGS = ("safe", "finalized")
+HOUR = 3600.0
+DAY = 24 * HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +31,15 @@ class Capabilities:
     # None: no anchor was known, or the endpoint does not reach it.
     anchor: bool | None = None
     fault: str | None = None
+
+
+class CapabilityStore(Protocol):
+    """Keeps plain values by endpoint and key; `app` hands in the database's `rpc_fact`."""
+
+    def recall(self, endpoint: str) -> dict[str, str]:
+        """Return what is known of this endpoint and has not expired."""
+        ...
+
+    def keep(self, endpoint: str, key: str, value: str, seconds: float) -> None:
+        """Remember a value for so long."""
+        ...

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.rpc.client import Endpoint
+from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.headers import headers
 from oracle.rpc.responses import Quantity, number
 
@@ -19,29 +19,33 @@ class Checkpoint(NamedTuple):
 
 
 def fault_in_chain(
-    endpoint: Endpoint, chain_id: int, anchors: Sequence[Checkpoint], *, within: float | None
+    client: JsonRpcClient,
+    chain_id: int,
+    wanted: Sequence[Checkpoint],
+    *,
+    seconds: float | None,
 ) -> str | None:
     """Return why the endpoint is not of our chain, in a sentence; None: it is.
 
-    `within` is how long the first answer may take, in seconds; None: as usual. An anchor above
+    `seconds` is how long the first answer may take; None: as usual. A checkpoint above
     its newest block, or that it does not know, proves nothing.
 
     Raises:
-        EndpointError: it does not answer.
+        RpcError: it does not answer.
     """
-    written = endpoint.call("eth_chainId", [], Quantity, within=within)
-    found = number(endpoint.name, written)
+    written = client.call("eth_chainId", [], Quantity, timeout_seconds=seconds)
+    found = number(client.name, written)
     if found != chain_id:
         return f"is on chain {found}, [chain] id says {chain_id}"
-    if not anchors:
+    if not wanted:
         return None
-    blocks = headers(endpoint, [anchor.number for anchor in anchors])
-    faults = (fault_in(block, anchor) for block, anchor in zip(blocks, anchors, strict=True))
+    blocks = headers(client, [one.number for one in wanted])
+    faults = (fault_in(block, one) for block, one in zip(blocks, wanted, strict=True))
     return next((fault for fault in faults if fault), None)
 
 
-def fault_in(block: BlockRef | None, anchor: Checkpoint) -> str | None:
-    """Return why this is not the anchor's block, in a sentence; None: it is, or is not known."""
-    if block is None or block.hash == anchor.hash:
+def fault_in(block: BlockRef | None, wanted: Checkpoint) -> str | None:
+    """Return why this is not the checkpoint's block, in a sentence; None: it is, or is unknown."""
+    if block is None or block.hash == wanted.hash:
         return None
-    return f"shows block {anchor.number} as {block.hash}; {anchor.source} says {anchor.hash}"
+    return f"shows block {wanted.number} as {block.hash}; {wanted.source} says {wanted.hash}"

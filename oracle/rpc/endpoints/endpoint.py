@@ -1,158 +1,172 @@
-"""The endpoints of one chain, each with its health and its standing, in the order of settings."""
+"""One endpoint: the client that asks it, and everything that is remembered of it.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+Indexer, transaction manager and queries share it, so that none asks in vain what another one has
+found out already.
+"""
 
-import structlog
+import time
+from collections.abc import Callable, Iterable, Sequence
 
-from oracle.rpc.client import Endpoint
+from typing_extensions import override
+
+from oracle.domain.blocks import BlockRef
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.capabilities import DAY, HOUR, TAGS, Capabilities, CapabilityStore
 from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in_chain
 from oracle.rpc.endpoints.endpoint_status import EndpointStatus
 from oracle.rpc.endpoints.health import Health
-from oracle.rpc.endpoints.rate_limiter import RateLimiter
+from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.headers import checked, header_answers
+from oracle.rpc.responses import FullHeaderResponse
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.telemetry import rpc_metrics as metrics
-from oracle.telemetry.indexer_metrics import MISSING_LOGS, WRONG_LOG_TIMES
 
-Clock = Callable[[], float]
+# A turn looks many times how far an endpoint has come; one that stands still, or another node
+# behind its address, is seen in the next one.
+_TURN_SECONDS = 1.0
+# How long each value is believed, in seconds: it must outlive the next hourly probe.
+_LASTING = 2 * HOUR
 
 
-@dataclass(eq=False, slots=True)
-class PoolMember:
-    """One endpoint and all we know of how it is."""
+class Endpoint:
+    """May be used by several threads at once; `clock` counts seconds."""
 
-    endpoint: Endpoint
-    health: Health
-    standing: EndpointStatus
+    def __init__(self, client: JsonRpcClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self.client = client
+        # What metrics call it; a pool puts its position in the settings before it.
+        self.label = client.name
+        self.health = Health(client.name, self.label, clock)
+        self.status = EndpointStatus()
+        # What the last probe found; None before the first.
+        self.capabilities: Capabilities | None = None
+        # What is learned while windows are read by it.
+        self.limits = LearnedLimits()
+        # The highest block that it has shown.
+        self.highest_block = -1
+        # Its newest block when its heads were last looked at; None once a window was read by it.
+        self.head: BlockRef | None = None
+        # Tags of blocks that it knows besides `latest`, until it shows that it does not.
+        self.tags: tuple[str, ...] = TAGS
+        # The highest block that it has called finalized.
+        self.finalized: BlockRef | None = None
+        # Whether it was seen to give the receipts of a whole block.
+        self.gives_block_receipts = False
+        # The chain that it said it serves, until it falls silent.
+        self.chain_id: int | None = None
+        # The block that it was asked about last, where it was there, and when.
+        self._reached: tuple[int, float] | None = None
+        # Its newest block with all that the header says, as its last look has shown it.
+        self._newest_header: FullHeaderResponse | None = None
+        self._clock = clock
+        client.observer = self.health
+
+    @override
+    def __repr__(self) -> str:
+        return f"Endpoint({self.name})"
+
+    @property
+    def name(self) -> str:
+        """Scheme, host and port; a pool makes those of one host different."""
+        return self.client.name
+
+    def call_it(self, name: str, label: str) -> None:
+        """Use this name from now on, and this label of metrics."""
+        self.client.name = self.health.name = name
+        self.label = self.health.label = label
+
+    def close(self) -> None:
+        """Let the connections go; what is under way ends by itself."""
+        self.client.close()
+
+    def has(self, method: str) -> bool:
+        """Tell whether the endpoint has the method; True until it has said that it does not."""
+        return self.health.has(method)
 
     def refusal(self) -> RpcError | None:
         """Return why nothing is asked of it now; None: it may be."""
-        name = self.endpoint.name
-        if self.standing.quarantined is not None:
-            return RpcError(name, ErrorKind.QUARANTINED, self.standing.quarantined)
+        if self.status.quarantined is not None:
+            return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantined)
         wait = self.health.bucket.wait()
         if wait > 0:
             words = f"asked us to wait, {wait:.1f} s more"
-            return RpcError(name, ErrorKind.THROTTLED, words, retry_after=wait)
+            return RpcError(self.name, ErrorKind.THROTTLED, words, retry_after=wait)
         return None
 
     def is_usable(self) -> bool:
         """Tell whether it would be given work: neither shut out nor failing now."""
-        return self.standing.quarantined is None and self.standing.failures == 0
+        return self.status.quarantined is None and self.status.failures == 0
 
     def fault_in_chain(
-        self, chain_id: int, anchors: Sequence[Checkpoint], *, within: float | None
+        self, chain_id: int, checkpoints: Sequence[Checkpoint], *, seconds: float | None
     ) -> str | None:
-        """Return why it is not of our chain; see `anchors`. Raises EndpointError."""
-        return fault_in_chain(self.endpoint, chain_id, anchors, within=within)
+        """Return why it is not of our chain; see `checkpoints`. Raises RpcError."""
+        return fault_in_chain(self.client, chain_id, checkpoints, seconds=seconds)
 
+    def header(self, number_or_tag: int | str) -> BlockRef | None:
+        """Return a block; see `headers`."""
+        return self.headers([number_or_tag])[0]
 
-class EndpointRoll:
-    """Every endpoint, by name unlike the others."""
+    def headers(self, wanted: Iterable[int | str]) -> list[BlockRef | None]:
+        """Return blocks by height or tag; what the newest one's header says is remembered.
 
-    def __init__(self, endpoints: Sequence[Endpoint], clock: Clock) -> None:
-        self._clock = clock
-        self._members: dict[Endpoint, PoolMember] = {}
-        # Who was proven wrong, by name, and of what.
-        self._convicted: dict[str, str] = {}
-        names: set[str] = set()
-        for position, endpoint in enumerate(endpoints, 1):
-            host = endpoint.name.partition("://")[2]
-            endpoint.label = f"{position} {host}"
-            if endpoint.name in names:
-                # Two keys at one provider.
-                endpoint.name = f"{endpoint.name}#{position}"
-            names.add(endpoint.name)
-            health = Health(endpoint.name, endpoint.label, clock, RateLimiter(clock))
-            health.is_alone = len(endpoints) == 1
-            endpoint.watch = health
-            self._members[endpoint] = PoolMember(endpoint, health, EndpointStatus())
-            metrics.know(endpoint.label)
-            MISSING_LOGS.labels(endpoint.name)
-            WRONG_LOG_TIMES.labels(endpoint.name)
-
-    def __iter__(self) -> Iterator[Endpoint]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def members(self) -> list[PoolMember]:
-        """Return all of them, in the order of the settings."""
-        return list(self._members.values())
-
-    def of(self, endpoint: Endpoint | str) -> PoolMember:
-        """Return what we know of one; a name must be one of ours."""
-        if isinstance(endpoint, Endpoint):
-            return self._members[endpoint]
-        return next(m for m in self._members.values() if m.endpoint.name == endpoint)
-
-    def by_preference(self, members: Sequence[PoolMember]) -> list[PoolMember]:
-        """Return them in the order in which they are to be asked.
-
-        First those that stand where the settings put them; then those that lost their place, and
-        say that they are back; then those that have just failed, the longest ago first.
+        Raises:
+            RpcError: no usable answer, or one for another height.
         """
-        now = self._clock()
+        asked = list(wanted)
+        answers = header_answers(self.client, asked)
+        if "latest" in asked:
+            self._newest_header = answers[asked.index("latest")]
+        return checked(self.client, asked, answers)
 
-        def place(member: PoolMember) -> tuple[int, float]:
-            standing = member.standing
-            if standing.is_resting(now):
-                return 3, standing.rests_until
-            if standing.is_well(now):
-                return 0, 0.0
-            return (1 if standing.ask_at is None else 2), 0.0
+    def take_newest_header(self) -> FullHeaderResponse | None:
+        """Return what the last look at the newest block has shown, once; None: not looked."""
+        taken, self._newest_header = self._newest_header, None
+        return taken
 
-        return sorted(members, key=place)
+    def forget_newest_header(self, unless: str) -> None:
+        """Forget what the last look has shown, where it was another block than of this hash."""
+        seen = self._newest_header
+        if seen is not None and seen.hash.lower() != unless:
+            self._newest_header = None
 
-    def convict(self, name: str, reason: str) -> None:
-        """Quarantine who was proven wrong until it is readmitted.
-
-        One that is not used any more, as the settings of an earlier run named it, is passed over.
-        """
-        if self._shut_out(name, reason):
-            structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
-
-    def recall(self, reasons: Mapping[str, str]) -> None:
-        """Take up who was proven wrong, as it stands in the database, and who no longer is."""
-        for name in self._convicted.keys() - reasons.keys():
-            del self._convicted[name]
-            self.of(name).standing.readmit(self._clock())
-            self._show(name, is_out=False)
-        for name, reason in reasons.items():
-            self._shut_out(name, reason)
-
-    def proven_wrong(self) -> dict[str, str]:
-        """Return who was proven wrong and not readmitted since, by name, and of what."""
-        return dict(self._convicted)
-
-    def _shut_out(self, name: str, reason: str) -> bool:
-        known = {member.endpoint.name for member in self._members.values()}
-        if name not in known or name in self._convicted:
+    def is_known_to_reach(self, block: int) -> bool:
+        """Tell whether it was there a moment ago when it was asked about this very block."""
+        if self._reached is None or self._reached[0] != block:
             return False
-        self._convicted[name] = reason
-        told = "proven wrong, `qos-oracle endpoint readmit` lets it in again"
-        self.of(name).standing.convict(f"{told}: {reason}")
-        self._show(name, is_out=True)
-        return True
+        return self._clock() - self._reached[1] < _TURN_SECONDS
 
-    def _show(self, name: str, *, is_out: bool) -> None:
-        label = self.of(name).endpoint.label
-        metrics.QUARANTINED.labels(label).set(is_out)
-        metrics.PROVEN_WRONG.labels(label).set(is_out)
-        self.count_usable()
+    def reaches(self, block: int) -> None:
+        """Note that this block is there now."""
+        self._reached = (block, self._clock())
 
-    def seconds_left(self, failures: Iterable[RpcError]) -> float | None:
-        """Return after how long one of these may be asked who wanted to be left alone; or None."""
-        names = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
-        members = [one for one in self.members() if one.endpoint.name in names]
-        return min((one.health.bucket.wait() for one in members), default=None)
+    def fell_silent(self) -> None:
+        """Ask anew which chain it serves, and how far: there may be another node behind it."""
+        self.chain_id = self._reached = None
 
-    def count_usable(self) -> None:
-        """Let the metrics know how many would be given work."""
-        metrics.USABLE.set(sum(member.is_usable() for member in self._members.values()))
+    def remember(self, keeper: CapabilityStore) -> None:
+        """Hand over what the last probe of this endpoint found, and its batches."""
+        found = self.capabilities
+        if found is None:
+            return
+        keeper.keep(self.label, "tags", ",".join(found.tags), _LASTING)
+        keeper.keep(self.label, "logs_by_hash", str(int(found.has_logs_by_hash)), _LASTING)
+        keeper.keep(self.label, "block_receipts", str(int(found.has_block_receipts)), _LASTING)
+        keeper.keep(self.label, "batch", str(self.client.batch_limit), DAY)
+        if found.oldest_logs is not None:
+            keeper.keep(self.label, "oldest_logs", str(found.oldest_logs), DAY)
 
-    def wait_at_most(self, seconds: float) -> None:
-        """Let every breaker be tried so long after its last failure."""
-        for member in self._members.values():
-            member.health.wait_at_most(seconds)
+    def recall(self, keeper: CapabilityStore) -> None:
+        """Take up what was known of this endpoint; what is not in our form is passed over."""
+        kept = keeper.recall(self.label)
+        if kept.get("batch", "").isdecimal():
+            self.client.learn_batch(int(kept["batch"]))
+        if not {"tags", "logs_by_hash", "block_receipts"} <= kept.keys():
+            return
+        oldest = kept.get("oldest_logs", "")
+        self.tags = tuple(tag for tag in kept["tags"].split(",") if tag)
+        self.capabilities = Capabilities(
+            tags=self.tags,
+            has_logs_by_hash=kept["logs_by_hash"] == "1",
+            has_block_receipts=kept["block_receipts"] == "1",
+            batch=self.client.batch_limit,
+            oldest_logs=int(oldest) if oldest.isdecimal() else None,
+        )

@@ -40,6 +40,8 @@ class EndpointStatus:
     proven_at: float = -math.inf
     was_proven: bool = False
     quarantined: str | None = None
+    # Whether it is for showing another chain than ours.
+    is_foreign: bool = False
     # Nothing that it shows by itself ends the quarantine: it was proven wrong.
     until_readmitted: bool = False
     look_again_at: float = 0.0
@@ -94,17 +96,20 @@ class EndpointStatus:
         """Have its chain looked at before it is used again."""
         self.proven_at = -math.inf
 
-    def quarantine(self, reason: str, now: float, release: Checkpoint | None) -> None:
-        """Shut it out; who was proven wrong is out for that."""
+    def quarantine(
+        self, reason: str, now: float, release: Checkpoint | None, *, is_foreign: bool = False
+    ) -> None:
+        """Shut it out; who was proven wrong is out for that. `is_foreign`: for its chain."""
         if self.until_readmitted:
             return
-        self.quarantined, self.release = reason, release
+        self.quarantined, self.release, self.is_foreign = reason, release, is_foreign
         self.unprove()
         self.look_later(now)
 
     def convict(self, reason: str) -> None:
         """Shut it out until an operator readmits it: it was proven wrong."""
         self.quarantined, self.until_readmitted = reason, True
+        self.is_foreign = False
         self.unprove()
 
     def readmit(self, now: float) -> None:
@@ -126,6 +131,7 @@ class EndpointStatus:
     def release_now(self, now: float) -> None:
         """Let it in again, behind the others at first."""
         self.quarantined, self.release, self.refusals = None, None, 0
+        self.is_foreign = False
         self.prove(now)
         self.ail(now)
         self.is_back()

@@ -7,12 +7,19 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from oracle.rpc.endpoints.backoff import Backoff
 from oracle.rpc.endpoints.circuit_breaker import CircuitBreaker, State
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.endpoints.retry_budget import RetryBudget
-from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
+from oracle.rpc.rpc_errors import (
+    BLAMELESS,
+    CallRefusedError,
+    ErrorKind,
+    RpcError,
+    RpcTimeoutError,
+)
 from oracle.telemetry import rpc_metrics as metrics
 
 T = TypeVar("T")
@@ -49,7 +56,9 @@ class Health:
     name: str
     label: str
     clock: Callable[[], float]
-    bucket: RateLimiter
+    bucket: RateLimiter = field(init=False)
+    # How long who sends leaves it alone: it asked us to wait, or kept us waiting.
+    backoff: Backoff = field(init=False)
     breakers: dict[str, CircuitBreaker] = field(default_factory=dict)
     speeds: dict[str, LatencyMean] = field(default_factory=dict)
     # What was said when a method failed last.
@@ -61,6 +70,55 @@ class Health:
     pause: Callable[[float], None] = time.sleep
     # Whether there is nobody else to be asked while this one wants us to wait.
     is_alone: bool = False
+
+    def __post_init__(self) -> None:
+        self.bucket, self.backoff = RateLimiter(self.clock), Backoff(self.clock)
+
+    def asking_once(
+        self, method: str, calls: int, ask: Callable[[], list[Any]], *, is_pressing: bool
+    ) -> list[Any]:
+        """Watch over questions that nobody may repeat; what is asked to wait is left alone.
+
+        Breakers are passed by: they spare an endpoint what another one answers as well, and here
+        several are asked for the sake of their agreement. `is_pressing`: asked all the same, and
+        what it says then says nothing about how long to leave it alone.
+
+        Raises:
+            RpcError: it is left alone now; or it was asked, and something is missing.
+        """
+        left = self.left_alone()
+        if left > 0 and not is_pressing:
+            raise RpcError(self.name, ErrorKind.RESTING, f"left alone for {left:.1f} s more")
+        self.bucket.spend(calls)
+        try:
+            answers = ask()
+        except RpcError as error:
+            metrics.CALLS.labels(self.label, method, error.kind.value).inc()
+            if left <= 0:
+                self._leave_alone(error)
+            raise
+        metrics.CALLS.labels(self.label, method, "answered").inc()
+        refusals = [one for one in answers if isinstance(one, CallRefusedError)]
+        wanting = next((one for one in refusals if one.asks_to_wait), None)
+        if wanting is not None and left <= 0:
+            self._leave_alone(wanting)
+        elif len(refusals) < len(answers) and left <= 0:
+            self.backoff.end()
+            self.bucket.answered(calls)
+        return answers
+
+    def left_alone(self) -> float:
+        """Return for how many seconds who sends asks it nothing; 0: it may be asked."""
+        return max(self.backoff.left(), self.bucket.blocked())
+
+    def _leave_alone(self, error: RpcError) -> None:
+        """Begin to, where it asks us to wait or kept us waiting; a refusal costs nothing."""
+        asks = error.asks_to_wait if isinstance(error, CallRefusedError) else False
+        asks = asks or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
+        if asks:
+            self.bucket.refused(error.retry_after)
+        if asks or error.kind is ErrorKind.SLOW or isinstance(error, RpcTimeoutError):
+            self.backoff.begin(error.retry_after)
 
     def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
         """Watch over one question, which is asked again a few times where it fails at once.

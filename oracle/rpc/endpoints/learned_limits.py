@@ -4,7 +4,6 @@ What a method costs, which it serves, and at which count its answers stop withou
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -34,7 +33,8 @@ class LearnedLimits:
     gives_receipts: bool | None = None
     most_logs: int | None = None
     omits: bool = False
-    # What was written down for the next run.
+    # Whether what was written down by an earlier run is in it; and what was for the next one.
+    is_recalled: bool = False
     kept: dict[str, str] = field(default_factory=dict)
     _unpinned: int = 0
     _windows: int = 0
@@ -75,19 +75,3 @@ class LearnedLimits:
         with self._lock:
             self._windows += 1
             return self._windows % _SAMPLED == 1
-
-
-class LimitsByEndpoint:
-    """The habits of every endpoint, by its shown name; `made` starts a new one's."""
-
-    def __init__(self, made: Callable[[str], LearnedLimits] = lambda _: LearnedLimits()) -> None:
-        self._made = made
-        self._lock = Lock()
-        self._of: dict[str, LearnedLimits] = {}
-
-    def of(self, endpoint: str) -> LearnedLimits:
-        """Return the habits of this endpoint."""
-        with self._lock:
-            if endpoint not in self._of:
-                self._of[endpoint] = self._made(endpoint)
-            return self._of[endpoint]

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.client import TAGS, Endpoint
-from oracle.rpc.endpoints.batch_size import BATCH
-from oracle.rpc.endpoints.capabilities import Capabilities
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.capabilities import TAGS, Capabilities
 from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in
 from oracle.rpc.headers import header
 from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.rpc.wire import BATCH
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class ProbeRequirements:
 
 
 def probe(
-    endpoint: Endpoint, wanted: ProbeRequirements, known: Capabilities | None = None
+    client: JsonRpcClient, wanted: ProbeRequirements, known: Capabilities | None = None
 ) -> Capabilities:
     """Ask the endpoint what it is and can; about twenty requests.
 
@@ -50,84 +50,86 @@ def probe(
     logs, is taken from there.
 
     Raises:
-        EndpointError: it does not answer at all.
+        RpcError: it does not answer at all.
     """
-    chain_id = number(endpoint.name, endpoint.call("eth_chainId", [], Quantity))
+    chain_id = number(client.name, client.call("eth_chainId", [], Quantity))
     if chain_id != wanted.chain_id:
         words = f"is on chain {chain_id}, [chain] id says {wanted.chain_id}"
         return Capabilities(chain_id=chain_id, fault=words)
-    anchor, fault = _anchored(endpoint, wanted.anchors)
-    head = header(endpoint, "latest")
+    anchor, fault = _anchored(client, wanted.anchors)
+    head = header(client, "latest")
     if head is None:
-        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
-    has_receipts = _is_list(endpoint, "eth_getBlockReceipts", [head.hash])
+        raise RpcError(client.name, ErrorKind.NOT_THERE, "no latest block")
+    has_receipts = _is_list(client, "eth_getBlockReceipts", [head.hash])
     return Capabilities(
         chain_id=chain_id,
-        client=_told(lambda: endpoint.call("web3_clientVersion", [], str)),
+        client=_told(lambda: client.call("web3_clientVersion", [], str)),
         head=head,
-        tags=tuple(tag for tag in TAGS if _told(lambda tag=tag: header(endpoint, tag))),  # type: ignore[misc]  # mypy cannot infer it
-        has_logs_by_hash=_gives_logs_by_hash(endpoint, wanted, head),
+        tags=tuple(tag for tag in TAGS if _told(lambda tag=tag: header(client, tag))),  # type: ignore[misc]  # mypy cannot infer it
+        has_logs_by_hash=_gives_logs_by_hash(client, wanted, head),
         has_block_receipts=has_receipts,
-        batch=_batch(endpoint) if known is None else endpoint.batch_limit,
-        oldest_logs=_oldest(endpoint, wanted, head) if known is None else known.oldest_logs,
+        batch=_batch(client) if known is None else client.batch_limit,
+        oldest_logs=_oldest(client, wanted, head) if known is None else known.oldest_logs,
         anchor=anchor,
         fault=fault,
     )
 
 
-def _anchored(endpoint: Endpoint, anchors: Sequence[Checkpoint]) -> tuple[bool | None, str | None]:
+def _anchored(
+    client: JsonRpcClient, anchors: Sequence[Checkpoint]
+) -> tuple[bool | None, str | None]:
     """Return whether it shows our anchors (None: it reaches none), and why it must not be used."""
-    blocks = [(header(endpoint, anchor.number), anchor) for anchor in anchors]
+    blocks = [(header(client, anchor.number), anchor) for anchor in anchors]
     fault = next((fault for block, anchor in blocks if (fault := fault_in(block, anchor))), None)
     if fault is not None:
         return False, fault
     return (True if any(block is not None for block, _ in blocks) else None), None
 
 
-def _gives_logs_by_hash(endpoint: Endpoint, wanted: ProbeRequirements, head: BlockRef) -> bool:
+def _gives_logs_by_hash(client: JsonRpcClient, wanted: ProbeRequirements, head: BlockRef) -> bool:
     """An endpoint that has no logs of a block that nobody has would hide those of real ones."""
     asked = [{**wanted.logs, "blockHash": block_hash} for block_hash in (head.hash, _INVENTED)]
-    if not _is_list(endpoint, "eth_getLogs", [asked[0]]):
+    if not _is_list(client, "eth_getLogs", [asked[0]]):
         return False
-    return not _is_list(endpoint, "eth_getLogs", [asked[1]])
+    return not _is_list(client, "eth_getLogs", [asked[1]])
 
 
-def _is_list(endpoint: Endpoint, method: str, params: Sequence[object]) -> bool:
-    return _told(lambda: endpoint.call(method, params, list[object])) is not None
+def _is_list(client: JsonRpcClient, method: str, params: Sequence[object]) -> bool:
+    return _told(lambda: client.call(method, params, list[object])) is not None
 
 
-def _batch(endpoint: Endpoint) -> int:
+def _batch(client: JsonRpcClient) -> int:
     """Return the largest batch that it takes, of a few sizes and the halves of the last one."""
     for size in _BATCHES:
-        endpoint.learn_batch(size)
-        _told(lambda size=size: endpoint.batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
-        if endpoint.batch_limit == size:
+        client.learn_batch(size)
+        _told(lambda size=size: client.batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
+        if client.batch_limit == size:
             break
-    return endpoint.batch_limit
+    return client.batch_limit
 
 
-def _oldest(endpoint: Endpoint, wanted: ProbeRequirements, head: BlockRef) -> int | None:
+def _oldest(client: JsonRpcClient, wanted: ProbeRequirements, head: BlockRef) -> int | None:
     """Return the oldest block from `first` on whose logs it gives; None: it gives none.
 
     One question where it has all we want, else one for each halving of the chain.
     """
-    if wanted.first > head.number or _has_logs(endpoint, wanted, wanted.first):
+    if wanted.first > head.number or _has_logs(client, wanted, wanted.first):
         return wanted.first
     missing, there = wanted.first, head.number
-    if not _has_logs(endpoint, wanted, there):
+    if not _has_logs(client, wanted, there):
         return None
     while there - missing > 1:
         middle = (missing + there) // 2
-        if _has_logs(endpoint, wanted, middle):
+        if _has_logs(client, wanted, middle):
             there = middle
         else:
             missing = middle
     return there
 
 
-def _has_logs(endpoint: Endpoint, wanted: ProbeRequirements, block: int) -> bool:
+def _has_logs(client: JsonRpcClient, wanted: ProbeRequirements, block: int) -> bool:
     asked = {**wanted.logs, "fromBlock": hex(block), "toBlock": hex(block)}
-    return header(endpoint, block) is not None and _is_list(endpoint, "eth_getLogs", [asked])
+    return header(client, block) is not None and _is_list(client, "eth_getLogs", [asked])
 
 
 def _told(ask: Callable[[], T]) -> T | None:

@@ -59,6 +59,11 @@ class RateLimiter:
             debt = 0.0 if self._tokens > 0 else (1e-3 - self._tokens) / self.rate
             return max(0.0, self._blocked_until - now, debt)
 
+    def blocked(self) -> float:
+        """Return for how many seconds the endpoint wants nothing to be asked, our debt apart."""
+        with self._lock:
+            return max(0.0, self._blocked_until - self.clock())
+
     def spend(self, calls: int) -> None:
         """Note what is being asked."""
         with self._lock:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
-from oracle.errors import TransientError
-from oracle.rpc.views.fanout import Json, PoolView
-from oracle.rpc.views.understanding import number_of, understood
+from oracle.rpc.client import Json
+from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
 # Whole blocks are large: so many in one batch.
@@ -49,20 +48,14 @@ def counts_of(lines: PoolView, account: Address) -> list[Count]:
     Raises:
         TransientError: none answers.
     """
-    counts: list[Count] = []
-    silence = TransientError("no endpoint is configured")
-    for line in lines.all:
+
+    def read(endpoint: EndpointCaller) -> Count:
         asked = [("eth_getTransactionCount", (account, at)) for at in ("latest", "pending")]
-        try:
-            with understood("the count of an account"):
-                mined, pending = (number_of(answer) for answer in line.ask_all(asked))
-        except TransientError as error:
-            silence = error
-            continue
-        counts.append(Count(line.name, mined, max(mined, pending)))
-    if not counts:
-        raise silence
-    return counts
+        with understood("the count of an account"):
+            mined, pending = (number_of(answer) for answer in endpoint.ask_all(asked))
+            return Count(endpoint.name, mined, max(mined, pending))
+
+    return [count for _, count in lines.each(read)]
 
 
 def agreed(counts: Sequence[Count], quorum: int) -> Count | None:
@@ -93,9 +86,7 @@ def spent_nonces(
     wanted = [found[nonce] for nonce in nonces if nonce in found]
     if not wanted:
         return {}
-    receipts = lines.ask_all(
-        [("eth_getTransactionReceipt", (sent["hash"],)) for sent, _ in wanted]
-    )
+    receipts = lines.first([("eth_getTransactionReceipt", (sent["hash"],)) for sent, _ in wanted])
     told = zip(wanted, receipts, strict=True)
     spent = [_spent(sent, block, receipt) for (sent, block), receipt in told if receipt]
     return {one.nonce: one for one in spent}
@@ -108,7 +99,7 @@ def _back_from_head(lines: PoolView, most_blocks: int) -> Iterator[Json]:
     lowest = max(-1, head - most_blocks)
     for top in range(head, lowest, -_BLOCKS_AT_ONCE):
         numbers = range(top, max(lowest, top - _BLOCKS_AT_ONCE), -1)
-        blocks = lines.ask_all([("eth_getBlockByNumber", (hex(one), True)) for one in numbers])
+        blocks = lines.first([("eth_getBlockByNumber", (hex(one), True)) for one in numbers])
         # A reorg may take the highest away between two questions.
         yield from (block for block in blocks if block is not None)
 

@@ -1,8 +1,9 @@
 """Asks every endpoint what the chain takes for gas, and believes none of them alone."""
 
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError
-from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView
+from oracle.rpc.client import Json
+from oracle.rpc.fanout import EndpointCaller, PoolView
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 from oracle.txmgr.client.fee_quote import Market, SendLimits, market, most_likely
 
@@ -34,7 +35,7 @@ def ask_market(lines: PoolView, caps: SendLimits) -> Market:
     return found
 
 
-def _asked(line: JsonRpcClient, least_tip: int) -> Market:
+def _asked(line: EndpointCaller, least_tip: int) -> Market:
     try:
         history = line.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
     except CallRefusedError:

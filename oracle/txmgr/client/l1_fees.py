@@ -4,8 +4,7 @@ Asked of the chain's own contracts, at every endpoint, and of several the middle
 one neither keeps a call waiting nor lets it go unpaid for. In wei.
 """
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -14,8 +13,9 @@ from eth_abi.exceptions import DecodingError
 from eth_utils.abi import function_signature_to_4byte_selector
 
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError, RevertError
-from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView, Request
+from oracle.rpc.client import Json, RpcRequest
+from oracle.rpc.fanout import EndpointCaller, PoolView
+from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 
 class L1Fee(StrEnum):
@@ -50,9 +50,9 @@ def l1_fee(lines: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
     written = _ENVELOPE + bytes.fromhex(calldata.removeprefix("0x"))
     if kind is L1Fee.OPTIMISM:
         asked = [_get_l1_fee(written), _get_operator_fee(gas)]
-        return _of_all(lines, lambda line: _of_op_stack(line.ask_each(asked)))
+        return lines.median_of(lambda line: _of_op_stack(line.ask_each(asked)))
     if kind is L1Fee.ARBITRUM:
-        return _of_all(lines, lambda line: _per_byte(line) * len(written))
+        return lines.median_of(lambda line: _per_byte(line) * len(written))
     return 0
 
 
@@ -68,7 +68,7 @@ def operator_fee(lines: PoolView, kind: L1Fee, gas_used: int) -> int:
     if kind is not L1Fee.OPTIMISM:
         return 0
     asked = [_get_operator_fee(gas_used)]
-    return _of_all(lines, lambda line: _of_operator(line.ask_each(asked)[0]))
+    return lines.median_of(lambda line: _of_operator(line.ask_each(asked)[0]))
 
 
 def l1_fee_in(receipt: Mapping[str, Any]) -> int:
@@ -89,20 +89,6 @@ def l1_fee_in(receipt: Mapping[str, Any]) -> int:
     return fee
 
 
-def _of_all(lines: PoolView, read: Callable[[JsonRpcClient], int]) -> int:
-    """Return the middle one of what the endpoints tell, of two the lower."""
-    told: list[int] = []
-    silence = TransientError("no endpoint is configured")
-    for line in lines.all:
-        try:
-            told.append(read(line))
-        except TransientError as error:
-            silence = error
-    if not told:
-        raise silence
-    return statistics.median_low(told)
-
-
 def _of_op_stack(told: Sequence[Json | CallRefusedError]) -> int:
     data, operator = told
     if isinstance(data, CallRefusedError):
@@ -119,7 +105,7 @@ def _of_operator(told: Json | CallRefusedError) -> int:
     return 0 if told == "0x" else _number(told, GAS_PRICE_ORACLE, "getOperatorFee")
 
 
-def _per_byte(line: JsonRpcClient) -> int:
+def _per_byte(line: EndpointCaller) -> int:
     method, given = _call(ARB_GAS_INFO, "getPricesInWei()", b"")
     answer = line.ask(method, *given)
     return _number(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
@@ -137,14 +123,14 @@ def _number(answer: Json, to: str, name: str, place: int = 0) -> int:
     return wei
 
 
-def _get_l1_fee(written: bytes) -> Request:
+def _get_l1_fee(written: bytes) -> RpcRequest:
     return _call(GAS_PRICE_ORACLE, "getL1Fee(bytes)", encode(["bytes"], [written]))
 
 
-def _get_operator_fee(gas: int) -> Request:
+def _get_operator_fee(gas: int) -> RpcRequest:
     return _call(GAS_PRICE_ORACLE, "getOperatorFee(uint256)", encode(["uint256"], [gas]))
 
 
-def _call(to: str, signature: str, given: bytes) -> Request:
+def _call(to: str, signature: str, given: bytes) -> RpcRequest:
     calldata = "0x" + (function_signature_to_4byte_selector(signature) + given).hex()
     return "eth_call", ({"to": to, "data": calldata}, "latest")

@@ -15,9 +15,8 @@ from oracle.chain.proofs.transactions_root import SignedTransaction
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
-from oracle.rpc.views.understanding import number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import witnesses_of_count
 
@@ -79,7 +78,7 @@ def use_of(lines: PoolView, wanted: Wanted, final: BlockRef) -> Evidence:
     return Evidence(use, is_agreed, places)
 
 
-def _first(asked: Sequence[JsonRpcClient], wanted: Wanted, final: int) -> Use | None:
+def _first(asked: Sequence[EndpointCaller], wanted: Wanted, final: int) -> Use | None:
     for line in asked:
         try:
             use = _search(line, wanted, final)
@@ -90,7 +89,7 @@ def _first(asked: Sequence[JsonRpcClient], wanted: Wanted, final: int) -> Use | 
     return None
 
 
-def _told_again(line: JsonRpcClient, wanted: Wanted, number: int) -> list[Use | None]:
+def _told_again(line: EndpointCaller, wanted: Wanted, number: int) -> list[Use | None]:
     """Return what an endpoint's own block has of the nonce; empty: it does not answer."""
     try:
         return [_use_in(line, wanted, [number])]
@@ -98,7 +97,7 @@ def _told_again(line: JsonRpcClient, wanted: Wanted, number: int) -> list[Use | 
         return []
 
 
-def _search(line: JsonRpcClient, wanted: Wanted, final: int) -> Use | None:
+def _search(line: EndpointCaller, wanted: Wanted, final: int) -> Use | None:
     """Look into the block where the count rose, and below it where the state ends before that.
 
     Raises:
@@ -114,7 +113,7 @@ def _search(line: JsonRpcClient, wanted: Wanted, final: int) -> Use | None:
     return None
 
 
-def _rise(line: JsonRpcClient, wanted: Wanted, final: int) -> tuple[int, bool]:
+def _rise(line: EndpointCaller, wanted: Wanted, final: int) -> tuple[int, bool]:
     """Return the lowest block that is known to count the nonce as used.
 
     And whether the block below it is known not to: an endpoint has no old state for ever. First
@@ -137,7 +136,7 @@ def _rise(line: JsonRpcClient, wanted: Wanted, final: int) -> tuple[int, bool]:
     return used, used == 0 or before is False
 
 
-def _counts_it(line: JsonRpcClient, wanted: Wanted, number: int) -> bool | None:
+def _counts_it(line: EndpointCaller, wanted: Wanted, number: int) -> bool | None:
     """Tell whether the nonce is used by the end of a block; None: that state is gone."""
     try:
         told = line.ask("eth_getTransactionCount", wanted.sender, hex(number))
@@ -150,7 +149,7 @@ def _counts_it(line: JsonRpcClient, wanted: Wanted, number: int) -> bool | None:
         return None
 
 
-def _use_in(line: JsonRpcClient, wanted: Wanted, numbers: Sequence[int]) -> Use | None:
+def _use_in(line: EndpointCaller, wanted: Wanted, numbers: Sequence[int]) -> Use | None:
     """Return the transaction of the account with this nonce that one of these blocks shows."""
     blocks = line.ask_all([("eth_getBlockByNumber", (hex(one), True)) for one in numbers])
     with understood("whole blocks"):

@@ -7,8 +7,9 @@ from enum import StrEnum
 from oracle.bindings.contract_errors import Action, Refusal, refusal_of
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError, RevertError
-from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView
+from oracle.rpc.client import Json
+from oracle.rpc.fanout import EndpointCaller, PoolView
+from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 from oracle.store.outbox.records import IntentKind
 from oracle.telemetry.outbox_metrics import SIMULATIONS
 from oracle.txmgr.client.fee_quote import gas_limit, least_gas
@@ -60,7 +61,7 @@ def is_taken_in_pool(lines: PoolView, sender: Address, to: Address, calldata: st
         try:
             line.ask("eth_call", call, "pending")
         except RevertError as error:
-            if refusal_of(error.output).name in _TAKEN:
+            if refusal_of(error.data).name in _TAKEN:
                 return True
         except TransientError:
             continue
@@ -126,7 +127,7 @@ def _is_enough(lines: PoolView, call: SimulatedCall, gas: int) -> bool:
     return works > 0
 
 
-def _ask(line: JsonRpcClient, sender: Address, to: Address, calldata: str) -> PreflightResult:
+def _ask(line: EndpointCaller, sender: Address, to: Address, calldata: str) -> PreflightResult:
     call = {"from": sender, "to": to, "data": calldata, "value": "0x0"}
     try:
         line.ask("eth_call", call, "latest")
@@ -140,7 +141,7 @@ def _ask(line: JsonRpcClient, sender: Address, to: Address, calldata: str) -> Pr
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
 
 
-def _ask_all(line: JsonRpcClient, calls: Sequence[SimulatedCall]) -> list[PreflightResult]:
+def _ask_all(line: EndpointCaller, calls: Sequence[SimulatedCall]) -> list[PreflightResult]:
     given = [
         {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
         for call in calls
@@ -168,7 +169,7 @@ def _refused(error: CallRefusedError) -> PreflightResult:
     if not isinstance(error, RevertError):
         # A rate limit, a method that is off: no word of the contract.
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
-    refusal = refusal_of(error.output)
+    refusal = refusal_of(error.data)
     return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
-from oracle.rpc.views.understanding import number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.txmgr.client.l1_fees import l1_fee_in
 
 # No chain comes near; and more of it no table holds.
@@ -150,7 +149,7 @@ def place_of(number: int) -> str:
     return str(number)
 
 
-def _view(line: JsonRpcClient, place: str, hashes: Sequence[Hash]) -> _View:
+def _view(line: EndpointCaller, place: str, hashes: Sequence[Hash]) -> _View:
     answers = line.ask_all([("eth_getTransactionReceipt", (one,)) for one in hashes])
     mined = [_receipt(answer) for answer in answers if answer is not None]
     blocks = (

@@ -8,9 +8,8 @@ from oracle.bindings.contract_errors import Refusal, refusal_of
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.reverts import RevertError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
-from oracle.rpc.views.understanding import first_that_tells, number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
+from oracle.rpc.rpc_errors import RevertError
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for, place_of
 
 __all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for", "place_of"]
@@ -45,11 +44,11 @@ def nonce_at(lines: PoolView, sender: Address, block: str) -> int:
         TransientError: no endpoint tells.
     """
 
-    def read(line: JsonRpcClient) -> int:
+    def read(line: EndpointCaller) -> int:
         with understood("the count of an account"):
             return number_of(line.ask("eth_getTransactionCount", sender, block))
 
-    return first_that_tells(lines, read)
+    return lines.first_that(read)
 
 
 def balance_of(lines: PoolView, account: Address) -> int:
@@ -59,16 +58,16 @@ def balance_of(lines: PoolView, account: Address) -> int:
         TransientError: no endpoint tells.
     """
 
-    def read(line: JsonRpcClient) -> int:
+    def read(line: EndpointCaller) -> int:
         with understood("a balance"):
             return number_of(line.ask("eth_getBalance", account, "latest"))
 
-    return first_that_tells(lines, read)
+    return lines.first_that(read)
 
 
 def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
     """Return the hashes of the endpoint's own blocks of these heights, those that it has."""
-    blocks = lines.ask_all([("eth_getBlockByNumber", (hex(one), False)) for one in numbers])
+    blocks = lines.first([("eth_getBlockByNumber", (hex(one), False)) for one in numbers])
     with understood("blocks"):
         return {
             number: Hash(block["hash"])
@@ -169,5 +168,5 @@ def refusal_at(lines: PoolView, call: SimulatedCall, block: int) -> Refusal | No
     try:
         lines.ask("eth_call", asked, hex(block))
     except RevertError as error:
-        return refusal_of(error.output)
+        return refusal_of(error.data)
     return None

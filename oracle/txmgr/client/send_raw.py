@@ -6,9 +6,9 @@ It has no key: only bytes that are in the outbox can leave.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from oracle.errors import TransientError
-from oracle.rpc.reverts import CallRefusedError
-from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.rpc.broadcast import BroadcastAnswer
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.telemetry.txmgr_metrics import BROADCASTS
 from oracle.txmgr.client.send_errors import SendOutcome, answer_of
 
@@ -21,7 +21,6 @@ __all__ = [
     "show_zeros",
 ]
 
-_METHOD = "eth_sendRawTransaction"
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
 # It may be in the pool, and it may be taken at the next try.
 _OPEN = frozenset({SendOutcome.UNKNOWN, SendOutcome.AMBIGUOUS})
@@ -42,60 +41,36 @@ class SendResult:
         return self.answer in _ACCEPTED
 
 
-def send(lines: PoolView, raw: bytes) -> SendResult:
-    """Send the same bytes to every endpoint, once each; never raises.
-
-    One that asked us to wait is not asked; the bytes come again after two blocks.
-    """
-    return _best([_send(line, raw) for line in lines.all])
+def send(pool: EndpointPool, raw: bytes) -> SendResult:
+    """Send the same bytes to every endpoint, once each; never raises."""
+    return send_all(pool, [raw])[0]
 
 
-def send_all(lines: PoolView, raws: Sequence[bytes]) -> list[SendResult]:
+def send_all(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
     """Send several bytes in their order, as `send` does each, by one batch for each endpoint."""
-    by_line = [_send_all(line, raws) for line in lines.all]
-    return [_best([sent[place] for sent in by_line]) for place in range(len(raws))]
+    return [_best(map(_result, answers)) for answers in pool.broadcast(raws)]
 
 
-def _send(line: JsonRpcClient, raw: bytes) -> SendResult:
-    try:
-        line.ask(_METHOD, "0x" + raw.hex())
-    except CallRefusedError as error:
-        return _noted(line, _refused(error))
-    except TransientError as error:
-        return _noted(line, SendResult(SendOutcome.AMBIGUOUS, str(error)))
-    return _noted(line, SendResult(SendOutcome.SENT))
-
-
-def _send_all(line: JsonRpcClient, raws: Sequence[bytes]) -> list[SendResult]:
-    asked = [(_METHOD, ("0x" + raw.hex(),)) for raw in raws]
-    try:
-        answers = line.ask_each(asked)
-    except TransientError as error:
-        return [_noted(line, SendResult(SendOutcome.AMBIGUOUS, str(error))) for _ in raws]
-    return [
-        _noted(
-            line,
-            _refused(answer)
-            if isinstance(answer, CallRefusedError)
-            else SendResult(SendOutcome.SENT),
-        )
-        for answer in answers
-    ]
+def _result(answer: BroadcastAnswer) -> SendResult:
+    error = answer.error
+    if error is None:
+        sent = SendResult(SendOutcome.SENT)
+    elif isinstance(error, CallRefusedError):
+        sent = _refused(error)
+    else:
+        sent = SendResult(SendOutcome.AMBIGUOUS, str(error))
+    BROADCASTS.labels(answer.endpoint, sent.answer.value).inc()
+    return sent
 
 
 def _refused(error: CallRefusedError) -> SendResult:
     return SendResult(answer_of(error.message, error.code), error.message)
 
 
-def show_zeros(lines: PoolView) -> None:
+def show_zeros(pool: EndpointPool) -> None:
     """Let alerts see a zero of each endpoint before the first answer that nobody knows."""
-    for line in lines.all:
-        BROADCASTS.labels(line.name, SendOutcome.UNKNOWN.value)
-
-
-def _noted(line: JsonRpcClient, sent: SendResult) -> SendResult:
-    BROADCASTS.labels(line.name, sent.answer.value).inc()
-    return sent
+    for endpoint in pool:
+        BROADCASTS.labels(endpoint.label, SendOutcome.UNKNOWN.value)
 
 
 def _best(answers: Iterable[SendResult]) -> SendResult:
@@ -105,8 +80,6 @@ def _best(answers: Iterable[SendResult]) -> SendResult:
     """
     order = [*SendOutcome]
     ranked = sorted(answers, key=lambda sent: (_rank(sent.answer), order.index(sent.answer)))
-    if not ranked:
-        return SendResult(SendOutcome.AMBIGUOUS, "no endpoint is configured")
     best, worst = ranked[0], ranked[-1]
     if best.answer in _OPEN and worst.answer in _STOPPING:
         return SendResult(best.answer, f"{best.text}; another endpoint says {worst.text}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.views.fanout import PoolView
+from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 from oracle.txmgr.client.chain_nonces import Count, counts_of

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from oracle.chain.heads import Heads
 from oracle.errors import InputError
 from oracle.reporting.push_call import is_urgent_behind
-from oracle.rpc.views.understanding import number_of, understood
+from oracle.rpc.fanout import number_of, understood
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED

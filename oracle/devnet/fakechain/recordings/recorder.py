@@ -9,7 +9,7 @@ from typing import Any
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.logs import Log
-from oracle.rpc.client import Endpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 Line = dict[str, Any]
@@ -27,7 +27,7 @@ def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     ours[window.last.number] = window.last.hash
     full = {log.block for log in window.logs} | {call.block for call in window.calls}
     params = [[hex(number), number in full] for number in numbers]
-    answers = endpoint.batch("eth_getBlockByNumber", params, dict[str, Any])
+    answers = endpoint.client.batch("eth_getBlockByNumber", params, dict[str, Any])
     status = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
     told = _receipts(endpoint, sorted(full), window.logs)
     lines: list[Line] = []
@@ -54,7 +54,7 @@ def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> dict[in
     """Return by block its receipts with their logs, or where they are not served our logs."""
     params = [[hex(number)] for number in blocks]
     try:
-        found = endpoint.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
+        found = endpoint.client.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
     except RpcError as error:
         if error.kind is not ErrorKind.UNSUPPORTED:
             raise

@@ -1,0 +1,37 @@
+"""Endpoints at some addresses, as a pool or as who sends sees them; nothing is asked of them."""
+
+import time
+from collections.abc import Callable
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.rpc.fanout import EndpointCaller, PoolView
+from oracle.rpc.pool import EndpointPool
+
+# Anvil's, as every local chain's of ours.
+CHAIN_ID = 31337
+# Of what is slow on a loaded machine, not of what hangs.
+SECONDS = 60.0
+
+
+def pool_of(*urls: str, clock: Callable[[], float] = time.monotonic) -> EndpointPool:
+    """Return a pool of these, the first one preferred."""
+    return EndpointPool.open(urls, CHAIN_ID, clock)
+
+
+def view_of(*urls: str, clock: Callable[[], float] = time.monotonic) -> PoolView:
+    """Return these as who sends sees them."""
+    return pool_of(*urls, clock=clock).view(SECONDS)
+
+
+def caller_of(
+    url: str, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
+) -> EndpointCaller:
+    """Return one by itself, which is waited for so many seconds."""
+    (caller,) = pool_of(url, clock=clock).view(seconds).all
+    return caller
+
+
+def source_on(reader: EventReader, *urls: str, depth: int = 4) -> ChainSource:
+    """Return the chain behind these, final so many blocks under its head."""
+    return ChainSource(pool_of(*urls), reader, depth)
