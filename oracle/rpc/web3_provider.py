@@ -5,6 +5,7 @@ Importing this takes about a second (web3 does): whoever needs it imports it whe
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 from typing_extensions import override
@@ -86,3 +87,13 @@ class PoolProvider(JSONBaseProvider):
 def web3_over(view: Callable[[], Endpoints]) -> Web3:
     """Return web3 without any middleware of its own: no nonce, no price, no retry, no cache."""
     return Web3(PoolProvider(view), middleware=[])
+
+
+@cache
+def web3_offline() -> Web3:
+    """Return web3 that has nobody to ask: for what it writes and reads."""
+
+    def nobody() -> Endpoints:
+        raise FatalError("what is written and read asks no endpoint")
+
+    return web3_over(nobody)

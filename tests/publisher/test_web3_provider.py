@@ -118,6 +118,9 @@ def test_web3_comes_without_middleware_of_its_own():
 IMPORTS = """
 import sys
 import oracle.cli.main
+from oracle.bindings.codec import call_input, call_output
+call_output("QoSOracle", "quorum", "0x" + "00" * 32)
+call_input("QoSOracle", "head")
 print("web3" in sys.modules)
 limit = sys.getrecursionlimit()
 import oracle.rpc.web3_provider
@@ -125,16 +128,8 @@ print(limit == sys.getrecursionlimit())
 """
 
 
-def test_a_command_does_not_import_web3_and_importing_it_leaves_the_recursion_limit():
-    told = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            IMPORTS,
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+def test_a_look_at_the_contract_imports_no_web3_and_importing_it_leaves_the_recursion_limit():
+    command = [sys.executable, "-c", IMPORTS]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert told.split() == ["False", "True"]
