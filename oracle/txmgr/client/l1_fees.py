@@ -8,15 +8,12 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oracle.chain.decode.abi_tails import WORD, word_at
 from oracle.errors import TransientError
 from oracle.rpc.reverts import CallRefusedError, RevertError
 from oracle.rpc.views.fanout import Json, JsonRpcClient, PoolView, Request
-
-if TYPE_CHECKING:
-    from web3.contract import Contract
 
 
 class L1Fee(StrEnum):
@@ -166,13 +163,12 @@ def _get_operator_fee(gas: int) -> Request:
 
 def _call(to: str, view: str, *given: object) -> Request:
     """Return the question; asked with others at once, so that web3 writes it and does not ask."""
-    calldata = _contracts().encode_abi(view, args=given)
+    calldata: str = _contracts().encode_abi(view, args=given)
     return "eth_call", ({"to": to, "data": calldata}, "latest")
 
 
 @cache
-def _contracts() -> "type[Contract]":
+def _contracts() -> Any:  # noqa: ANN401  # web3's class of contracts; web3 is not named here
     from oracle.rpc.web3_provider import web3_offline  # noqa: PLC0415  it takes a second
 
-    made: type[Contract] = web3_offline().eth.contract(abi=_ABIS)
-    return made
+    return web3_offline().eth.contract(abi=_ABIS)
