@@ -6,13 +6,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-import msgspec
-from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
-from eth_utils.abi import collapse_if_tuple, function_signature_to_4byte_selector
 from typing_extensions import override
 
-from oracle.resources import shipped
+from oracle.bindings.codec import decoded, errors_of
 
 CONTRACT = "QoSOracle"
 # Whose errors we can read; where two have one of the same name, it means the same.
@@ -137,29 +133,19 @@ def refusal_of(output: str | None) -> Refusal:
         return Refusal("")
     name, kinds = known
     try:
-        return Refusal(name, tuple(decode(kinds, bytes.fromhex(output[_SELECTOR_DIGITS:]))))
-    except (DecodingError, ValueError):
+        return Refusal(name, decoded(kinds, bytes.fromhex(output[_SELECTOR_DIGITS:])))
+    except ValueError:
         return Refusal(name)
 
 
 @cache
 def _errors() -> dict[str, tuple[str, list[str]]]:
     """Name and types of every error of the contracts, by selector."""
-    entries = [
-        entry
+    return {
+        selector: named
         for contract in _CONTRACTS
-        for entry in msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())["abi"]
-    ]
-    named = [
-        (entry["name"], [collapse_if_tuple(given) for given in entry["inputs"]])
-        for entry in entries
-        if entry["type"] == "error"
-    ]
-    return {_selector(name, kinds): (name, kinds) for name, kinds in named}
-
-
-def _selector(name: str, kinds: list[str]) -> str:
-    return "0x" + function_signature_to_4byte_selector(f"{name}({','.join(kinds)})").hex()
+        for selector, named in errors_of(contract).items()
+    }
 
 
 def _readable(value: object) -> str:

@@ -3,15 +3,22 @@
 A status of 1 says only that nothing reverted: the event must be there, with our values in it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
-from oracle.chain.decode.abi import AbiSignature, load
+from eth_abi.exceptions import DecodingError
+
+from oracle.bindings.codec import call_arguments, contract_object
+from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
 
-_WORD = 64
+if TYPE_CHECKING:
+    from web3.types import TxReceipt
+
 _SELECTOR = 10
 
 
@@ -57,41 +64,57 @@ def missing_effect(
     if effect is None:
         return None
     expected = _expected(effect, calldata, digest)
-    for event in receipt.events:
-        if event.contract == contract and _values(effect, event) == expected:
-            return None
+    events = [event for event in receipt.events if event.contract == contract]
+    if any(_values(effect, said) == expected for said in _said(effect, events)):
+        return None
     return effect.event
 
 
-def _expected(effect: _Effect, calldata: str, digest: Hash | None) -> dict[str, str]:
-    names = [given.name for given in load(effect.contract).functions[effect.function].inputs]
-    words = {name: _word(calldata[_SELECTOR:], place) for place, name in enumerate(names)}
-    wanted = {theirs: words[ours] for theirs, ours in effect.inputs.items()}
+def _expected(effect: _Effect, calldata: str, digest: Hash | None) -> dict[str, object]:
+    given = call_arguments(effect.contract, effect.function, calldata)
+    wanted = {theirs: _plain(given[ours]) for theirs, ours in effect.inputs.items()}
     if effect.digest is not None and digest is not None:
-        wanted[effect.digest] = digest[2:]
+        wanted[effect.digest] = bytes.fromhex(digest[2:])
     return wanted
 
 
-def _values(effect: _Effect, event: ReceiptLog) -> dict[str, str] | None:
-    """Return the words of the event that are compared; None: it is another event."""
-    signature = load(effect.contract).events[effect.event]
-    if not event.topics or event.topics[0] != signature.digest:
-        return None
-    words = _words(signature, event)
+def _values(effect: _Effect, said: Mapping[str, object]) -> dict[str, object]:
+    """Return what of an event is compared."""
     names = [*effect.inputs, *([effect.digest] if effect.digest is not None else [])]
-    return {name: words[name] for name in names}
+    return {name: _plain(said[name]) for name in names}
 
 
-def _words(signature: AbiSignature, event: ReceiptLog) -> dict[str, str]:
-    """Return every input of an event as a word of hex; those of ours have a fixed size."""
-    indexed = [given.name for given in signature.inputs if given.indexed]
-    others = [given.name for given in signature.inputs if not given.indexed]
-    found = dict(zip(indexed, (topic[2:] for topic in event.topics[1:]), strict=False))
-    return found | {name: _word(event.words[2:], place) for place, name in enumerate(others)}
+def _said(effect: _Effect, events: Sequence[ReceiptLog]) -> list[Mapping[str, object]]:
+    """Return what the events of that name say; what is no such event is passed over."""
+    event = contract_object(effect.contract).events[effect.event]()
+    digest = load(effect.contract).events[effect.event].digest
+    from web3.logs import DISCARD  # noqa: PLC0415  web3 is there from the first use on
+
+    found: list[Mapping[str, object]] = []
+    for one in events:
+        if one.topics[:1] == (digest,):
+            with suppress(DecodingError, ValueError):
+                read = event.process_receipt(_as_receipt(one), errors=DISCARD)
+                found += [said["args"] for said in read]
+    return found
 
 
-def _word(digits: str, place: int) -> str:
-    return digits[_WORD * place : _WORD * (place + 1)].lower()
+def _as_receipt(event: ReceiptLog) -> "TxReceipt":
+    """Return a receipt with this log alone, as web3 takes it; where it stands does not matter."""
+    log: Any = {
+        "address": event.contract,
+        "topics": [bytes.fromhex(topic[2:]) for topic in event.topics],
+        "data": bytes.fromhex(event.words[2:]),
+        **dict.fromkeys(("blockNumber", "transactionIndex", "logIndex"), 0),
+        **dict.fromkeys(("blockHash", "transactionHash"), b""),
+    }
+    receipt: Any = {"logs": [log]}
+    return cast("TxReceipt", receipt)
+
+
+def _plain(value: object) -> object:
+    """Return a value of web3's as we compare it: addresses in lower case."""
+    return value.lower() if isinstance(value, str) else value
 
 
 @cache

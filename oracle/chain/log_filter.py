@@ -109,7 +109,8 @@ def _is_lower_hex(written: Sequence[str]) -> bool:
 def _read(answers: Sequence[LogResponse]) -> list[Log]:
     logs: list[Log] = []
     # Of the block at hand; logs of one block stand together, or else the answer is sorted below.
-    number = block_hash = stamp = None
+    number = stamp = None
+    block_hash = Hash("")
     block, last, time = -1, -1, UNKNOWN_TIME
     is_sorted = True
     for answer in answers:
@@ -119,7 +120,7 @@ def _read(answers: Sequence[LogResponse]) -> list[Log]:
         else:
             number, block_hash, stamp = (
                 answer.block_number,
-                answer.block_hash,
+                Hash(answer.block_hash),
                 answer.block_timestamp,
             )
             above, block = block, int(number, 16)
@@ -138,7 +139,7 @@ def _read(answers: Sequence[LogResponse]) -> list[Log]:
         logs.append(
             Log(
                 block,
-                Hash(block_hash),
+                block_hash,
                 time if answer.block_timestamp == stamp else NO_TIME,
                 _small(answer.transaction_index),
                 Hash(answer.transaction_hash),

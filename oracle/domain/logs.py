@@ -4,6 +4,7 @@ Everything else in the database is folded from these two and can be thrown away.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from oracle.domain.ids import Address, Hash
 
@@ -39,6 +40,9 @@ class Call:
     input: str
     # Whether it succeeded; a reverted call defines nothing.
     succeeded: bool
+
+    # What a call says comes before the logs of its transaction (events.md).
+    index: ClassVar[int] = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address, Hash
+from oracle.signing.keystore import accounts
 
 _DOMAIN_TYPE = "string name,string version,uint256 chainId,address verifyingContract"
 _REPORT_TYPE = (
@@ -15,9 +14,6 @@ _REPORT_TYPE = (
 )
 _KICK_TYPE = "uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline"
 _NAME, _VERSION = "QoSOracle", "1"
-_DOMAIN = keccak(text=f"EIP712Domain({_DOMAIN_TYPE})")
-_REPORT = keccak(text=f"Report({_REPORT_TYPE})")
-_KICK = keccak(text=f"Kick({_KICK_TYPE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +22,6 @@ class Domain:
 
     chain_id: int
     contract: Address
-
-    @property
-    def separator(self) -> bytes:
-        kinds = ("bytes32", "bytes32", "bytes32", "uint256", "address")
-        named = (keccak(text=_NAME), keccak(text=_VERSION))
-        values = (_DOMAIN, *named, self.chain_id, self.contract)
-        return keccak(encode(kinds, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +47,7 @@ class ReportStatement:
 
         `data_hash` where the records themselves are not known.
         """
-        words = _raw(data_hash or self.data_hash)
-        kinds = ("bytes32", "uint32", "uint16", "bytes32", "bytes32", "uint48", "bytes32")
-        values = (
-            *(_REPORT, self.round, self.rules, _raw(self.rules_hash), _raw(self.prev)),
-            *(self.as_of, _raw(self.as_of_hash), self.deadline, words),
-        )
-        return _digest(domain, encode((*kinds, "uint40", "bytes32"), values))
+        return _digest(_report(self, domain, data_hash or self.data_hash))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +66,38 @@ class KickStatement:
 
     def digest(self, domain: Domain) -> Hash:
         """Return what is signed."""
-        kinds = ("bytes32", "uint32", "bytes32", "uint256", "bytes32", "uint40")
-        about = (self.index, _raw(self.evidence), self.deadline)
-        return _digest(domain, encode(kinds, (_KICK, self.round, _raw(self.report), *about)))
+        return _digest(typed(self, domain))
 
 
 def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
     """Return the statement as EIP-712's structure, for signers that want to see what they sign."""
     if isinstance(statement, ReportStatement):
-        kind, written = "Report", _REPORT_TYPE
-        message: dict[str, object] = {
-            "round": statement.round,
-            "rules": statement.rules,
-            "rulesHash": statement.rules_hash,
-            "prev": statement.prev,
-            "asOf": statement.as_of,
-            "asOfHash": statement.as_of_hash,
-            "deadline": statement.deadline,
-            "dataHash": statement.data_hash,
-        }
-    else:
-        kind, written = "Kick", _KICK_TYPE
-        message = {
-            "round": statement.round,
-            "report": statement.report,
-            "index": statement.index,
-            "evidence": statement.evidence,
-            "deadline": statement.deadline,
-        }
+        return _report(statement, domain, statement.data_hash)
+    message = {
+        "round": statement.round,
+        "report": statement.report,
+        "index": statement.index,
+        "evidence": statement.evidence,
+        "deadline": statement.deadline,
+    }
+    return _structure("Kick", _KICK_TYPE, message, domain)
+
+
+def _report(statement: ReportStatement, domain: Domain, data_hash: Hash) -> dict[str, Any]:
+    message = {
+        "round": statement.round,
+        "rules": statement.rules,
+        "rulesHash": statement.rules_hash,
+        "prev": statement.prev,
+        "asOf": statement.as_of,
+        "asOfHash": statement.as_of_hash,
+        "deadline": statement.deadline,
+        "dataHash": data_hash,
+    }
+    return _structure("Report", _REPORT_TYPE, message, domain)
+
+
+def _structure(kind: str, written: str, message: dict[str, Any], domain: Domain) -> dict[str, Any]:
     return {
         "types": {"EIP712Domain": _members(_DOMAIN_TYPE), kind: _members(written)},
         "primaryType": kind,
@@ -129,9 +116,10 @@ def _members(written: str) -> list[dict[str, str]]:
     return [{"name": name, "type": kind} for kind, name in pairs]
 
 
-def _digest(domain: Domain, struct: bytes) -> Hash:
-    return Hash("0x" + keccak(b"\x19\x01" + domain.separator + keccak(struct)).hex())
+def _digest(structure: dict[str, Any]) -> Hash:
+    # By the door that takes care of what comes along with eth_account.
+    accounts()
+    from eth_account.messages import encode_typed_data  # noqa: PLC0415  it takes half a second
 
-
-def _raw(digest: Hash) -> bytes:
-    return bytes.fromhex(digest[2:])
+    signed = encode_typed_data(full_message=structure)
+    return Hash("0x" + keccak(b"\x19" + signed.version + signed.header + signed.body).hex())

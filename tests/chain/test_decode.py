@@ -1,5 +1,6 @@
-"""Our generated decoders read what web3 reads, and refuse what no contract writes."""
+"""Our decoders read what web3 reads, and refuse what no contract writes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from oracle.chain.decode.abi import AbiSignature, Parameter, load
 from oracle.chain.decode.log_decoder import decoder_of
 from oracle.chain.decode.oracle_logs import CONTRACT
 from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.logs import Log
+from tests.chain.network_logs import NETWORK, a_hash
 from tests.examples import examples
 
 ADDRESS = "0x" + "4e" * 20
@@ -44,6 +47,17 @@ def values_of(kind: str) -> SearchStrategy[Any]:
         return st.binary(min_size=size, max_size=size)
     least = 0 if kind.startswith("u") else -(2 ** (size - 1))
     return st.integers(least, least + 2**size - 1)
+
+
+def read_by(
+    signature: AbiSignature,
+    topics: Sequence[str],
+    data: str,
+    wanted: Sequence[str] | None = None,
+) -> tuple[Any, ...]:
+    """What our decoder makes of a log with these topics and data."""
+    log = Log(1, a_hash(1), 5, 0, a_hash(2), 0, NETWORK, tuple(topics), data)
+    return decoder_of(signature, wanted)(log)
 
 
 def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]:
@@ -111,7 +125,7 @@ def test_reads_the_same_values_as_web3(contract: str, event: str, drawn: st.Data
     values = [drawn.draw(values_of(parameter.kind)) for parameter in signature.inputs]
     topics, data = written(signature, values)
 
-    ours = decoder_of(signature)(topics, data)
+    ours = read_by(signature, topics, data)
 
     theirs = by_web3(contract, event, topics, data)
     assert ours == tuple(as_ours(p.kind, theirs[p.name]) for p in signature.inputs)
@@ -129,7 +143,7 @@ def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str])
     topics, data = written(signature, values)
 
     expected = tuple(as_ours(kind, value) for kind, value in zip(kinds, values, strict=True))
-    assert decoder_of(signature)(topics, data) == expected
+    assert read_by(signature, topics, data) == expected
 
 
 @examples(200)
@@ -141,7 +155,7 @@ def test_reads_indexed_words(drawn: st.DataObject, kind: str):
     value = drawn.draw(values_of(kind))
     topics, _ = written(signature, [value])
 
-    assert decoder_of(signature)(topics, "0x") == (as_ours(kind, value),)
+    assert read_by(signature, topics, "0x") == (as_ours(kind, value),)
 
 
 @examples(300)
@@ -157,7 +171,7 @@ def test_one_changed_word_is_refused_or_reads_back_to_itself(drawn: st.DataObjec
     changed = data[:at] + f"{word:064x}" + data[at + 64 :]
 
     try:
-        read = decoder_of(signature)(topics, changed)
+        read = read_by(signature, topics, changed)
     except ValueError:
         return
     back = [as_theirs(p.kind, value) for p, value in zip(signature.inputs, read, strict=True)]
@@ -189,33 +203,33 @@ def test_refuses_what_no_compiler_writes(change: Any, reason: str):
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match=reason):
-        decoder_of(signature)(topics, change(data))
+        read_by(signature, topics, change(data))
 
 
 def test_refuses_another_number_of_topics():
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match="topics"):
-        decoder_of(signature)(topics[:-1], data)
+        read_by(signature, topics[:-1], data)
 
 
 def test_refuses_an_indexed_address_with_dirty_high_bytes():
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match="topic"):
-        decoder_of(signature)([*topics[:2], "0x01" + topics[2][4:], topics[3]], data)
+        read_by(signature, [*topics[:2], "0x01" + topics[2][4:], topics[3]], data)
 
 
 def test_takes_only_the_inputs_asked_for_in_that_order():
     signature, topics, data = of_created()
 
-    assert decoder_of(signature, ["timeout", "models"])(topics, data) == (300, ("a", "b"))
+    assert read_by(signature, topics, data, ["timeout", "models"]) == (300, ("a", "b"))
 
 
 def test_an_indexed_text_is_its_hash():
     signature = AbiSignature("E", (Parameter("p", "string", True),))
 
-    assert decoder_of(signature)([signature.digest, "0x" + "ab" * 32], "0x") == ("0x" + "ab" * 32,)
+    assert read_by(signature, [signature.digest, "0x" + "ab" * 32], "0x") == ("0x" + "ab" * 32,)
 
 
 @pytest.mark.parametrize("written_by_a_node", [b"\xff\xfe", b"a\0b"])
@@ -223,7 +237,7 @@ def test_a_text_that_no_database_takes_is_marked(written_by_a_node: bytes):
     signature = AbiSignature("E", (Parameter("p", "string", False),))
     data = "0x" + encode(["bytes"], [written_by_a_node]).hex()
 
-    (read,) = decoder_of(signature)([signature.digest], data)
+    (read,) = read_by(signature, [signature.digest], data)
 
     assert "\ufffd" in read
     assert "\0" not in read
@@ -233,7 +247,7 @@ def test_a_hundred_kilobytes_of_text_come_through():
     signature = AbiSignature("E", (Parameter("p", "string", False),))
     topics, data = written(signature, ["é" * 50_000])
 
-    assert decoder_of(signature)(topics, data) == ("é" * 50_000,)
+    assert read_by(signature, topics, data) == ("é" * 50_000,)
 
 
 def test_structs_and_rows_are_read_too():
@@ -241,7 +255,7 @@ def test_structs_and_rows_are_read_too():
     signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     topics, data = written(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])
 
-    read = decoder_of(signature)(topics, data)
+    read = read_by(signature, topics, data)
 
     assert read == ((1, 2, 3), ((4,), ()), ((5, "a"), (6, "b")))
 

@@ -36,6 +36,16 @@ def test_no_public_class_name_has_two_meanings():
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+def test_no_text_becomes_code():
+    called = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Name) and node.id in {"exec", "eval", "compile"}
+    ]
+    assert called == []
+
+
 def test_arrows_that_point_upward_only_get_fewer():
     told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}

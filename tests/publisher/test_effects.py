@@ -28,8 +28,13 @@ def event(contract: Address, name: str, *topics: str, words: str = "0x") -> Rece
 
 
 NODE_WORD = "0x" + 24 * "0" + NODE[2:]
+TWO_WORDS = "0x" + 128 * "0"
 DONE = [
-    (ORACLE, execute_call(7), event(ORACLE, "KickExecuted", word(7), NODE_WORD)),
+    (
+        ORACLE,
+        execute_call(7),
+        event(ORACLE, "KickExecuted", word(7), NODE_WORD, words=TWO_WORDS),
+    ),
     (NETWORK, start_call(TASK, NODE), event(NETWORK, "TaskStarted", TASK, NODE_WORD)),
     (
         NETWORK,
@@ -37,7 +42,11 @@ DONE = [
         event(NETWORK, "TaskStarted", TASK, NODE_WORD),
     ),
     (NETWORK, queue_call(TASK), event(NETWORK, "TaskQueued", TASK)),
-    (NETWORK, drop_call(TASK), event(NETWORK, "TaskAborted", TASK, NODE_WORD)),
+    (
+        NETWORK,
+        drop_call(TASK),
+        event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
+    ),
     (
         ORACLE,
         cancel_call(7, "recovered"),
@@ -72,6 +81,19 @@ def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
         for where in ("QoSOracle", "TaskNetwork")
         if name in load(where).events
     }
+
+
+@pytest.mark.parametrize("words", ["0x", word(1), TWO_WORDS[:-2]])
+def test_an_event_that_is_cut_off_is_none(words: str):
+    cut = event(ORACLE, "KickExecuted", word(7), NODE_WORD, words=words)
+
+    assert missing_effect(receipt(cut), ORACLE, execute_call(7), None) == "KickExecuted"
+
+
+def test_an_event_without_its_topics_is_none():
+    bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
+
+    assert missing_effect(receipt(bare), ORACLE, execute_call(7), None) == "KickExecuted"
 
 
 def test_a_transfer_of_nothing_to_ourselves_has_no_event():

@@ -6,8 +6,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
-from eth_utils.crypto import keccak
 
+from oracle.chain.proofs.keccak import keccak
 from oracle.errors import FatalError
 from oracle.resources import shipped
 
@@ -42,7 +42,7 @@ class AbiSignature:
     @cached_property
     def digest(self) -> str:
         """Return keccak256 of the canonical signature, `0x` hex: an event's first topic."""
-        return "0x" + keccak(text=self.text).hex()
+        return "0x" + keccak(self.text.encode()).hex()
 
     @property
     def selector(self) -> str:

@@ -1,4 +1,4 @@
-"""How a contract's values fit our fields (events.md, types): expressions of generated readers.
+"""How a contract's values fit our fields (events.md, types): what reads them, bent to the field.
 
 Descriptions (memory, versions, sizes) are bounded to what their field holds: anybody may write
 any number there, and his task or node counts all the same. Names and places are never bent.
@@ -6,11 +6,11 @@ any number there, and his task or node counts all the same. Names and places are
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
 
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.abi_words import layout
 from oracle.chain.decode.call_arguments import array_of
+from oracle.chain.decode.log_parts import Getter, Given
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 
 UINT32 = 2**32 - 1
@@ -26,29 +26,14 @@ _BOUNDS = {
     "timeout": INT63,
     "size": INT63,
 }
+# A number as the hash that it is written as.
+_AS_HASH: Callable[[int], str] = "0x%064x".__mod__
+
 ENUM_FIELDS = ("kind", "reason", "last_status")
 
 
-class Given(NamedTuple):
-    """A value of the chain: the expression that gives it, and its canonical Solidity type.
-
-    A list put together of several values has their types, in `kinds`, and none of its own.
-    """
-
-    value: str
-    kind: str
-    kinds: tuple[str, ...] = ()
-
-    @property
-    def shown(self) -> str:
-        """How its type is told to people."""
-        if self.kinds:
-            return f"a list of {', '.join(self.kinds)}"
-        return self.kind or "only the hash of a value"
-
-
-def fitted(field: str, given: Given) -> str:
-    """Return the expression of the field's value; `KNOWN` is what its names mean.
+def fitted(field: str, given: Given) -> Getter:
+    """Return what reads the field's value; it raises MalformedError for what cannot be read.
 
     Raises:
         ValueError: no value of this type fits the field.
@@ -60,13 +45,13 @@ def fitted(field: str, given: Given) -> str:
     return found
 
 
-def zero_of(kind: str) -> str | None:
-    """Return the literal that the type's zero reads as; None where it has none."""
+def zero_of(kind: str) -> str | int | None:
+    """Return what the type's zero reads as; None where it has none."""
     if kind == "address":
-        return repr(str(ZERO_ADDRESS))
+        return ZERO_ADDRESS
     if kind == "bytes32":
-        return repr(str(ZERO_HASH))
-    return "0" if _bits(kind) else "''" if kind == "string" else None
+        return ZERO_HASH
+    return 0 if _bits(kind) else "" if kind == "string" else None
 
 
 def is_unsigned(kind: str) -> bool:
@@ -80,72 +65,88 @@ def _bits(kind: str) -> int | None:
     return shape.bits if shape is not None and shape.family == "uint" else None
 
 
-def _address(given: Given) -> str | None:
-    return given.value if given.kind == "address" else None
+def _address(given: Given) -> Getter | None:
+    return given.read if given.kind == "address" else None
 
 
-def _hash(given: Given) -> str | None:
+def _hash(given: Given) -> Getter | None:
     if given.kind == "bytes32":
-        return given.value
-    return f"'0x%064x' % ({given.value})" if _bits(given.kind) else None
+        return given.read
+    return given.then(_AS_HASH) if _bits(given.kind) else None
 
 
-def _amount(given: Given) -> str | None:
-    return given.value if _bits(given.kind) else None
+def _amount(given: Given) -> Getter | None:
+    return given.read if _bits(given.kind) else None
 
 
-def _bounded(most: int) -> Callable[[Given], str | None]:
-    def fit(given: Given) -> str | None:
+def _bounded(most: int) -> Callable[[Given], Getter | None]:
+    def fit(given: Given) -> Getter | None:
         bits = _bits(given.kind)
         if bits is None:
             return None
-        return given.value if 2**bits - 1 <= most else f"min({given.value}, {most})"
+        if 2**bits - 1 <= most:
+            return given.read
+        return given.then(lambda value: min(most, value))
 
     return fit
 
 
-def _size(given: Given) -> str | None:
+def _size(given: Given) -> Getter | None:
     """A size is at least 1: a zero says nothing."""
-    found = _bounded(INT63)(given)
-    return found and f"{found} or None"
+    bits = _bits(given.kind)
+    if bits is None or 2**bits - 1 <= INT63:
+        return given.then(lambda size: size or None) if bits else None
+    return given.then(lambda size: min(size, INT63) or None)
 
 
-def _place(given: Given) -> str | None:
-    return f"place({given.value})" if _bits(given.kind) else None
+def _place(given: Given) -> Getter | None:
+    return given.then(_checked_place) if _bits(given.kind) else None
 
 
-def _text(given: Given) -> str | None:
-    return given.value if given.kind == "string" else None
+def _text(given: Given) -> Getter | None:
+    return given.read if given.kind == "string" else None
 
 
-def _texts(given: Given) -> str | None:
+def _texts(given: Given) -> Getter | None:
     element, _ = array_of(given.kind) or ("", None)
     fits = element == "string" or (given.kinds and set(given.kinds) == {"string"})
-    return given.value if fits else None
+    return given.read if fits else None
 
 
-def _version(given: Given) -> str | None:
+def _version(given: Given) -> Getter | None:
     element, length = array_of(given.kind) or ("", None)
     kinds = given.kinds or (element,) * (length or 0)
     widths = [_bits(kind) for kind in kinds]
     if len(widths) != _VERSION_PARTS or None in widths:
         return None
     if all(2 ** (bits or 0) - 1 <= UINT32 for bits in widths):
-        return given.value
-    return f"tuple([min(part, {UINT32}) for part in {given.value}])"
+        return given.read
+    return given.then(lambda version: tuple([min(part, UINT32) for part in version]))
 
 
-def _tasks(given: Given) -> str | None:
+def _tasks(given: Given) -> Getter | None:
     element, _ = array_of(given.kind) or ("", None)
     kinds = set(given.kinds) or {element}
     if kinds == {"bytes32"}:
-        return f"some({given.value})"
+        return given.then(_checked_tasks)
     if all(_bits(kind) for kind in kinds):
-        return f"some(tuple(['0x%064x' % part for part in {given.value}]))"
+        return given.then(lambda tasks: _checked_tasks(tuple(map(_AS_HASH, tasks))))
     return None
 
 
-_FITTING: Mapping[str, Callable[[Given], str | None]] = {
+def _checked_place(value: int) -> int:
+    if value > _LAST_PLACE:
+        raise MalformedError(f"a round of {value}")
+    return value
+
+
+def _checked_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
+    if not tasks:
+        raise MalformedError("a group without a task")
+    return tasks
+
+
+_FITTING: Mapping[str, Callable[[Given], Getter | None]] = {
     "node": _address,
     "creator": _address,
     "task": _hash,
@@ -172,22 +173,6 @@ _TAKES: Mapping[str, str] = {
     "version": "three unsigned numbers",
     **dict.fromkeys(ENUM_FIELDS, "an unsigned number or a string by an enum"),
 }
-
-
-def _checked_place(value: int) -> int:
-    if value > _LAST_PLACE:
-        raise MalformedError(f"a round of {value}")
-    return value
-
-
-def _checked_some(tasks: tuple[str, ...]) -> tuple[str, ...]:
-    if not tasks:
-        raise MalformedError("a group without a task")
-    return tasks
-
-
-# What the expressions above refer to.
-KNOWN: Mapping[str, Any] = {"place": _checked_place, "some": _checked_some}
 
 
 def literal_fits(kind: str, literal: object) -> bool:

@@ -7,11 +7,10 @@ of its transaction is the input of the push (publishing.md 2).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from eth_utils.crypto import keccak
-
 from oracle.chain.decode.abi import AbiSignature, load
 from oracle.chain.decode.abi_tails import WORD, MalformedError, word_at
 from oracle.chain.decode.log_decoder import decoder_of
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
     ContractEvent,
@@ -107,7 +106,7 @@ def round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
     decode = decoder_of(event, _ROUND)
 
     def read(call: Call, log: Log) -> RoundAccepted:
-        *said, data_hash, transmitter = decode(log.topics, log.data)
+        *said, data_hash, transmitter = decode(log)
         if call.sender != transmitter:
             raise MalformedError("the call has another sender")
         counter, as_of, as_of_hash, digest, rules = said

@@ -1,38 +1,57 @@
-"""Makes frozen dataclasses quickly: millions of events are made in a backfill.
+"""Makes events, frozen dataclasses, quickly: millions of them are made in a backfill.
 
 Their own `__init__` goes around the guard of each field; filling the slots takes half the time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, TypeAlias
+
+from oracle.chain.decode.log_parts import Getter, Parts
+from oracle.domain.blocks import Position
+from oracle.domain.logs import Call, Log
+
+# A log or a call -> an event; its parts where it was taken apart already, and how many things it
+# said before this one.
+RecordReader: TypeAlias = Callable[..., Any]
+
+_PLACED = ("at", "time")
 
 
-def filled(
-    kind: type, values: Mapping[str, str], made: str = "made"
-) -> tuple[dict[str, Any], list[str]]:
-    """Return lines of Python that make a `kind` and call it `made`, and what their names mean.
+def reader_of(
+    kind: type, values: Mapping[str, Getter], take: Callable[[Any], Parts]
+) -> RecordReader:
+    """Return what makes a `kind` of a log or a call that `take` takes apart.
 
-    `kind` is a dataclass with slots, and does nothing after its making; `values` are expressions
-    by the names of its fields, those with a default may be left out. Several of different names
-    may stand in one function.
+    `kind` is a dataclass with slots, and does nothing after its making; `values` read its fields
+    beside position and time, by their names; those with a default may be left out.
 
     Raises:
         ValueError: a field is missing, or there is no such field.
     """
-    known: dict[str, Any] = {"_new": object.__new__, f"_{made}": kind}
-    lines = [f"{made} = _new(_{made})"]
-    named = {field.name: field for field in fields(kind)}
+    named = {field.name: field for field in fields(kind) if field.name not in _PLACED}
     strangers = values.keys() - named.keys()
     if strangers:
         raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strangers))}")
     for name, field in named.items():
-        known[f"_{made}_{name}"] = getattr(kind, name).__set__
-        value = values.get(name)
-        if value is None:
-            if field.default is MISSING:
-                raise ValueError(f"{kind.__name__}: nothing for {name}")
-            value = f"_{made}_default_{name}"
-            known[value] = field.default
-        lines.append(f"_{made}_{name}({made}, {value})")
-    return known, lines
+        if name not in values and field.default is MISSING:
+            raise ValueError(f"{kind.__name__}: nothing for {name}")
+    put = {field.name: getattr(kind, field.name).__set__ for field in fields(kind)}
+    read = [(put[name], get) for name, get in values.items()]
+    left_out = [(put[name], each.default) for name, each in named.items() if name not in values]
+    put_at, put_time = (put[name] for name in _PLACED)
+    new, position = object.__new__, tuple.__new__
+
+    def made_of(row: Log | Call, parts: Parts | None = None, sub: int = 0) -> Any:  # noqa: ANN401  # a `kind`
+        if parts is None:
+            parts = take(row)
+        made: Any = new(kind)
+        put_at(made, position(Position, (row.block, row.tx, row.index, sub)))
+        put_time(made, row.time)
+        for put_value, get in read:
+            put_value(made, get(parts))
+        for put_value, default in left_out:
+            put_value(made, default)
+        return made
+
+    return made_of

@@ -1,10 +1,11 @@
 """Turns a contract's numbers and texts into our words, by the enums of a profile."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
 from oracle.chain.decode.abi_tails import MalformedError
-from oracle.chain.decode.field_bounds import Given, is_unsigned
+from oracle.chain.decode.field_bounds import is_unsigned
+from oracle.chain.decode.log_parts import Getter, Given, Parts
 from oracle.chain.profiles.profile import ABSENT, Enum, Literal
 from oracle.domain.events.network_events import AbortReason, LastStatus, TaskKind
 
@@ -37,21 +38,34 @@ class _Words(dict[Literal, StrEnum | None]):
         return self._rest
 
 
-def word_of(enum: Enum, field: str, given: Given, named: Callable[[object], str]) -> str:
-    """Return the expression of a field's word; `named` gives a table the name it stands by.
+def word_of(enum: Enum, field: str, given: Given, block: Getter) -> Getter:
+    """Return what reads a field's word; `block` reads the number of the block.
 
     Raises:
         ValueError: the enum is of other words, or of another type, than field and value are.
     """
     _check(enum, field, given)
-    chosen = ""
-    for block, table in enum.tables:
-        words = _Words(enum.key, {said: _ours(field, word) for said, word in table.items()})
-        if enum.otherwise is not None:
-            words.otherwise(_ours(field, enum.otherwise))
-        name = named(words)
-        chosen = f"({name} if log.block >= {block} else {chosen})" if chosen else name
-    return f"{chosen}[{given.value}]"
+    tables = [(first, _words(enum, field, table)) for first, table in enum.tables]
+    (_, words), *later = tables
+    if not later:
+        return given.then(words.__getitem__)
+    read = given.read
+
+    def word(parts: Parts) -> StrEnum | None:
+        number, held = block(parts), words
+        for first, table in later:
+            if number >= first:
+                held = table
+        return held[read(parts)]
+
+    return word
+
+
+def _words(enum: Enum, field: str, table: Mapping[Literal, str]) -> _Words:
+    words = _Words(enum.key, {said: _ours(field, word) for said, word in table.items()})
+    if enum.otherwise is not None:
+        words.otherwise(_ours(field, enum.otherwise))
+    return words
 
 
 def _ours(field: str, word: str) -> StrEnum | None:

@@ -1,38 +1,38 @@
 """Compiles what a profile says about an event or a function into one function that reads it.
 
-What is taken, turned into our words and put into an event all happens in generated code: a
-mapping that is data costs no more than one written by hand.
+What is taken, turned into our words and put into an event are closures, made once: a mapping that
+is data costs what one written by hand does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
 
 from oracle.chain.decode.abi import AbiSignature
-from oracle.chain.decode.field_bounds import (
-    KNOWN,
-    Given,
-    fitted,
-    is_unsigned,
-    literal_fits,
-    zero_of,
-)
-from oracle.chain.decode.log_decoder import (
-    CALL_PARTS,
-    LOG_PARTS,
-    POSITION,
-    DecoderPlan,
-    call_position,
-    log_position,
-    plan_of,
-    plan_of_call,
-)
-from oracle.chain.decode.record_filler import filled
+from oracle.chain.decode.abi_tails import MalformedError
+from oracle.chain.decode.decoder_plan import LogTaker, call_inputs, plan_of
+from oracle.chain.decode.field_bounds import fitted, is_unsigned, literal_fits, zero_of
+from oracle.chain.decode.log_parts import Getter, Given, Parts
+from oracle.chain.decode.record_filler import RecordReader, reader_of
 from oracle.chain.profiles.enum_mapping import WORDS, word_of
 from oracle.chain.profiles.profile import CompiledMapping, Enum, EventMapping, Literal, Value
-from oracle.chain.profiles.value_paths import Inputs, hint
+from oracle.chain.profiles.value_paths import Inputs, arguments_in, hint
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.logs import Call, Log
+
+_Taker: TypeAlias = Callable[[Any], Parts]
+_Condition: TypeAlias = Callable[[Parts], bool]
+# The block is the last of the parts.
+_BLOCK: Getter = itemgetter(-1)
+
+
+class _Reading(NamedTuple):
+    """What makes the event, None: nothing is said; and what must hold of the parts."""
+
+    make: RecordReader | None
+    conditions: Sequence[_Condition]
 
 
 @dataclass(slots=True)
@@ -46,138 +46,159 @@ class Compiler:
         self, signature: AbiSignature, readings: Sequence[EventMapping]
     ) -> CompiledMapping | None:
         """Return the reader of logs of this event; None where there is a fault."""
-        return self._compiled(signature, readings, plan_of)
+        try:
+            plan = plan_of(signature, arguments_in(_paths(readings)))
+        except ValueError as error:
+            self.faults.append(f"{readings[0].key}: {error}, in {signature.text}")
+            return None
+        # Words that shift at a block are told by it.
+        is_dated = any(len(enum.tables) > 1 for enum in self.enums.values())
+        take = _dated(plan.take) if is_dated else plan.take
+        inputs = Inputs(signature, plan.inputs, is_log=True)
+        return self._compiled(inputs, readings, take, plan.digits)
 
     def call(
         self, signature: AbiSignature, readings: Sequence[EventMapping]
     ) -> CompiledMapping | None:
         """Return the reader of calls of this function; None where there is a fault."""
-        return self._compiled(signature, readings, plan_of_call)
-
-    def _compiled(
-        self,
-        signature: AbiSignature,
-        readings: Sequence[EventMapping],
-        planned: Callable[[AbiSignature], DecoderPlan],
-    ) -> CompiledMapping | None:
-        faults_before = len(self.faults)
         try:
-            plan = planned(signature)
+            take, inputs = call_inputs(signature)
         except ValueError as error:
             self.faults.append(f"{readings[0].key}: {error}, in {signature.text}")
             return None
-        text = _Text(self, plan, Inputs(signature, plan))
-        many = len(readings) > 1 or not _always(readings[0])
-        lines = text.several(readings) if many else text.one(readings[0])
+        return self._compiled(Inputs(signature, inputs, is_log=False), readings, take)
+
+    def _compiled(
+        self,
+        inputs: Inputs,
+        readings: Sequence[EventMapping],
+        take: _Taker,
+        digits: int | None = None,
+    ) -> CompiledMapping | None:
+        faults_before, fields_ = len(self.faults), _Fields(self, inputs, take)
+        compiled = [
+            _Reading(fields_.maker(reading), fields_.conditions(reading)) for reading in readings
+        ]
         if len(self.faults) > faults_before:
             return None
-        plan.known |= {**POSITION, **KNOWN, **text.known}
-        opening = LOG_PARTS if plan.is_log else CALL_PARTS
-        read = plan.compiled(signature.name, "log", [opening], lines)
-        return CompiledMapping(read, many, plan.digits)
+        make, conditions = compiled[0]
+        if len(compiled) > 1 or make is None or conditions:
+            return CompiledMapping(_reader_of_several(compiled, take), many=True, digits=digits)
+        return CompiledMapping(make, many=False, digits=digits)
 
 
-def _always(reading: EventMapping) -> bool:
-    return reading.says is not None and not (reading.when or reading.unless)
+def _paths(readings: Sequence[EventMapping]) -> Iterator[str]:
+    for reading in readings:
+        yield from (*reading.when, *reading.unless)
+        for value in reading.values.values():
+            yield from value.arguments
 
 
-@dataclass(slots=True)
-class _Text:
-    """The lines of one reader as they are made, and what the names in them mean."""
+def _dated(take: LogTaker) -> LogTaker:
+    return lambda log: (*take(log), log.block)
+
+
+def _reader_of_several(readings: Sequence[_Reading], take: _Taker) -> Callable[[Any], Any]:
+    """Return what says everything that holds, in order; where nothing does, it cannot be read."""
+
+    def read(row: Log | Call) -> list[Any]:
+        parts, said, holds = take(row), list[Any](), False
+        for make, conditions in readings:
+            if all(condition(parts) for condition in conditions):
+                holds = True
+                if make is not None:
+                    said.append(make(row, parts, len(said)))
+        if not holds:
+            raise MalformedError("no reading holds for its values")
+        return said
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Finds what reads our fields, and what must hold, of one event or function."""
 
     compiler: Compiler
-    plan: DecoderPlan
     inputs: Inputs
-    known: dict[str, Any] = field(default_factory=dict)
+    take: _Taker
 
-    def one(self, reading: EventMapping) -> list[str]:
-        return [*self._made(reading, "made", "0"), "return made"]
+    def maker(self, reading: EventMapping) -> RecordReader | None:
+        """Return what makes the event; None where nothing is said, or there is a fault."""
+        if reading.says is None:
+            return None
+        faults_before = len(self.compiler.faults)
+        values = self._values(reading, reading.says)
+        if len(self.compiler.faults) > faults_before:
+            return None
+        return reader_of(reading.says, values, self.take)
 
-    def several(self, readings: Sequence[EventMapping]) -> list[str]:
-        """Say everything that holds, in order; where nothing does, it cannot be read."""
-        lines = ["said, holds = [], False"]
-        for number, reading in enumerate(readings):
-            made, body = f"made{number}", ["holds = True"]
-            if reading.says is not None:
-                body += [*self._made(reading, made, "len(said)"), f"said.append({made})"]
-            lines += [f"if {self._condition(reading)}:", *(f"    {line}" for line in body)]
-        refusal = "raise Malformed('no reading holds for its values')"
-        return [*lines, f"if not holds: {refusal}", "return said"]
-
-    def _made(self, reading: EventMapping, made: str, sub: str) -> list[str]:
-        kind = reading.says
-        if kind is None:
-            raise ValueError(f"{reading.key} says nothing, and makes nothing")
-        position = log_position if self.plan.is_log else call_position
-        values = {"at": position(sub), "time": "log.time", **self._values(reading, kind)}
-        known, lines = filled(kind, values, made)
-        self.known |= known
-        return lines
-
-    def _values(self, reading: EventMapping, kind: type[DomainEvent]) -> dict[str, str]:
-        """Return the expression of every field of ours that the reading fills."""
+    def _values(self, reading: EventMapping, kind: type[DomainEvent]) -> dict[str, Getter]:
+        """Return what reads every field of ours that the reading fills."""
         wanted = {own.name: own for own in fields(kind) if own.name not in {"at", "time"}}
-        values = {own.name: "None" for own in wanted.values() if own.default is MISSING}
-        for name in values.keys() - reading.values.keys():
+        needed = {own.name for own in wanted.values() if own.default is MISSING}
+        for name in needed - reading.values.keys():
             self.compiler.faults.append(f"{reading.key}: {NAMES[kind]} needs {name}")
+        values = dict[str, Getter]()
         for name, value in reading.values.items():
             try:
                 if name not in wanted:
                     raise ValueError(f"{NAMES[kind]} has no such field{hint(name, wanted)}")  # noqa: TRY301  # beside the others
-                if value.zero_is_absent and name in values:
+                if value.zero_is_absent and name in needed:
                     raise ValueError("zero_is_absent is for fields that may be left out")  # noqa: TRY301  # beside the others
                 values[name] = self._value(name, value)
             except ValueError as error:
                 self.compiler.faults.append(f"{reading.key}.{name}: {error}")
         return values
 
-    def _value(self, name: str, value: Value) -> str:
+    def _value(self, name: str, value: Value) -> Getter:
         if not value.arguments:
-            return self._named(value.constant)
+            constant = value.constant
+            return lambda _: constant
         given = self.inputs.taken(value)
-        if value.zero_is_absent:
-            zero, taken = zero_of(given.kind), self._named(None)
-            if zero is None:
-                raise ValueError(f"{given.shown} has no zero")
-            rest = self._fitted(name, value, given._replace(value=taken))
-            return f"None if ({taken} := {given.value}) == {zero} else {rest}"
-        return self._fitted(name, value, given)
+        if not value.zero_is_absent:
+            return self._fitted(name, value, given)
+        zero = zero_of(given.kind)
+        if zero is None:
+            raise ValueError(f"{given.shown} has no zero")
+        return _absent_at(zero, given.read, self._fitted(name, value, given))
 
-    def _fitted(self, name: str, value: Value, given: Given) -> str:
+    def _fitted(self, name: str, value: Value, given: Given) -> Getter:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
             # One with a fault is told of where it stands.
-            return "None" if enum is None else word_of(enum, name, given, self._named)
+            return given.read if enum is None else word_of(enum, name, given, _BLOCK)
         if name in WORDS:
             raise ValueError(f"needs an enum: {name} is one of our words")
         return fitted(name, given)
 
-    def _named(self, meaning: object) -> str:
-        name = f"k{len(self.known)}"
-        self.known[name] = meaning
-        return name
+    def conditions(self, reading: EventMapping) -> list[_Condition]:
+        """Return what must hold of the parts."""
+        found = [self._condition(reading, "when", path) for path in reading.when]
+        return found + [self._condition(reading, "unless", path) for path in reading.unless]
 
-    def _condition(self, reading: EventMapping) -> str:
-        tests = [
-            *(self._test(reading, "when", path, those) for path, those in reading.when.items()),
-            *(
-                f"not {self._test(reading, 'unless', path, those)}"
-                for path, those in reading.unless.items()
-            ),
-        ]
-        return " and ".join(tests) or "True"
-
-    def _test(
-        self, reading: EventMapping, what: str, path: str, literals: Sequence[Literal]
-    ) -> str:
+    def _condition(self, reading: EventMapping, what: str, path: str) -> _Condition:
+        literals = (reading.when if what == "when" else reading.unless)[path]
         try:
-            given = self.inputs.argument(path)
-            for literal in literals:
-                if not literal_fits(given.kind, literal):
-                    raise ValueError(f"{given.shown} is never {literal!r}")  # noqa: TRY301  # beside the other
+            read, wanted = self._compared(path, literals)
         except ValueError as error:
             self.compiler.faults.append(f"{reading.key}.{what}.{path}: {error}")
-            return "False"
+            return lambda _: False
+        if what == "when":
+            return lambda parts: read(parts) in wanted
+        return lambda parts: read(parts) not in wanted
+
+    def _compared(
+        self, path: str, literals: Sequence[Literal]
+    ) -> tuple[Getter, frozenset[Literal]]:
+        """Return what reads an argument, and the values that it is compared with."""
+        given = self.inputs.argument(path)
+        for literal in literals:
+            if not literal_fits(given.kind, literal):
+                raise ValueError(f"{given.shown} is never {literal!r}")
         is_hex = given.kind not in {"string", "bool"} and not is_unsigned(given.kind)
-        wanted = frozenset(str(one).lower() if is_hex else one for one in literals)
-        return f"(({given.value}) in {self._named(wanted)})"
+        return given.read, frozenset(str(one).lower() if is_hex else one for one in literals)
+
+
+def _absent_at(zero: str | int, read: Getter, rest: Getter) -> Getter:
+    return lambda parts: None if read(parts) == zero else rest(parts)

@@ -6,12 +6,10 @@ one neither keeps a call waiting nor lets it go unpaid for. In wei.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError
-from eth_utils.abi import function_signature_to_4byte_selector
-
+from oracle.chain.decode.abi_tails import WORD, word_at
 from oracle.errors import TransientError
 from oracle.rpc.client import Json, RpcRequest
 from oracle.rpc.fanout import EndpointCaller, PoolView
@@ -35,6 +33,25 @@ _ENVELOPE = b"\xff" * 180
 _MOST_WEI = 10**28
 # Wei for these; then three prices of gas.
 _PRICES = ("transaction", "byte", "storage")
+
+
+def _view(name: str, *inputs: str) -> dict[str, object]:
+    """Return a view as JSON ABIs write it; its first numbers are read, whatever follows."""
+    given = [{"name": "", "type": kind} for kind in inputs]
+    return {
+        "type": "function",
+        "name": name,
+        "inputs": given,
+        "outputs": [{"name": "", "type": "uint256"}],
+        "stateMutability": "view",
+    }
+
+
+_ABIS = (
+    _view("getL1Fee", "bytes"),
+    _view("getOperatorFee", "uint256"),
+    _view("getPricesInWei"),
+)
 
 
 def l1_fee(lines: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
@@ -106,7 +123,7 @@ def _of_operator(told: Json | CallRefusedError) -> int:
 
 
 def _per_byte(line: EndpointCaller) -> int:
-    method, given = _call(ARB_GAS_INFO, "getPricesInWei()", b"")
+    method, given = _call(ARB_GAS_INFO, "getPricesInWei")
     answer = line.ask(method, *given)
     return _number(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
 
@@ -114,9 +131,8 @@ def _per_byte(line: EndpointCaller) -> int:
 def _number(answer: Json, to: str, name: str, place: int = 0) -> int:
     """Read one of the numbers of an answer; more than there is of ether is none."""
     try:
-        told = decode(["uint256"] * (place + 1), bytes.fromhex(str(answer)[2:]))
-        wei = int(told[place])
-    except (DecodingError, ValueError):
+        wei = word_at(bytes.fromhex(str(answer)[2:]), WORD * place)
+    except ValueError:
         raise TransientError(f"{to} does not tell {name}: check limits.l1_fee") from None
     if wei > _MOST_WEI:
         raise TransientError(f"{to} tells a {name} that cannot be: {wei}")
@@ -124,13 +140,21 @@ def _number(answer: Json, to: str, name: str, place: int = 0) -> int:
 
 
 def _get_l1_fee(written: bytes) -> RpcRequest:
-    return _call(GAS_PRICE_ORACLE, "getL1Fee(bytes)", encode(["bytes"], [written]))
+    return _call(GAS_PRICE_ORACLE, "getL1Fee", written)
 
 
 def _get_operator_fee(gas: int) -> RpcRequest:
-    return _call(GAS_PRICE_ORACLE, "getOperatorFee(uint256)", encode(["uint256"], [gas]))
+    return _call(GAS_PRICE_ORACLE, "getOperatorFee", gas)
 
 
-def _call(to: str, signature: str, given: bytes) -> RpcRequest:
-    calldata = "0x" + (function_signature_to_4byte_selector(signature) + given).hex()
+def _call(to: str, view: str, *given: object) -> RpcRequest:
+    """Return the question; asked with others at once, so that web3 writes it and does not ask."""
+    calldata: str = _contracts().encode_abi(view, args=given)
     return "eth_call", ({"to": to, "data": calldata}, "latest")
+
+
+@cache
+def _contracts() -> Any:  # noqa: ANN401  # web3's class of contracts; web3 is not named here
+    from oracle.rpc.web3_provider import web3_offline  # noqa: PLC0415  it takes a second
+
+    return web3_offline().eth.contract(abi=_ABIS)

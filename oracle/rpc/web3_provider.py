@@ -1,0 +1,99 @@
+"""web3 over our endpoints: it asks through the pool's failover, and nothing is sent by it.
+
+Importing this takes about a second (web3 does): whoever needs it imports it where it is called.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from oracle.errors import FatalError
+from oracle.rpc.rpc_errors import RevertError
+
+_RECURSION_LIMIT = sys.getrecursionlimit()
+
+from web3 import Web3  # noqa: E402  # between the two lines about the limit
+from web3.providers import JSONBaseProvider  # noqa: E402
+from web3.types import RPCEndpoint, RPCError, RPCResponse  # noqa: E402
+
+# py_ecc, which comes along, raises it to what no C stack bears.
+sys.setrecursionlimit(_RECURSION_LIMIT)
+
+# Bytes leave by the outbox's broadcast alone, and keys are never an endpoint's.
+_NEVER_ASKED = ("eth_send", "eth_sign", "personal_")
+_REVERT_CODE = 3
+
+
+class Endpoints(Protocol):
+    """One endpoint, or those of a pool in their order."""
+
+    def ask_all(self, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
+        """Return the results of several requests, all from the same endpoint.
+
+        Raises:
+            RevertError: one of them is a call that reverts.
+            TransientError: none answered.
+        """
+
+
+class PoolProvider(JSONBaseProvider):
+    """Asks the endpoints as they are at the time of each question; caches nothing."""
+
+    def __init__(self, view: Callable[[], Endpoints]) -> None:
+        super().__init__()
+        self._view = view
+
+    @override
+    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        """Ask one question; a revert goes back as web3 expects it.
+
+        Raises:
+            FatalError: it would send or sign.
+            TransientError: no endpoint answers.
+        """
+        return self._answers([(method, params)])[0]
+
+    @override
+    def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
+        """Ask several questions of the same endpoint at once; raises as `make_request`."""
+        return self._answers(requests)
+
+    @override
+    def is_connected(self, show_traceback: bool = False) -> bool:
+        """Tell nothing: what answers is found out by asking."""
+        return True
+
+    def _answers(self, requests: Sequence[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
+        for method, _ in requests:
+            if method.startswith(_NEVER_ASKED):
+                raise FatalError(f"{method} is never asked by web3: bytes leave by the outbox")
+        try:
+            asked = [(str(method), list(params)) for method, params in requests]
+            results = self._view().ask_all(asked)
+        except RevertError as error:
+            told: RPCError = {"code": _REVERT_CODE, "message": error.message}
+            if error.data is not None:
+                told["data"] = error.data
+            return [RPCResponse(jsonrpc="2.0", id=0, error=told) for _ in requests]
+        return [
+            RPCResponse(jsonrpc="2.0", id=place, result=result)
+            for place, result in enumerate(results)
+        ]
+
+
+def web3_over(view: Callable[[], Endpoints]) -> Web3:
+    """Return web3 without any middleware of its own: no nonce, no price, no retry, no cache."""
+    return Web3(PoolProvider(view), middleware=[])
+
+
+@cache
+def web3_offline() -> Web3:
+    """Return web3 that has nobody to ask: for what it writes and reads."""
+
+    def nobody() -> Endpoints:
+        raise FatalError("what is written and read asks no endpoint")
+
+    return web3_over(nobody)

@@ -1,0 +1,54 @@
+"""How calldata, errors and digests were written by hand, with eth_abi alone: the same bytes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eth_abi.abi import decode, encode
+from eth_utils.abi import collapse_if_tuple, function_signature_to_4byte_selector
+from eth_utils.crypto import keccak
+
+_DOMAIN = "string name,string version,uint256 chainId,address verifyingContract"
+_REPORT = (
+    "uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
+    "bytes32 asOfHash,uint40 deadline,bytes32 dataHash"
+)
+_KICK = "uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline"
+
+
+def call_input(entry: Mapping[str, Any], arguments: Sequence[object]) -> str:
+    kinds = [collapse_if_tuple(given) for given in entry["inputs"]]
+    return _selector(entry["name"], kinds) + encode(kinds, arguments).hex()
+
+
+def call_output(entry: Mapping[str, Any], answer: str) -> tuple[Any, ...]:
+    kinds = [collapse_if_tuple(given) for given in entry["outputs"]]
+    return tuple(decode(kinds, bytes.fromhex(answer.removeprefix("0x"))))
+
+
+def errors_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, list[str]]]:
+    named = [
+        (entry["name"], [collapse_if_tuple(given) for given in entry["inputs"]])
+        for entry in entries
+        if entry["type"] == "error"
+    ]
+    return {_selector(name, kinds): (name, kinds) for name, kinds in named}
+
+
+def report_digest(chain_id: int, contract: str, words: Sequence[object]) -> str:
+    return _digest(chain_id, contract, "Report", _REPORT, words)
+
+
+def kick_digest(chain_id: int, contract: str, words: Sequence[object]) -> str:
+    return _digest(chain_id, contract, "Kick", _KICK, words)
+
+
+def _digest(chain_id: int, contract: str, kind: str, members: str, words: Sequence[object]) -> str:
+    kinds = [member.split()[0] for member in members.split(",")]
+    struct = encode(["bytes32", *kinds], [keccak(text=f"{kind}({members})"), *words])
+    named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle"), keccak(text="1")]
+    domain = encode(["bytes32"] * 3 + ["uint256", "address"], [*named, chain_id, contract])
+    return "0x" + keccak(b"\x19\x01" + keccak(domain) + keccak(struct)).hex()
+
+
+def _selector(name: str, kinds: Sequence[str]) -> str:
+    return "0x" + function_signature_to_4byte_selector(f"{name}({','.join(kinds)})").hex()

@@ -1,0 +1,141 @@
+"""web3 asks our endpoints and nobody else, and sends nothing."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from eth_typing import BlockNumber
+from web3 import Web3
+from web3.exceptions import ContractCustomError
+
+from oracle.errors import FatalError, TransientError
+from oracle.resources import shipped
+from oracle.rpc.replies import JsonRpcErrorBody
+from oracle.rpc.rpc_errors import ErrorKind, RevertError
+from oracle.rpc.web3_provider import PoolProvider, web3_over
+
+ABI = msgspec.json.decode(shipped("abi/QoSOracle.json").read_bytes())["abi"]
+CONTRACT = Web3.to_checksum_address("0x" + "0a" * 20)
+WORD = f"{7:064x}"
+
+
+class Answering:
+    """Endpoints that answer in turn; an error in the list is raised."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, Sequence[Any]]] = []
+
+    def ask_all(self, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
+        self.asked += asked
+        told = [self.answers.pop(0) for _ in asked]
+        for answer in told:
+            if isinstance(answer, Exception):
+                raise answer
+        return told
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["eth_sendRawTransaction", "eth_sendTransaction", "eth_sign", "eth_signTransaction",
+     "eth_signTypedData_v4", "personal_sign", "personal_unlockAccount"],
+)  # fmt: skip
+def test_nothing_is_sent_or_signed_by_web3(method: str):
+    endpoints = Answering("0x")
+
+    with pytest.raises(FatalError, match=method):
+        PoolProvider(lambda: endpoints).make_request(method, [])  # type: ignore[arg-type]  # a NewType
+
+    assert endpoints.asked == []
+
+
+def test_a_sending_call_of_web3_ends_before_any_endpoint_sees_it():
+    endpoints = Answering("0x")
+
+    with pytest.raises(FatalError):
+        web3_over(lambda: endpoints).eth.send_raw_transaction(b"\x02")
+
+    assert endpoints.asked == []
+
+
+def test_a_view_is_asked_at_the_block_it_is_wanted_at():
+    endpoints = Answering("0x" + WORD)
+    contract = web3_over(lambda: endpoints).eth.contract(CONTRACT, abi=ABI)
+
+    quorum = contract.functions.quorum().call(block_identifier=BlockNumber(18))
+
+    assert quorum == 7
+    ((method, (call, block)),) = endpoints.asked
+    assert (method, call["to"], block) == ("eth_call", CONTRACT, "0x12")
+
+
+def test_a_revert_comes_back_as_the_contracts_own_error():
+    selector = Web3.keccak(text="TooSoon(uint256)")[:4].hex()
+    reverted = RevertError(
+        "a",
+        ErrorKind.REFUSED,
+        JsonRpcErrorBody(3, "execution reverted"),
+        f"0x{selector}{WORD}",
+    )
+    contract = web3_over(lambda: Answering(reverted)).eth.contract(CONTRACT, abi=ABI)
+
+    with pytest.raises(ContractCustomError) as raised:
+        contract.functions.executeKick(5).call()
+
+    assert raised.value.data == f"0x{selector}{WORD}"
+
+
+def test_silence_stays_our_own_error():
+    silent = Answering(TransientError("none answers"))
+
+    with pytest.raises(TransientError, match="none answers"):
+        _ = web3_over(lambda: silent).eth.block_number
+
+
+def test_the_endpoints_are_those_of_the_moment_and_nothing_is_remembered():
+    first, second = Answering("0x1"), Answering("0x2")
+    views = [first, second]
+    web3 = web3_over(lambda: views.pop(0))
+
+    assert [web3.eth.chain_id, web3.eth.chain_id] == [1, 2]
+
+
+def test_a_batch_is_asked_of_one_endpoint_at_once():
+    endpoints = Answering("0x" + WORD, "0x" + WORD)
+    web3 = web3_over(lambda: endpoints)
+    contract = web3.eth.contract(CONTRACT, abi=ABI)
+
+    with web3.batch_requests() as batch:
+        batch.add(contract.functions.quorum())
+        batch.add(contract.functions.RECENT_ROUNDS())
+        told = batch.execute()
+
+    assert list[Any](told) == [7, 7]
+    assert [method for method, _ in endpoints.asked] == ["eth_call", "eth_call"]
+
+
+def test_web3_comes_without_middleware_of_its_own():
+    assert web3_over(Answering).middleware_onion.as_tuple_of_middleware() == ()
+
+
+IMPORTS = """
+import sys
+import oracle.cli.main
+from oracle.bindings.codec import call_input, call_output
+call_output("QoSOracle", "quorum", "0x" + "00" * 32)
+call_input("QoSOracle", "head")
+print("web3" in sys.modules)
+limit = sys.getrecursionlimit()
+import oracle.rpc.web3_provider
+print(limit == sys.getrecursionlimit())
+"""
+
+
+def test_a_look_at_the_contract_imports_no_web3_and_importing_it_leaves_the_recursion_limit():
+    command = [sys.executable, "-c", IMPORTS]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert told.split() == ["False", "True"]
