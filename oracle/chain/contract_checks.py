@@ -24,7 +24,7 @@ def check_code(endpoint: Endpoint, reader: EventReader) -> None:
     code is elsewhere, so only that there is any is looked at.
 
     Raises:
-        EndpointError: no answer, or null, which says nothing of an address.
+        RpcError: no answer, or null, which says nothing of an address.
         NotTheContractError: an address holds no contract, or one that says other events.
     """
     addresses = list(reader.contracts)
@@ -85,7 +85,7 @@ def counted(endpoint: Endpoint, reader: EventReader, block_hash: Hash) -> dict[s
     Empty where the profile names no contract that counts.
 
     Raises:
-        EndpointError: no answer, or it does not know the block.
+        RpcError: no answer, or it does not know the block.
     """
     asked = [
         (name, address, contract, counter)

@@ -28,7 +28,7 @@ def final_block(
     """Return the final block as of `latest`: the lowest of all three, never below `before`.
 
     Raises:
-        EndpointError: the endpoint does not have it, or does not answer.
+        RpcError: the endpoint does not have it, or does not answer.
     """
     reached = max(0, latest.number - finality.depth)
     if finalized is not None and finalized.number <= reached:

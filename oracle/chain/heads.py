@@ -42,7 +42,7 @@ def look(
 
     Raises:
         StrangerError: it shows another block than an anchor's.
-        EndpointError: no usable answer, or the endpoint lags behind what was final before.
+        RpcError: no usable answer, or the endpoint lags behind what was final before.
     """
     anchored, latest, tagged = _asked(endpoint, [anchor.number for anchor in anchors])
     faults = (fault_in(block, anchor) for block, anchor in zip(anchored, anchors, strict=True))
@@ -62,7 +62,7 @@ def known_tags(endpoint: Endpoint) -> tuple[str, ...]:
     """Ask for each tag; return those that it answers without an error.
 
     Raises:
-        EndpointError: it does not answer, which says nothing of its tags.
+        RpcError: it does not answer, which says nothing of its tags.
     """
     return tuple(tag for tag in TAGS if _is_known(endpoint, tag))
 

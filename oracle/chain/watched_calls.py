@@ -62,7 +62,7 @@ def calls_in(
     """Return the watched calls among a block's transactions; if they succeeded is not known yet.
 
     Raises:
-        EndpointError: a transaction does not stand where its block has it.
+        RpcError: a transaction does not stand where its block has it.
     """
     calls = []
     for index, answer in enumerate(sent):
@@ -94,7 +94,7 @@ def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
     """Ask for the receipt of every call: a reverted one looks like any other until then.
 
     Raises:
-        EndpointError: a receipt is missing, or of another block.
+        RpcError: a receipt is missing, or of another block.
     """
     if not calls:
         return
@@ -151,7 +151,7 @@ def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, see: 
     """Fetch the transactions of these logs; that they succeeded, the logs prove.
 
     Raises:
-        EndpointError: one is missing, or is not the one that made its log, or `see` says so.
+        RpcError: one is missing, or is not the one that made its log, or `see` says so.
     """
     by_hash = {log.tx_hash: log for log in logs}
     params = [[tx_hash] for tx_hash in by_hash]

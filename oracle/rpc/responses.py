@@ -87,7 +87,7 @@ def number(endpoint: str, written: str | None) -> int:
     """Read a quantity that the endpoint of this name gave.
 
     Raises:
-        EndpointError: it is not `0x` and hex digits.
+        RpcError: it is not `0x` and hex digits.
     """
     if written is None or _QUANTITY.fullmatch(written) is None:
         raise RpcError(endpoint, ErrorKind.INVALID, f"{written!r} is no number")
@@ -98,7 +98,7 @@ def block_ref(endpoint: str, answer: BlockResponse) -> BlockRef:
     """Read the header of a block that the endpoint of this name gave.
 
     Raises:
-        EndpointError: a number or a hash in it is none.
+        RpcError: a number or a hash in it is none.
     """
     own, parent = answer.hash.lower(), answer.parent_hash.lower()
     if _HASH.fullmatch(own) is None or _HASH.fullmatch(parent) is None:

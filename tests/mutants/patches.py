@@ -15,7 +15,7 @@ REPORT = BUILD / "reliability.md"
 _FIELD = re.compile(r"# (Build|Case|Defence|Outbox|Quick|Room|Test): (.+)")
 # Of a fault case: c (ingest) or f (publishing) and its number; of any other defence: a number, or
 # other letters and one.
-_NAME = re.compile(r"(\d{3}|[a-z]{1,2}\d\d)(-[a-z0-9]+)+")
+_NAME = re.compile(r"(\d{3}|[a-z]{1,2}\d\d|[a-z]{3,}-\d\d)(-[a-z0-9]+)+")
 
 
 @dataclass(frozen=True, slots=True)

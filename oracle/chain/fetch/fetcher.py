@@ -99,7 +99,7 @@ class WindowFetcher:
         endpoint that admits what it does not know: a fork in between shows (chain.md 3.9, L1).
 
         Raises:
-            EndpointError: no whole and consistent answer.
+            RpcError: no whole and consistent answer.
         """
         _await(endpoint, order.blocks.last)
         if order.top >= Level.BLOOMED:
@@ -114,7 +114,7 @@ class WindowFetcher:
         """Find out what the chain's headers are worth, before any window is read.
 
         Raises:
-            EndpointError: it does not give its newest headers.
+            RpcError: it does not give its newest headers.
         """
         _await(endpoint, 0)
         self.ladder.sampler.scan(endpoint)

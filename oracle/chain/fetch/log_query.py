@@ -56,7 +56,7 @@ class LogQuery:
         """Return the checked logs of these blocks, in order.
 
         Raises:
-            EndpointError: not even one block at a time is answered, or the answer is wrong.
+            RpcError: not even one block at a time is answered, or the answer is wrong.
         """
         manner = manner or QueryOptions()
         limits = endpoint.limits
@@ -90,7 +90,7 @@ class LogQuery:
         receipts.
 
         Raises:
-            EndpointError: it does not know one of the blocks, or the answer is wrong.
+            RpcError: it does not know one of the blocks, or the answer is wrong.
         """
         limits = endpoint.limits
         if limits.pins is False:
@@ -137,7 +137,7 @@ class LogQuery:
         Where it serves none by hash, that cannot be told.
 
         Raises:
-            EndpointError: it does not know one of the blocks, its chain has just changed, or the
+            RpcError: it does not know one of the blocks, its chain has just changed, or the
                 answer is wrong.
         """
         there = self.pinned(endpoint, sample)
@@ -156,7 +156,7 @@ class LogQuery:
         """Tell whether it says of a block that it does not know it; asks once.
 
         Raises:
-            EndpointError: it does not answer now.
+            RpcError: it does not answer now.
         """
         limits = endpoint.limits
         if limits.admits is None:

@@ -18,7 +18,7 @@ def settle_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader
     The header's time holds: it is what all endpoints show, and what can be proven.
 
     Raises:
-        EndpointError: a log is of another block than the header of its height.
+        RpcError: a log is of another block than the header of its height.
     """
     known = {one.block.number: one.block for one in blocks}
     wrong: list[str] = []

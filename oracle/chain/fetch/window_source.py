@@ -128,7 +128,7 @@ class WindowSource:
         """Return the window of these blocks, with headers, from this endpoint and no other.
 
         Raises:
-            EndpointError: it gives no whole and consistent answer.
+            RpcError: it gives no whole and consistent answer.
         """
         order = WindowRequest(blocks, with_headers=True, top=self.policy.top(is_history=False))
         return self._fetcher.window(endpoint, order)
@@ -184,7 +184,7 @@ class WindowSource:
         With the block before and after them, where it has those.
 
         Raises:
-            EndpointError: it does not answer.
+            RpcError: it does not answer.
         """
         beyond = BlockRange(max(0, blocks.first - 1), blocks.last + 1)
         try:

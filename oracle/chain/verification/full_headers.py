@@ -94,7 +94,7 @@ def sealed(
     `full`: with their transactions, and not only with the hashes of those.
 
     Raises:
-        EndpointError: no usable answer, or one for another height.
+        RpcError: no usable answer, or one for another height.
     """
     asked = list(numbers)
     params: Sequence[Sequence[object]] = [[hex(number), full] for number in asked]
@@ -117,7 +117,7 @@ def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | 
     """Return a block with its transactions, one by one where they are more than one answer holds.
 
     Raises:
-        EndpointError: no usable answer, or a transaction that it does not have.
+        RpcError: no usable answer, or a transaction that it does not have.
     """
     try:
         return endpoint.client.call(_METHOD, [hex(number), True], FullHeaderResponse)
@@ -146,7 +146,7 @@ def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
     """Return the blocks of these heights, which the endpoint must have.
 
     Raises:
-        EndpointError: one is missing, or no usable answer.
+        RpcError: one is missing, or no usable answer.
     """
     asked = list(numbers)
     known = {one.block.number: one for one in sealed(endpoint, asked) if one is not None}
@@ -163,7 +163,7 @@ def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> li
     before them as its parent. What is missing at the end is left out too, and asked for again.
 
     Raises:
-        EndpointError: none is there, one is missing, or they do not link.
+        RpcError: none is there, one is missing, or they do not link.
     """
     found = sealed(endpoint, range(blocks.first, blocks.last + 1), full=full)
     chain = [one for one in found if one is not None]

@@ -51,7 +51,7 @@ class Sampler:
         goes on before it is done, so that what is believed of a window is no matter of luck.
 
         Raises:
-            EndpointError: it does not give its newest headers.
+            RpcError: it does not give its newest headers.
         """
         if not self.trust.wants_scan(self.traits):
             return

@@ -37,7 +37,7 @@ def receipts(
     """Yield each block with its receipts, in order of execution; a few blocks at a time.
 
     Raises:
-        EndpointError: it does not give the receipts of a block that it knows.
+        RpcError: it does not give the receipts of a block that it knows.
     """
     for first in range(0, len(blocks), _TOGETHER):
         part = blocks[first : first + _TOGETHER]

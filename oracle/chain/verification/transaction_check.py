@@ -23,7 +23,7 @@ def calls_of_blocks(
     """Return the watched calls by block, of blocks that were read with their transactions.
 
     Raises:
-        EndpointError: transactions that do not belong to their block, or none at all; or `see`
+        RpcError: transactions that do not belong to their block, or none at all; or `see`
             says so of a call.
     """
     if not selectors:

@@ -81,7 +81,7 @@ class WindowVerifier:
 
         Raises:
             ContradictionError: the endpoint contradicts a header.
-            EndpointError: it left logs out that another one has, or does not give what is needed.
+            RpcError: it left logs out that another one has, or does not give what is needed.
         """
         base = Level.PINNED if ascent.pinned else Level.SEAMED
         reached = VerifiedRange.start(ascent.blocks, ascent.logs, base)
@@ -119,7 +119,7 @@ class WindowVerifier:
         """Where receipts prove nothing, see at least that the endpoint still has them.
 
         Raises:
-            EndpointError: it has forgotten what is in a block, which is not to be taken for empty.
+            RpcError: it has forgotten what is in a block, which is not to be taken for empty.
         """
         held = [one for one in ascent.blocks if one.block.number in ascent.must][:1]
         try:
@@ -213,7 +213,7 @@ def _see_names(endpoint: str, one: FullHeader, given: Receipts, places: Iterable
     """See that receipts at these places are named as the block's transactions are.
 
     Raises:
-        EndpointError: they are not, or there are none.
+        RpcError: they are not, or there are none.
     """
     try:
         names = one.tx_hashes()

@@ -126,7 +126,7 @@ class Health:
         Its breaker and its speed hear of the question and not of each try.
 
         Raises:
-            EndpointError: it is not asked: the method failed too often, or is not there; or it
+            RpcError: it is not asked: the method failed too often, or is not there; or it
                 was, and failed.
         """
         self._admit(method)

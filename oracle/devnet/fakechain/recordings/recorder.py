@@ -19,7 +19,7 @@ def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     """Return the lines of the blocks of a window, asked of the endpoint that gave it.
 
     Raises:
-        EndpointError: no answer, or the endpoint left the fork of the window.
+        RpcError: no answer, or the endpoint left the fork of the window.
     """
     numbers = range(window.range.first, window.range.last + 1)
     ours = {log.block: log.block_hash for log in window.logs}
