@@ -1,36 +1,20 @@
 """Why the contract refuses, by its own errors, and what we do about each (publishing.md 3.7)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
-from typing import Any
 
 import msgspec
 from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils.abi import collapse_if_tuple, function_signature_to_4byte_selector
-from typing_extensions import override
 
 from oracle.resources import shipped
+from oracle.txmgr.client.refusal import Action, Refusal
 
 CONTRACT = "QoSOracle"
 # Whose errors we can read; where two have one of the same name, it means the same.
 _CONTRACTS = (CONTRACT, "TaskNetwork")
 _SELECTOR_DIGITS = 10
-
-
-class Action(StrEnum):
-    """What becomes of the intent."""
-
-    # Ask again later: `Refusal.not_before` says from when, where the contract does.
-    WAIT = "wait"
-    # The statement is too old or of a block that is gone: the next period carries everything.
-    RENEW = "renew"
-    # Somebody else did it, or there is nothing to do any more.
-    DROP = "drop"
-    # Our fault or an open question: a human has to look.
-    HOLD = "hold"
 
 
 # One line for every error that a push, a kickout or a start can meet. What is not here is held.
@@ -82,7 +66,11 @@ ACTIONS: Mapping[str, Action] = {
 }
 
 # The contract rests: a person may end that sooner than it says, by `resume` or `setLimits`.
-OF_REST = frozenset({"Paused", "TooSoon"})
+_PAUSES = frozenset({"Paused", "TooSoon"})
+
+# What the contract says to a push whose round is there already, and to calls about a kickout that
+# is proposed, executed or cancelled already.
+_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "NoKick"})
 
 # A signer was removed, or the quorum changed, since they were gathered.
 OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
@@ -105,31 +93,6 @@ NOT_OURS = frozenset(
 _TELLS_WHEN = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A revert in the contract's own words; an empty name: it gave none that we know."""
-
-    name: str
-    arguments: tuple[Any, ...] = ()
-
-    @property
-    def action(self) -> Action:
-        return ACTIONS.get(self.name, Action.HOLD)
-
-    @property
-    def not_before(self) -> int | None:
-        """When it may work, where the contract says so."""
-        if self.name not in _TELLS_WHEN or not self.arguments:
-            return None
-        return int(self.arguments[0]) or None
-
-    @override
-    def __str__(self) -> str:
-        if not self.name:
-            return "reverted without a reason that we know"
-        return f"{self.name}({', '.join(_readable(one) for one in self.arguments)})"
-
-
 def refusal_of(output: str | None) -> Refusal:
     """Read a revert's output, `0x` hex."""
     known = _errors().get((output or "")[:_SELECTOR_DIGITS])
@@ -137,9 +100,18 @@ def refusal_of(output: str | None) -> Refusal:
         return Refusal("")
     name, kinds = known
     try:
-        return Refusal(name, tuple(decode(kinds, bytes.fromhex(output[_SELECTOR_DIGITS:]))))
+        arguments = decode(kinds, bytes.fromhex(output[_SELECTOR_DIGITS:]))
     except (DecodingError, ValueError):
-        return Refusal(name)
+        arguments = ()
+    tells_when = name in _TELLS_WHEN and bool(arguments)
+    return Refusal(
+        name,
+        tuple(arguments),
+        ACTIONS.get(name, Action.HOLD),
+        not_before=(int(arguments[0]) or None) if tells_when else None,
+        is_pause=name in _PAUSES,
+        is_taken=name in _TAKEN,
+    )
 
 
 @cache
@@ -160,7 +132,3 @@ def _errors() -> dict[str, tuple[str, list[str]]]:
 
 def _selector(name: str, kinds: list[str]) -> str:
     return "0x" + function_signature_to_4byte_selector(f"{name}({','.join(kinds)})").hex()
-
-
-def _readable(value: object) -> str:
-    return "0x" + value.hex() if isinstance(value, bytes) else str(value)

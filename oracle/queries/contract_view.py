@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from oracle.bindings.qos_oracle import OracleContract, newest_block
+from oracle.bindings.qos_oracle import OracleContract
 from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.txmgr.client.receipts import newest_block
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
 READY_WITHIN_BLOCKS = 10

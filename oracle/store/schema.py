@@ -15,7 +15,7 @@ from oracle.store.engine import is_missing_file, parsed, reading_engine, writing
 
 # The newest file in migrations/versions; a test compares. Here, because Alembic is slow to import
 # and only `migrate` needs it.
-REVISION = "0005"
+REVISION = "0006"
 
 
 class SchemaAge(StrEnum):

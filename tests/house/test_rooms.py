@@ -14,7 +14,7 @@ SOURCES = sorted(ORACLE.rglob("*.py"))
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 # What decision 0141 counted; whoever turns an arrow or joins a file lowers these.
 MOST_FILES = 15
-ARROWS_LEFT = 44
+ARROWS_LEFT = 15
 
 
 def test_no_folder_has_more_files_than_can_be_taken_in_at_a_glance():

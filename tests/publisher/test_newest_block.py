@@ -2,13 +2,13 @@
 
 import pytest
 
-from oracle.bindings.qos_oracle import newest_block
 from oracle.devnet.fakechain.faults.block_faults import nothing
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
 from oracle.rpc.views.fanout import JsonRpcClient, PoolView
+from oracle.txmgr.client.receipts import newest_block
 
 
 def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():

@@ -16,7 +16,7 @@ from oracle.cli.report.report_commands import report
 from oracle.cli.write_session import acting
 from oracle.daemon.app import App
 from oracle.queries.text.status_text import told_of_dispute
-from oracle.reporting.sanity_gate import held_at, holding, release
+from oracle.reporting.sanity_gate import held_at, release
 from oracle.store.reports.hold_repository import ReportHold
 
 
@@ -57,7 +57,7 @@ def release_report(
 
 def _list(app: App, *, as_json: bool) -> None:
     with app.store.reading() as uow:
-        held = holding(uow)
+        held = uow.gates.waiting()
     if as_json:
         print_json([_answer(gate) for gate in held])
         return

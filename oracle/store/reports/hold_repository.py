@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.records import JournalSubject, Stamp
+from oracle.store.reports.report_repository import ReportState
+from oracle.store.tables.round_tables import report
 from oracle.store.tables.statement_tables import report_gate
 
 # How the reason begins where no quorum can be had for a report.
@@ -56,6 +58,20 @@ class HoldRepository:
         """Return what waits for a human, by period."""
         chosen = select(report_gate).where(report_gate.c.released_at.is_(None))
         return [_gate(row) for row in self._connection.execute(chosen.order_by("period"))]
+
+    def waiting(self) -> list[ReportHold]:
+        """Return the same, but for those that a landed report followed."""
+        held = self.held()
+        if not held:
+            # Mostly there is none, and nothing else is read.
+            return []
+        landed = select(func.max(report.c.period)).where(report.c.state == ReportState.LANDED)
+        newest = self._connection.execute(landed).scalar_one_or_none()
+        return [one for one in held if newest is None or one.period > newest]
+
+    def is_any(self) -> bool:
+        """Tell whether a report waits for a human."""
+        return bool(self.waiting())
 
     def at(self, period: int) -> ReportHold | None:
         """Return the gate of a period, opened ones too."""

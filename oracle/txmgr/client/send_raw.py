@@ -52,6 +52,8 @@ def send(lines: PoolView, raw: bytes) -> SendResult:
 
 def send_all(lines: PoolView, raws: Sequence[bytes]) -> list[SendResult]:
     """Send several bytes in their order, as `send` does each, by one batch for each endpoint."""
+    if len(raws) == 1:
+        return [send(lines, raws[0])]
     by_line = [_send_all(line, raws) for line in lines.all]
     return [_best([sent[place] for sent in by_line]) for place in range(len(raws))]
 

@@ -12,8 +12,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
 from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
-from oracle.txmgr.broadcaster import send_attempt
-from oracle.txmgr.budget import role
+from oracle.txmgr.broadcaster import send_attempts
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
@@ -101,6 +100,10 @@ def confirm_all(context: TxContext, heads: Heads) -> StepResult | None:
     return as_one("confirmed", done)
 
 
+def confirm(context: TxContext, heads: Heads) -> StepResult | None:
+    return confirm_next(context, heads) if context.batch_size == 1 else confirm_all(context, heads)
+
+
 @dataclass
 class _Pass:
     """One look at the open nonces of a desk, and what the endpoints show of them."""
@@ -128,8 +131,8 @@ class _Pass:
 
     def show(self, left_out: int = 0) -> None:
         """Let whoever watches know what is not decided; `left_out` waits for its turn."""
-        UNDECIDED.labels(role(self.context)).set(self.undecided + left_out)
-        WITHOUT_RECEIPT.labels(role(self.context)).set(self.without_receipt)
+        UNDECIDED.labels(self.context.role).set(self.undecided + left_out)
+        WITHOUT_RECEIPT.labels(self.context.role).set(self.without_receipt)
 
     def may_wait(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
@@ -165,7 +168,7 @@ class _Pass:
         due = self._due(attempts) if slot.state is NonceState.LIVE else None
         if due is None or self.context.is_stopped():
             return None
-        return send_attempt(self.context, slot, due, self.heads)
+        return send_attempts(self.context, [(slot, due)], self.heads)
 
     def _hidden(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""
