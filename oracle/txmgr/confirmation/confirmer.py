@@ -50,10 +50,12 @@ DECIDED_AT_ONCE = 64
 _Watched = tuple[NonceSlot, list[Attempt]]
 
 
-def confirm_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Take note of the next thing that happened to an open nonce; None: nothing did.
+def confirm(context: TxContext, heads: Heads) -> StepResult | None:
+    """Take note of everything that happened to open nonces; None: nothing did.
 
-    Lower nonces come first, so that what fell out of a pool goes back in their order.
+    Lower nonces come first, so that what fell out of a pool goes back in their order. A receipt
+    that is known and not final is not asked for again while its block is the chain's; of those
+    that too few endpoints confirm, some at a time.
 
     Raises:
         TransientError: no endpoint answers.
@@ -62,28 +64,6 @@ def confirm_next(context: TxContext, heads: Heads) -> StepResult | None:
     context.publisher.lines.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:
         return None
-    with context.store.reading() as uow:
-        watched = uow.outbox.slots.watched_with_attempts(context.account)
-    watch = _Pass(context, heads, watched)
-    for slot, attempts in watched:
-        step = watch.look_at(slot, attempts)
-        if step is not None:
-            return step
-    watch.show()
-    return None
-
-
-def confirm_all(context: TxContext, heads: Heads) -> StepResult | None:
-    """Take note of everything that happened to open nonces; None: nothing did.
-
-    For whoever sends by the dozen. A receipt that is known and not final is not asked for again
-    while its block is the chain's; of those that too few endpoints confirm, some at a time.
-
-    Raises:
-        TransientError: no endpoint answers.
-        InputError: an endpoint is of another chain.
-    """
-    context.publisher.lines.check_chain(context.publisher.domain.chain_id)
     with context.store.reading() as uow:
         slots = uow.outbox.slots.watched(context.account)
     settled = {one.nonce for one in _still_there(context, slots, heads)}
@@ -98,10 +78,6 @@ def confirm_all(context: TxContext, heads: Heads) -> StepResult | None:
             done += [step] if step is not None else []
     watch.show(left_out)
     return as_one("confirmed", done)
-
-
-def confirm(context: TxContext, heads: Heads) -> StepResult | None:
-    return confirm_next(context, heads) if context.batch_size == 1 else confirm_all(context, heads)
 
 
 @dataclass
