@@ -9,30 +9,38 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from oracle.bindings.contract_errors import refusal_of
 from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
+from oracle.bindings.qos_oracle import OracleContract
+from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState, index_next
 from oracle.indexer.rebuild import RebuildOptions
+from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.kickouts.proof import EvidenceVerifier
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
-from oracle.store.outbox.records import Account, Intent, IntentKind, Stamp
+from oracle.store.outbox.records import Account, Intent, Stamp
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import SendLimits
-from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.context import Rank, StepResult, TxContext
+from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
 from tests.evm.network import Network
@@ -66,6 +74,11 @@ def key_files(folder: Path, name: str) -> KeyFiles:
     files = KeyFiles(folder / f"{name}.json", folder / f"{name}.password")
     create_keystore(*files, iterations=QUICK)
     return files
+
+
+def next_step(context: TxContext, heads: Heads) -> StepResult | None:
+    """The most urgent step of an account."""
+    return TransactionManager(context).step(heads)
 
 
 @dataclass(frozen=True)
@@ -178,27 +191,69 @@ class Office:
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.pace = IngestState()
-        domain = Domain(CHAIN_ID, premises.address)
-        self.context = TxContext(
-            store=self.store,
-            publisher=SenderAccount(
-                pool_of(*self.urls), domain=domain, caps=self.caps, keys=premises.keys
-            ),
-            rules=RULES,
-            rules_hash=rules_id(RULES, "reference", self.settings),
-            settings=self.settings,
-            epoch=self.epoch,
-            clock=lambda: premises.chain.time,
-            confirmations=2,
-            level="soft",
-            evidence_folder=self.folder_for_evidence,
-            prover=EvidenceVerifier(
-                self.source, self.store, self.folder, RebuildOptions(lease=self.epoch)
-            ),
-            **self.equipment,
-        )
+        self.contexts = self._contexts_of(Domain(CHAIN_ID, premises.address))
+        self.contexts.register()
         if self.context.publisher.has_payer:
             reconcile(self.context)
+
+    def _contexts_of(self, domain: Domain) -> ReporterContexts:
+        given = self.equipment
+        peers, head_start = given.get("peers"), given.get("head_start", 0)
+        tx = TxContext(
+            store=self.store,
+            publisher=SenderAccount(
+                pool_of(*self.urls), domain=domain, caps=self.caps, keys=self.premises.keys
+            ),
+            registry=CallRegistry(refusal_of),
+            epoch=self.epoch,
+            clock=lambda: self.premises.chain.time,
+            confirmations=2,
+            rank=Rank(
+                has_others=peers is not None or head_start > 0,
+                head_start=head_start,
+                blocks_ahead=given.get("blocks_ahead", 0),
+            ),
+        )
+        quorum = QuorumContext(tx, self.settings, given.get("board"), peers)
+        rebuild = RebuildOptions(lease=self.epoch)
+        verifier = EvidenceVerifier(self.source, self.store, self.folder, rebuild)
+        return ReporterContexts(
+            ReportingContext(quorum, rules_id(RULES, "reference", self.settings)),
+            KickoutContext(quorum, RULES, self.folder_for_evidence, verifier),
+        )
+
+    @property
+    def context(self) -> TxContext:
+        """The account that sends."""
+        return self.contexts.tx
+
+    @context.setter
+    def context(self, tx: TxContext) -> None:
+        self.contexts = self.contexts.at(tx)
+
+    @property
+    def quorum(self) -> QuorumContext:
+        return self.contexts.quorum
+
+    @property
+    def reporting(self) -> ReportingContext:
+        return self.contexts.reporting
+
+    @reporting.setter
+    def reporting(self, reporting: ReportingContext) -> None:
+        self.contexts = replace(self.contexts, reporting=reporting).at(self.context)
+
+    @property
+    def kickouts(self) -> KickoutContext:
+        return self.contexts.kickouts
+
+    @kickouts.setter
+    def kickouts(self, kickouts: KickoutContext) -> None:
+        self.contexts = replace(self.contexts, kickouts=kickouts).at(self.context)
+
+    @property
+    def contract(self) -> OracleContract:
+        return OracleContract(self.context.publisher.lines, self.premises.address)
 
     def close(self) -> None:
         self.source.close()
@@ -226,18 +281,24 @@ class Office:
         """One turn of the scheduler: index, then do what is due until nothing is."""
         self.index()
         done: list[StepResult] = []
-        sends = (confirm_next, publish_next) if self.context.publisher.has_payer else ()
+        sends = (confirm, next_step) if self.context.publisher.has_payer else ()
         for step in (*sends, plan_push, *sends[1:], plan_kick, *sends[1:]):
             done += self.repeat(step)
         self.steps += done
         return done
 
-    def repeat(self, step: Callable[[TxContext, Any], StepResult | None]) -> list[StepResult]:
+    def repeat(self, step: Callable[[Any, Heads], StepResult | None]) -> list[StepResult]:
+        """Take a step of the account's, or plan, until there is nothing to do."""
         done: list[StepResult] = []
-        while (one := step(self.context, self.source.heads())) is not None:
+        while (one := step(self._context_for(step), self.source.heads())) is not None:
             done.append(one)
             assert len(done) < 100, done
         return done
+
+    def _context_for(self, step: Any) -> Any:
+        if step is plan_push:
+            return self.reporting
+        return self.kickouts if step is plan_kick else self.context
 
     # --- the chain's ---
 
@@ -272,13 +333,13 @@ class Office:
 
     # --- the books ---
 
-    def intents(self, kind: IntentKind | None = None) -> list[Intent]:
+    def intents(self, kind: str | None = None) -> list[Intent]:
         """Oldest first."""
         with self.store.reading() as uow:
             found = uow.outbox.intents.newest(1000)
-        return [one for one in reversed(found) if kind is None or one.wish.kind is kind]
+        return [one for one in reversed(found) if kind is None or one.wish.kind == kind]
 
-    def states(self, kind: IntentKind | None = None) -> list[str]:
+    def states(self, kind: str | None = None) -> list[str]:
         return [intent.state.value for intent in self.intents(kind)]
 
     def reports(self) -> list[tuple[str, str | None]]:

@@ -1,32 +1,15 @@
 """Why the contract refuses, by its own errors, and what we do about each (publishing.md 3.7)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
-from typing import Any
-
-from typing_extensions import override
 
 from oracle.bindings.codec import decoded, errors_of
+from oracle.txmgr.client.refusal import Action, Refusal
 
 CONTRACT = "QoSOracle"
 # Whose errors we can read; where two have one of the same name, it means the same.
 _CONTRACTS = (CONTRACT, "TaskNetwork")
 _SELECTOR_DIGITS = 10
-
-
-class Action(StrEnum):
-    """What becomes of the intent."""
-
-    # Ask again later: `Refusal.not_before` says from when, where the contract does.
-    WAIT = "wait"
-    # The statement is too old or of a block that is gone: the next period carries everything.
-    RENEW = "renew"
-    # Somebody else did it, or there is nothing to do any more.
-    DROP = "drop"
-    # Our fault or an open question: a human has to look.
-    HOLD = "hold"
 
 
 # One line for every error that a push, a kickout or a start can meet. What is not here is held.
@@ -78,7 +61,11 @@ ACTIONS: Mapping[str, Action] = {
 }
 
 # The contract rests: a person may end that sooner than it says, by `resume` or `setLimits`.
-OF_REST = frozenset({"Paused", "TooSoon"})
+_PAUSES = frozenset({"Paused", "TooSoon"})
+
+# What the contract says to a push whose round is there already, and to calls about a kickout that
+# is proposed, executed or cancelled already.
+_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "NoKick"})
 
 # A signer was removed, or the quorum changed, since they were gathered.
 OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
@@ -101,31 +88,6 @@ NOT_OURS = frozenset(
 _TELLS_WHEN = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A revert in the contract's own words; an empty name: it gave none that we know."""
-
-    name: str
-    arguments: tuple[Any, ...] = ()
-
-    @property
-    def action(self) -> Action:
-        return ACTIONS.get(self.name, Action.HOLD)
-
-    @property
-    def not_before(self) -> int | None:
-        """When it may work, where the contract says so."""
-        if self.name not in _TELLS_WHEN or not self.arguments:
-            return None
-        return int(self.arguments[0]) or None
-
-    @override
-    def __str__(self) -> str:
-        if not self.name:
-            return "reverted without a reason that we know"
-        return f"{self.name}({', '.join(_readable(one) for one in self.arguments)})"
-
-
 def refusal_of(output: str | None) -> Refusal:
     """Read a revert's output, `0x` hex."""
     known = _errors().get((output or "")[:_SELECTOR_DIGITS])
@@ -133,9 +95,18 @@ def refusal_of(output: str | None) -> Refusal:
         return Refusal("")
     name, kinds = known
     try:
-        return Refusal(name, decoded(kinds, bytes.fromhex(output[_SELECTOR_DIGITS:])))
+        arguments = decoded(kinds, bytes.fromhex(output[_SELECTOR_DIGITS:]))
     except ValueError:
-        return Refusal(name)
+        arguments = ()
+    tells_when = name in _TELLS_WHEN and bool(arguments)
+    return Refusal(
+        name,
+        tuple(arguments),
+        ACTIONS.get(name, Action.HOLD),
+        not_before=(int(str(arguments[0])) or None) if tells_when else None,
+        is_pause=name in _PAUSES,
+        is_taken=name in _TAKEN,
+    )
 
 
 @cache
@@ -146,7 +117,3 @@ def _errors() -> dict[str, tuple[str, list[str]]]:
         for contract in _CONTRACTS
         for selector, named in errors_of(contract).items()
     }
-
-
-def _readable(value: object) -> str:
-    return "0x" + value.hex() if isinstance(value, bytes) else str(value)

@@ -9,9 +9,10 @@ from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, understood
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import KickStatement, ReportStatement
+from oracle.txmgr.client.receipts import newest_block
 
 # Digits of calldata: `0x` and the selector, then words.
 _SELECTOR, _WORD = 10, 64
@@ -235,24 +236,6 @@ def execute_call(index: int) -> str:
 def cancel_call(index: int, why: str) -> str:
     """Return the calldata that cancels it; `why` has at most 31 letters."""
     return call_input(CONTRACT, "cancelKick", index, why.encode().ljust(32, b"\0"))
-
-
-def newest_block(lines: PoolView) -> BlockRef:
-    """Return the newest block of the endpoint that answers.
-
-    Raises:
-        TransientError: it answers null, as a node does that starts or lost its database.
-    """
-    block = lines.ask("eth_getBlockByNumber", "latest", False)
-    if not isinstance(block, dict):
-        raise TransientError("the endpoint knows no newest block")
-    with understood("a block"):
-        return BlockRef(
-            number_of(block["number"]),
-            Hash(block["hash"]),
-            Hash(block["parentHash"]),
-            number_of(block["timestamp"]),
-        )
 
 
 def _hash(answer: tuple[Any, ...]) -> Hash:

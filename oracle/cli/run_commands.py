@@ -136,7 +136,7 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
         run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
         with app.store.reading() as uow:
-            closed = finality_halt.why_stopped(uow)
+            closed = uow.latches.reason()
         doubt = why_unaudited(app)
         unproven = work.unproven
     if closed is not None:
@@ -268,10 +268,10 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:
     if cursor is not None:
         work.watch.stands_at(cursor)
     if sends.starts:
-        work.starts = app.dispatch_desk(epoch, unix_seconds)
+        work.starts = app.starter(epoch, unix_seconds)
     if sends.reports:
         introduce(app, check_contract(app))
-        work.context = app.context(epoch, unix_seconds)
+        work.reporter = app.reporter(epoch, unix_seconds)
     freeze_garbage()
     return work
 

@@ -1,23 +1,25 @@
 """Takes one planned call to the endpoints, for commands that do by hand what the daemon does."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from oracle.bindings.inspection import inspected
 from oracle.chain.heads import Heads
 from oracle.cli.write_session import command_lease, tell_of_lease, unix_seconds
 from oracle.daemon.app import App
+from oracle.daemon.contexts import ReporterContexts
 from oracle.errors import InputError
-from oracle.indexer.reorgs.finality_halt import why_stopped
-from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.dry_run import rehearse
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.context import StepResult
+from oracle.txmgr.dry_run import rehearsed as said_by
+from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
 
 _NOT_NOW = (
     "the contract does not take it now, or a call about it is on its way: "
     "`qos-oracle outbox list` shows what is"
 )
-Plan = Callable[[TxContext, Heads], StepResult | None]
+Plan = Callable[[ReporterContexts, Heads], StepResult | None]
 
 
 def published(app: App, command: str, plan: Plan) -> list[StepResult]:
@@ -29,13 +31,14 @@ def published(app: App, command: str, plan: Plan) -> list[StepResult]:
     """
     _check(app)
     with command_lease(app, command) as epoch:
-        context = app.context(epoch, unix_seconds)
-        reconcile(context)
-        planned = plan(context, app.chain.heads())
+        reporter = app.reporter(epoch, unix_seconds)
+        reconcile(reporter.tx)
+        planned = plan(reporter, app.chain.heads())
         if planned is None:
             raise InputError(_NOT_NOW)
         steps = [planned]
-        while (step := publish_next(context, app.chain.heads())) is not None:
+        manager = TransactionManager(reporter.tx)
+        while (step := manager.step(app.chain.heads())) is not None:
             steps.append(step)
     return steps
 
@@ -48,9 +51,10 @@ def rehearsed(app: App, plan: Plan, otherwise: str) -> str:
     """
     _check(app)
     tell_of_lease(app)
-    context = app.context(0, unix_seconds)
-    rehearse(context, reconcile, otherwise)
-    said = rehearse(context, lambda context: plan(context, app.chain.heads()), otherwise)
+    with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
+        reporter = app.reporter(0, unix_seconds).dry(Path(folder))
+        said_by(lambda: reconcile(reporter.tx), otherwise)
+        said = said_by(lambda: plan(reporter, app.chain.heads()), otherwise)
     if said is None:
         raise InputError(_NOT_NOW)
     return said
@@ -61,6 +65,6 @@ def _check(app: App) -> None:
     if found:
         raise InputError(f"the contract is not as configured: {found[0].line()}")
     with app.store.reading() as uow:
-        stopped = why_stopped(uow)
+        stopped = uow.latches.reason()
     if stopped is not None:
         raise InputError(f"nothing is sent: {stopped}; `qos-oracle latch list` shows it")

@@ -7,24 +7,35 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
+from oracle.bindings.contract_errors import refusal_of
 from oracle.bindings.inspection import Expected
+from oracle.bindings.qos_oracle import OracleContract
 from oracle.bindings.task_network import check_dispatcher
 from oracle.daemon.config.keys_section import Role
+from oracle.daemon.contexts import ReporterContexts, register_dispatch
 from oracle.daemon.read_app import ReadApp
+from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions
+from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.factory import open_signer
 from oracle.signing.keystore import address_in
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
-from oracle.txmgr.context import SendSettings, TxContext
+from oracle.txmgr.context import Rank, SendSettings, TxContext
+
+# Endpoints take batches of a hundred.
+_STARTS_AT_ONCE = 100
 
 
 class App(ReadApp):
@@ -80,6 +91,11 @@ class App(ReadApp):
         Raises InputError: see `oracle_address`, `chain`, `keys`.
         """
         return self._publisher(self.oracle_address, self.keys)
+
+    @cached_property
+    def contract(self) -> OracleContract:
+        """The oracle contract. Raises InputError: see `publisher`."""
+        return OracleContract(self.publisher.lines, self.oracle_address)
 
     @cached_property
     def dispatcher(self) -> Signer | None:
@@ -159,45 +175,62 @@ class App(ReadApp):
             has_peers=bool(self.config.reporters.peers),
         )
 
-    def context(self, epoch: int, clock: Callable[[], float]) -> TxContext:
-        """Return the publishing services' desk under a lease's epoch; `clock`: unix seconds."""
-        prover = EvidenceVerifier(self.chain, self.store, self.folder, RebuildOptions(lease=epoch))
-        return replace(
-            self._desk(self.publisher, epoch, clock),
-            prover=prover,
-            board=self.board,
-            peers=self.peers,
-            head_start=self.config.reporters.head_start,
-            blocks_ahead=self.config.reporters.blocks_ahead,
+    def reporter(self, epoch: int, clock: Callable[[], float]) -> ReporterContexts:
+        """Return what reports and kickouts work with under a lease's epoch.
+
+        `clock`: unix seconds. Raises as `publisher`.
+        """
+        told = self.config
+        others = told.reporters
+        rank = Rank(
+            has_others=self.peers is not None or others.head_start > 0,
+            head_start=others.head_start,
+            blocks_ahead=others.blocks_ahead,
         )
+        tx = replace(self._tx(self.publisher, epoch, clock), rank=rank)
+        quorum = QuorumContext(tx, self.report_settings, self.board, self.peers)
+        reporting = ReportingContext(
+            quorum, self.rules_hash, told.oracle.level, told.oracle.patience, told.oracle.sanity
+        )
+        verifier = EvidenceVerifier(
+            self.chain, self.store, self.folder, RebuildOptions(lease=epoch)
+        )
+        kickouts = KickoutContext(quorum, self.rules, told.oracle.evidence_folder, verifier)
+        contexts = ReporterContexts(reporting, kickouts)
+        contexts.register()
+        return contexts
 
-    def dispatch_desk(self, epoch: int, clock: Callable[[], float]) -> TxContext:
-        """Return what the dispatching services work at; see `context` and `dispatch_publisher`."""
-        context = self._desk(self.dispatch_publisher, epoch, clock)
-        return replace(context, dispatch=self.dispatch_settings)
+    def starter(self, epoch: int, clock: Callable[[], float]) -> DispatchContext:
+        """Return what dispatching works with; see `reporter` and `dispatch_publisher`."""
+        publisher = self.dispatch_publisher
+        if self.dispatch_settings is None:
+            raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
+        tx = self._tx(publisher, epoch, clock)
+        # Its planner counts what is on its way.
+        sending = replace(tx.sending, max_in_flight=None)
+        tx = replace(tx, sending=sending, role="dispatcher", batch_size=_STARTS_AT_ONCE)
+        context = DispatchContext(tx, self.dispatch_settings)
+        register_dispatch(context)
+        return context
 
-    def _desk(self, publisher: SenderAccount, epoch: int, clock: Callable[[], float]) -> TxContext:
+    def _tx(self, publisher: SenderAccount, epoch: int, clock: Callable[[], float]) -> TxContext:
         told = self.config
         return TxContext(
             store=self.store,
             publisher=publisher,
-            rules=self.rules,
-            rules_hash=self.rules_hash,
-            settings=self.report_settings,
+            registry=CallRegistry(refusal_of),
             epoch=epoch,
             clock=clock,
             confirmations=told.limits.confirmations,
-            level=told.oracle.level,
-            evidence_folder=told.oracle.evidence_folder,
             sending=SendSettings(
                 bump_blocks=told.limits.bump_blocks,
                 bump_seconds=told.limits.bump_seconds,
                 max_attempts=told.limits.max_attempts,
                 max_in_flight=told.limits.max_in_flight,
                 l1_fee=L1Fee(told.limits.l1_fee),
+                # Of what a report has to live, half: else a dear week would end all of them.
+                most_margin_seconds=self.report_settings.ttl_seconds // 2,
             ),
-            patience=told.oracle.patience,
-            sanity=told.oracle.sanity,
         )
 
     def _publisher(self, contract: Address, keys: ReporterKeys | Signer | None) -> SenderAccount:

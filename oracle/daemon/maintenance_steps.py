@@ -19,6 +19,7 @@ from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.queries.outbox_figures import OutboxCensus, with_accounts, with_contract
 from oracle.queries.stats import integrity_census
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import integrity_metrics, outbox_metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures
 from oracle.txmgr.context import TxContext
@@ -231,17 +232,20 @@ class OutboxStatistics:
     _rows: OutboxCensus = field(default_factory=OutboxCensus)
 
     def count(
-        self, contexts: Mapping[str, TxContext], heads: Heads | None
+        self,
+        contexts: Mapping[str, TxContext],
+        heads: Heads | None,
+        reporting: ReportingContext | None,
     ) -> OutboxFigures | None:
-        """Look once; `desks` by role: `transmitter`, `dispatcher`. None of them: tell nothing."""
+        """Look once, at accounts by their role; none of them: tell nothing."""
         first = next(iter(contexts.values()), None)
         if first is None:
             return None
         figures = self._rows.count(first.store, first.stamp.at)
         if heads is not None:
             figures = with_accounts(figures, contexts, heads)
-        if "transmitter" in contexts:
-            figures = with_contract(figures, contexts["transmitter"])
+        if reporting is not None:
+            figures = with_contract(figures, reporting)
         outbox_metrics.show(figures)
         return figures
 

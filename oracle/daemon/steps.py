@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from oracle.daemon.app import App
+from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth, count_window
 from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
 from oracle.daemon.maintenance_steps import (
@@ -18,28 +19,25 @@ from oracle.daemon.maintenance_steps import (
 )
 from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
+from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next
 from oracle.indexer.refused_block import refusal_in
-from oracle.indexer.reorgs.finality_halt import why_stopped
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import look
 from oracle.queries.stats import dispatch_census
 from oracle.queries.status import census
-from oracle.quorum.key_watch import watch_key
+from oracle.quorum.key_watch import rest_signer, signing_of, watch_key
 from oracle.reporting.readiness import first_hole, why_waiting
 from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics
 from oracle.telemetry.indexer_metrics import REFUSED
 from oracle.txmgr.confirmation.attribution import why_unproven
-from oracle.txmgr.confirmation.confirmer import confirm_all, confirm_next
-from oracle.txmgr.context import TxContext
-from oracle.txmgr.manager import publish_next
-from oracle.txmgr.nonce_assignment import convoy_next
-from oracle.txmgr.recovery.nonce_conflicts import compare_again, compare_at_start
+from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.signing_queue import why_resting
 
@@ -51,13 +49,13 @@ PROBE_SECONDS = 10.0
 
 @dataclass(slots=True)
 class DaemonSteps:
-    """What the loops share; `context` None: no report is sent; `starts` None: none is started."""
+    """What the loops share; `reporter` None: no report is sent; `starts` None: none is started."""
 
     app: App
     epoch: int
     watch: DaemonHealth
-    context: TxContext | None = None
-    starts: TxContext | None = None
+    reporter: ReporterContexts | None = None
+    starts: DispatchContext | None = None
     # Whether our nonces were found to be the chain's; nothing is sent before.
     is_reconciled: bool = False
     pace: IngestState = field(default_factory=IngestState)
@@ -73,7 +71,7 @@ class DaemonSteps:
         """Take in one window, or go back over a fork."""
         app = self.app
         with app.store.reading() as uow:
-            is_latched = why_stopped(uow) is not None
+            is_latched = uow.latches.reason() is not None
         mended = None if is_latched else self.integrity.mend()
         if mended is not None:
             return mended
@@ -119,7 +117,7 @@ class DaemonSteps:
         if self.pace.heads is not None:
             self.watch.saw(self.pace.heads)
         with self.app.store.reading() as uow:
-            self.watch.latch = why_stopped(uow)
+            self.watch.latch = uow.latches.reason()
             self.watch.hole = None if self.integrity.mender.is_sound else first_hole(uow)
             refusal = refusal_in(uow)
         self.watch.refused = None if refusal is None else refusal.words
@@ -164,21 +162,23 @@ class DaemonSteps:
 
     def publish(self) -> Facts:
         """Plan, or take the next step towards the chain."""
-        context, heads = self.context, self.pace.heads
-        if context is None or heads is None:
+        reporter, heads = self.reporter, self.pace.heads
+        if reporter is None or heads is None:
             return None
         if not self.is_reconciled:
             self.compare()
         if self.integrity.why_unsure() is not None:
             return None
-        self._wait_for_report(context)
-        alarm = watch_key(context, heads)
+        reporting, kickouts = reporter.reporting, reporter.kickouts
+        self._wait_for_report(reporting)
+        alarm = watch_key(reporter.quorum, heads)
         if alarm is not None:
             return done_facts(alarm)
-        sent = publish_next(context, heads) if context.publisher.has_payer else None
-        return done_facts(sent or plan_push(context, heads) or plan_kick(context, heads))
+        manager = self._transmitter()
+        sent = None if manager is None else manager.step(heads)
+        return done_facts(sent or plan_push(reporting, heads) or plan_kick(kickouts, heads))
 
-    def _wait_for_report(self, context: TxContext) -> None:
+    def _wait_for_report(self, context: ReportingContext) -> None:
         """Let `/readyz` know why no report goes, and the log when that changes."""
         reason = why_waiting(context)
         if reason is not None and reason != self.watch.held:
@@ -187,22 +187,21 @@ class DaemonSteps:
 
     def dispatch(self) -> Facts:
         """Start what was drawn: plan, or take the next step with all that can be taken along."""
-        context, heads = self.starts, self.pace.heads
-        if context is None or heads is None or self.integrity.why_unsure() is not None:
+        starts, heads = self.starts, self.pace.heads
+        if starts is None or heads is None or self.integrity.why_unsure() is not None:
             return None
         if not self.is_reconciled:
             self.compare()
-        return done_facts(plan_dispatch(context, heads) or convoy_next(context, heads))
+        manager = TransactionManager(starts.tx)
+        return done_facts(plan_dispatch(starts, heads) or manager.step(heads))
 
     def confirm(self) -> Facts:
         """Look for what was sent."""
         heads = self.pace.heads
         if heads is None:
             return None
-        context = self._transmitting()
-        report = None if context is None else confirm_next(context, heads)
-        start = None if self.starts is None else confirm_all(self.starts, heads)
-        return done_facts(report or start)
+        done = [manager.confirm(heads) for manager in self._managers()]
+        return done_facts(next((step for step in done if step is not None), None))
 
     def compare(self) -> Facts:
         """Compare our nonces with the chain's.
@@ -210,39 +209,50 @@ class DaemonSteps:
         A difference that a person has to solve ends a start, and whoever comes once; in a daemon
         that runs the sender rests.
         """
-        contexts = self._senders()
-        for context in contexts:
+        managers = self._managers()
+        for manager in managers:
             if self.wait is not None:
-                reconcile(context)
-            elif self.is_reconciled:
-                compare_again(context)
+                reconcile(manager.context)
             else:
-                compare_at_start(context)
-        self.is_reconciled = self.context is not None or bool(contexts)
+                is_reporter = self.reporter is not None and manager == self._transmitter()
+                manager.sync_nonces(
+                    is_running=self.is_reconciled,
+                    if_known=self._rest_signer if is_reporter else None,
+                )
+        self.is_reconciled = self.reporter is not None or bool(managers)
         self._show_rests()
         return None
+
+    def _rest_signer(self) -> None:
+        """Sign nothing for a while: the nonces of our account were used elsewhere."""
+        if self.reporter is not None:
+            quorum = self.reporter.quorum
+            rest_signer(quorum, signing_of(quorum), quorum.tx.actor)
 
     def _show_rests(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
         reasons = [
-            why(context) for context in self._senders() for why in (why_resting, why_unproven)
+            why(manager.context)
+            for manager in self._managers()
+            for why in (why_resting, why_unproven)
         ]
         self.watch.resting = [reason for reason in reasons if reason is not None]
 
     @property
     def unproven(self) -> list[str]:
         """Which used nonces show no receipt of ours: what became of them nobody can prove."""
-        reasons = [why_unproven(context) for context in self._senders()]
+        reasons = [why_unproven(manager.context) for manager in self._managers()]
         return [reason for reason in reasons if reason is not None]
 
-    def _senders(self) -> list[TxContext]:
-        return [context for context in (self._transmitting(), self.starts) if context is not None]
+    def _managers(self) -> list[TransactionManager]:
+        dispatcher = None if self.starts is None else TransactionManager(self.starts.tx)
+        return [one for one in (self._transmitter(), dispatcher) if one is not None]
 
-    def _transmitting(self) -> TxContext | None:
-        """Return the desk of reports, where it sends; a reporter may only sign."""
-        return (
-            self.context if self.context is not None and self.context.publisher.has_payer else None
-        )
+    def _transmitter(self) -> TransactionManager | None:
+        """Return who sends reports, where that is we; a reporter may only sign."""
+        if self.reporter is None or not self.reporter.tx.publisher.has_payer:
+            return None
+        return TransactionManager(self.reporter.tx)
 
     def keep_lease(self) -> Facts:
         """Hold the lease for another while."""
@@ -251,22 +261,29 @@ class DaemonSteps:
 
     def count(self) -> Facts:
         """Count the database for `/metrics`; note how the endpoints are, for other processes."""
+        transmitter = self._transmitter()
         self.integrity.count()
         self._show_rests()
         self.watch.endpoints = look(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
-        seen = census(self.app.store, self.app.rules, balance_at(self._transmitting()))
+        seen = census(
+            self.app.store,
+            self.app.rules,
+            balance_at(None if transmitter is None else transmitter.context),
+        )
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
-        contexts = {"transmitter": self._transmitting(), "dispatcher": self.starts}
-        at_work = {role: one for role, one in contexts.items() if one}
-        self.watch.counted(self.sent.count(at_work, self.pace.heads))
+        at_work = {one.context.role: one.context for one in self._managers()}
+        reporter = self.reporter if transmitter is not None else None
+        reporting = None if reporter is None else reporter.reporting
+        self.watch.counted(self.sent.count(at_work, self.pace.heads, reporting))
         return None
 
     def _dispatching(self) -> metrics.DispatchCensus | None:
         if self.app.dispatch_settings is None:
             return None
-        left, starts = balance_at(self.starts), self.starts
+        starts = None if self.starts is None else self.starts.tx
+        left = balance_at(starts)
         if starts is not None and left is not None:
             self.watch.dispatcher = AccountBalance(starts.account.address, left)
         return dispatch_census(self.app.store, left)

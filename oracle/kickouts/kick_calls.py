@@ -1,9 +1,20 @@
-"""Tells when a kickout call must not go on, and ends what was not sent (case F56)."""
+"""The calls about a kickout, and when they must not go on: what was not sent ends (case F56)."""
 
 import structlog
+from typing_extensions import override
 
+from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.qos_oracle import proposal_in
+from oracle.chain.heads import Heads
 from oracle.kickouts.evidence_files import path_of
+from oracle.kickouts.kickout_context import (
+    AGAINST,
+    CANCEL_KICK,
+    EXECUTE_KICK,
+    LANE_SUBJECT,
+    PROPOSE_KICK,
+    KickoutContext,
+)
 from oracle.kickouts.kickout_eligibility import (
     KickoutRules,
     evidence_against,
@@ -11,18 +22,21 @@ from oracle.kickouts.kickout_eligibility import (
     is_founded,
     is_wanted,
 )
+from oracle.quorum.resigning import signed_by_others, with_more_gas
 from oracle.quorum.signing_round import why_not_sent
+from oracle.quorum.statements import kick_record
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     CallRequest,
-    IntentKind,
+    Intent,
     IntentState,
 )
 from oracle.telemetry import indexer_metrics
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.call_registry import CallKind, CallStage, Decision
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.client.receipt_quorum import Receipt
+from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import end
-
-AGAINST = (IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK)
 
 
 def alarm(subject: str, why: str) -> None:
@@ -31,19 +45,17 @@ def alarm(subject: str, why: str) -> None:
     structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
 
 
-# What a kickout call is about, before the number of its lane.
-LANE_SUBJECT = "ix="
 _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
 
 
-def why_not_against(context: TxContext, uow: UnitOfWork, wish: CallRequest) -> str | None:
+def why_not_against(context: KickoutContext, uow: UnitOfWork, wish: CallRequest) -> str | None:
     """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
     index = lane_of(wish)
     law = KickoutRules(context.rules, context.settings)
     if not is_due(uow, index, context.rules):
         return _NOT_DUE
-    if wish.kind is IntentKind.PROPOSE_KICK:
+    if wish.kind == PROPOSE_KICK:
         evidence, said = evidence_against(uow, index, law), proposal_in(wish.calldata)
         gone = why_not_sent(uow, said.round, said.report)
         if gone is not None:
@@ -60,25 +72,114 @@ def why_not_against(context: TxContext, uow: UnitOfWork, wish: CallRequest) -> s
     return None if is_same else "the evidence behind the kickout left the chain"
 
 
-def drop_next(context: TxContext) -> StepResult | None:
+def drop_next(context: KickoutContext) -> StepResult | None:
     """End a call that was not sent and is not wanted any more; None: there is none.
 
     It would be found out before its signature too. But one that waits for its time, such as the
     bucket's, would stand in the way of the cancellation until then.
     """
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         waiting = [
             one
-            for one in uow.outbox.intents.in_states(context.account, _NOT_SENT)
+            for one in uow.outbox.intents.in_states(context.tx.account, _NOT_SENT)
             if one.wish.kind in AGAINST
         ]
         found = [(one, why_not_against(context, uow, one.wish)) for one in waiting]
     for intent, reason in found:
         if reason is not None:
-            return end(context, intent, IntentState.SUPERSEDED, reason)
+            return end(context.tx, intent, IntentState.SUPERSEDED, reason)
     return None
 
 
 def lane_of(wish: CallRequest) -> int:
     """Return the lane that a kickout call is about."""
     return int(wish.subject.removeprefix(LANE_SUBJECT))
+
+
+class _KickCall(CallKind):
+    """A call about a kickout; nobody is in a hurry to kick out (F58)."""
+
+    is_shared = True
+
+    def __init__(self, context: KickoutContext) -> None:
+        self._context = context
+        self.pause_seconds = context.settings.period_seconds
+
+    @override
+    def still_wanted(
+        self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
+    ) -> Decision:
+        if stage in {CallStage.WAIT, CallStage.ASSIGN}:
+            # Looked at when it is tried, before and after.
+            return Decision.go()
+        if not self._context.tx.is_at_head(uow, heads):
+            return Decision.wait_a_block(heads, ("behind", "the database is behind the head"))
+        return Decision.go()
+
+    @override
+    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+        return missing_effect(receipt, call.wish.contract, call.wish.calldata, call.wish.digest)
+
+
+class _CallAgainst(_KickCall):
+    """It may have waited for ether, a cap or a human while its node recovered."""
+
+    def __init__(self, context: KickoutContext) -> None:
+        super().__init__(context)
+        # Without a time from the contract, once a period.
+        self.retry_seconds = context.settings.period_seconds
+
+    @override
+    def still_wanted(
+        self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
+    ) -> Decision:
+        is_asked = stage in {CallStage.ADMIT, CallStage.SIGN}
+        reason = why_not_against(self._context, uow, call.wish) if is_asked else None
+        if reason is not None:
+            return Decision.end(IntentState.SUPERSEDED, reason)
+        first = super().still_wanted(uow, call, heads, stage)
+        if not is_asked or not first.goes:
+            return first
+        if heads.stalled:
+            return Decision.wait_a_block(heads, ("stalled", "the chain stands still"))
+        if uow.gates.is_any():
+            # Scores look wrong: nobody is kicked out on them before a human has looked.
+            return Decision.wait_a_block(heads, ("gated", "a report is held for a human"))
+        return first
+
+
+class ProposeKickCall(_CallAgainst):
+    """The proposal of a kickout, with the signatures of a quorum."""
+
+    name = PROPOSE_KICK
+
+    @override
+    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
+        proposal, quorum = proposal_in(call.wish.calldata), self._context.quorum
+        said = proposal, kick_record(quorum, proposal, call.wish.subject)
+        anew = signed_by_others(quorum, call, lambda _: said, result, heads)
+        return anew or self.by_refusal(result, heads.latest.time)
+
+    @override
+    def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
+        return with_more_gas(failed, heads)
+
+
+class ExecuteKickCall(_CallAgainst):
+    """The execution of a kickout whose veto is over."""
+
+    name = EXECUTE_KICK
+
+
+class CancelKickCall(_KickCall):
+    """The cancellation of a kickout."""
+
+    name = CANCEL_KICK
+
+    @override
+    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
+        refusal = result.refusal
+        if refusal is not None and refusal.name == "NotAllowed":
+            # Whoever cancels a kickout may do so when its node has recovered.
+            return Decision.wait_a_block(heads, (refusal.name, result.reason))
+        return self.by_refusal(result, heads.latest.time)

@@ -3,7 +3,8 @@
 from typing_extensions import override
 
 from oracle.indexer.block_hooks import BlockHook
-from oracle.kickouts.kick_calls import AGAINST, alarm
+from oracle.kickouts.kick_calls import alarm
+from oracle.kickouts.kickout_context import AGAINST
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState, JournalSubject, Stamp
 from oracle.telemetry import indexer_metrics

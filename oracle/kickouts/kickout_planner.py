@@ -7,13 +7,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from oracle.bindings.contract_errors import Action
-from oracle.bindings.qos_oracle import ContractStatus, cancel_call, execute_call, propose_call
+from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.qos_oracle import (
+    ContractStatus,
+    OracleContract,
+    cancel_call,
+    execute_call,
+    propose_call,
+)
 from oracle.chain.heads import Heads
 from oracle.domain.coverage import Level
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.reports.rounds import Kick, KickState
-from oracle.kickouts.kick_calls import LANE_SUBJECT, alarm, drop_next
+from oracle.kickouts.kick_calls import alarm, drop_next
+from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, LANE_SUBJECT, KickoutContext
 from oracle.kickouts.kickout_eligibility import (
     KickoutCase,
     KickoutRules,
@@ -27,10 +34,12 @@ from oracle.kickouts.proof import EvidenceProof
 from oracle.kickouts.proposer import PRIORITY, is_open, propose, propose_all
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import CallRequest, IntentKind
+from oracle.store.outbox.records import CallRequest
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.client.receipts import SimulatedCall
+from oracle.txmgr.client.refusal import Action
+from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import held_back
 
 _SIGNATURE_BYTES = 65
@@ -54,31 +63,31 @@ class _Docket:
         return [look for look in self.looks if look.obstacle is None]
 
 
-def plan_kick(context: TxContext, heads: Heads) -> StepResult | None:
+def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
     """Plan the next call about a kickout: cancel or execute, else all proposals; None: nothing.
 
     History plans nothing: a spell that is open there may have closed since. Nor does a chain that
     stands still: nobody is to be blamed for what did not happen meanwhile (chain.md 3.2). While
     the sanity gate holds a report, kickouts are cancelled and nothing else.
     """
-    if heads.stalled or context.is_stopped():
+    if heads.stalled or context.tx.is_stopped():
         return None
-    with context.store.reading() as uow:
-        docket = _docket(context, uow) if context.is_at_head(uow, heads) else None
+    with context.tx.store.reading() as uow:
+        docket = _docket(context, uow) if context.tx.is_at_head(uow, heads) else None
     if docket is None:
         return None
     return (
-        (drop_next(context) if context.publisher.has_payer else None)
+        (drop_next(context) if context.tx.publisher.has_payer else None)
         or _call_next(context, docket)
         or _prove_next(context, docket.looks)
     )
 
 
-def _docket(context: TxContext, uow: UnitOfWork) -> _Docket:
+def _docket(context: KickoutContext, uow: UnitOfWork) -> _Docket:
     law, is_gated = KickoutRules(context.rules, context.settings), uow.gates.is_any()
     live = uow.rounds.live_kicks()
     due = [kick for kick in live if is_wanted(uow, law, kick)]
-    unwanted = [kick for kick in live if kick not in due] if context.publisher.has_payer else []
+    unwanted = [kick for kick in live if kick not in due] if context.tx.publisher.has_payer else []
     founded = frozenset(kick.index for kick in unwanted if is_founded(uow, law, kick))
     return _Docket(
         due=() if is_gated else tuple(due),
@@ -88,10 +97,10 @@ def _docket(context: TxContext, uow: UnitOfWork) -> _Docket:
     )
 
 
-def _call_next(context: TxContext, docket: _Docket) -> StepResult | None:
+def _call_next(context: KickoutContext, docket: _Docket) -> StepResult | None:
     if not (docket.due or docket.unwanted or docket.proposals):
         return None
-    standing = context.standing()
+    standing = context.quorum.standing()
     steps = chain(
         (_cancel(context, kick, docket.founded) for kick in docket.unwanted),
         (_execute_or_renew(context, kick, standing) for kick in docket.due),
@@ -106,7 +115,8 @@ def rehearse(publisher: SenderAccount, look: KickoutCase) -> str:
     Nothing is signed: a proposal is tried with an empty signature, which the contract looks at
     last, so that this refusal alone means that all else is in order.
     """
-    standing = publisher.contract.standing()
+    address = publisher.domain.contract
+    standing = OracleContract(publisher.lines, address).standing()
     index, sender = look.index or 0, publisher.sender if publisher.has_payer else ZERO_ADDRESS
     if look.kick is not None and look.kick.state is KickState.LIVE:
         calldata = execute_call(index)
@@ -115,48 +125,43 @@ def rehearse(publisher: SenderAccount, look: KickoutCase) -> str:
         head, until = standing.head, standing.block.time + 600
         unsigned = KickStatement(head.round, standing.last_report, index, evidence, until)
         calldata = propose_call(unsigned, bytes(_SIGNATURE_BYTES * standing.head.quorum))
-    verdict = preflight(publisher.lines, sender, publisher.contract.address, calldata)
+    call = SimulatedCall(sender, address, calldata)
+    verdict = preflight(publisher.lines, call, refusal_of)
     is_unsigned = verdict.refusal is not None and verdict.refusal.name == "BadSignature"
     return "accepted" if verdict.outcome is PreflightOutcome.OK or is_unsigned else verdict.reason
 
 
-def execute(context: TxContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
+def execute(context: KickoutContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
     """Plan the execution of a live kickout; None: its veto or its rounds are not over, or no."""
     ripe = kick.round + standing.limits.kick_rounds
     is_ripe = standing.block.time >= kick.ready_at and standing.head.round >= ripe
-    if not is_ripe or _is_busy(context, kick, IntentKind.EXECUTE_KICK):
+    if not is_ripe or _is_busy(context, kick, EXECUTE_KICK):
         return None
     proof = _proof_of(context, kick)
     if proof is not None and proof.reason is not None:
         return _prove(context, kick.node, proof)
     call = execute_call(kick.index)
-    verdict = _tried(context, call)
+    verdict = context.tx.preflight(call)
     when = _when(verdict, standing.block.time + context.settings.period_seconds)
     if verdict.outcome is not PreflightOutcome.OK and when is None:
         return None
-    return plan_call(context, kick, IntentKind.EXECUTE_KICK, call, when)
+    return plan_call(context, kick, EXECUTE_KICK, call, when)
 
 
 def _execute_or_renew(
-    context: TxContext, kick: Kick, standing: ContractStatus
+    context: KickoutContext, kick: Kick, standing: ContractStatus
 ) -> StepResult | None:
     """Execute it; or propose anew what nobody executed in time, which takes the dead one's place.
 
     Who only signs has nothing to execute, but signs again.
     """
-    step = execute(context, kick, standing) if context.publisher.has_payer else None
+    step = execute(context, kick, standing) if context.tx.publisher.has_payer else None
     if step is not None or standing.block.time <= kick.ready_at + standing.limits.kick_window:
         return step
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         looks = [look for look in _looks(context, uow, [kick.index]) if look.index == kick.index]
     return next(
         (propose(context, look, standing) for look in looks if look.obstacle is None), None
-    )
-
-
-def _tried(context: TxContext, call: str) -> PreflightResult:
-    return preflight(
-        context.lines(), context.account.address, context.publisher.contract.address, call
     )
 
 
@@ -172,20 +177,22 @@ def _when(verdict: PreflightResult, otherwise: int) -> int | None:
     return refusal.not_before or otherwise
 
 
-def _looks(context: TxContext, uow: UnitOfWork, late: Collection[int] = ()) -> list[KickoutCase]:
-    level = Level.PROVEN if context.prover is None else context.prover.level()
+def _looks(
+    context: KickoutContext, uow: UnitOfWork, late: Collection[int] = ()
+) -> list[KickoutCase]:
+    level = Level.PROVEN if context.verifier is None else context.verifier.level()
     return looks_at(uow, KickoutRules(context.rules, context.settings), level, late)
 
 
-def _proof_of(context: TxContext, kick: Kick) -> EvidenceProof | None:
+def _proof_of(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
     """Look once more at the blocks behind a kickout, before it is executed."""
-    level = Level.PROVEN if context.prover is None else context.prover.level()
-    with context.store.reading() as uow:
+    level = Level.PROVEN if context.verifier is None else context.verifier.level()
+    with context.tx.store.reading() as uow:
         spells = [spell for spell in due_spells(uow, context.rules) if spell.node == kick.node]
         return proof_behind(uow, context.rules, spells[0], level) if spells else None
 
 
-def _prove_next(context: TxContext, looks: Sequence[KickoutCase]) -> StepResult | None:
+def _prove_next(context: KickoutContext, looks: Sequence[KickoutCase]) -> StepResult | None:
     """Verify some of the blocks that a kickout waits for; None: none does, or none could be."""
     for look in looks:
         step = None if look.proof is None else _prove(context, look.node, look.proof)
@@ -194,10 +201,10 @@ def _prove_next(context: TxContext, looks: Sequence[KickoutCase]) -> StepResult 
     return None
 
 
-def _prove(context: TxContext, node: Address, proof: EvidenceProof) -> StepResult | None:
-    if context.prover is None or proof.obstacle is not None or not proof.unproven:
+def _prove(context: KickoutContext, node: Address, proof: EvidenceProof) -> StepResult | None:
+    if context.verifier is None or proof.obstacle is not None or not proof.unproven:
         return None
-    reached = context.prover.prove(proof)
+    reached = context.verifier.prove(proof)
     left = len(proof.unproven) - reached
     return (
         StepResult("kickout evidence verified", None, f"{node}: {left} blocks left")
@@ -206,50 +213,51 @@ def _prove(context: TxContext, node: Address, proof: EvidenceProof) -> StepResul
     )
 
 
-def _cancel(context: TxContext, kick: Kick, founded: Collection[int]) -> StepResult | None:
+def _cancel(context: KickoutContext, kick: Kick, founded: Collection[int]) -> StepResult | None:
     """The spell is closed: cancel, where the contract lets us (its lane says so too).
 
     Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
     and ours waits until the contract lets us.
     """
-    kind = IntentKind.CANCEL_KICK
+    kind = CANCEL_KICK
     if _is_busy(context, kick, kind):
         return None
     if kick.index in founded:
         call = cancel_call(kick.index, "no longer due")
-        is_allowed = _tried(context, call).outcome is PreflightOutcome.OK
+        is_allowed = context.tx.preflight(call).outcome is PreflightOutcome.OK
         return plan_call(context, kick, kind, call) if is_allowed else None
     alarm(f"{LANE_SUBJECT}{kick.index}", f"the evidence against {kick.node} left the chain")
     return plan_call(context, kick, kind, cancel_call(kick.index, "evidence left the chain"))
 
 
-def _is_busy(context: TxContext, kick: Kick, kind: IntentKind) -> bool:
+def _is_busy(context: KickoutContext, kick: Kick, kind: str) -> bool:
     """Tell whether a call about this kickout is on its way, or a person holds one of this kind."""
     subject = f"{LANE_SUBJECT}{kick.index}"
-    with context.store.reading() as uow:
-        is_held = (kind, subject) in held_back(uow, context.account)
+    with context.tx.store.reading() as uow:
+        is_held = (kind, subject) in held_back(uow, context.tx.account)
         return is_held or is_open(context, uow, subject)
 
 
 def plan_call(
-    context: TxContext, kick: Kick, kind: IntentKind, calldata: str, when: int | None = None
+    context: KickoutContext, kick: Kick, kind: str, calldata: str, when: int | None = None
 ) -> StepResult:
     """Plan a call about a live kickout, to be looked at from the chain time `when` on."""
     subject = f"{LANE_SUBJECT}{kick.index}"
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         intents = uow.outbox.intents
-        tries = intents.tries(context.account, kind, subject, kick.round)
+        tries = intents.tries(context.tx.account, kind, subject, kick.round)
         wish = CallRequest(
-            account=context.account,
-            contract=context.publisher.domain.contract,
+            account=context.tx.account,
+            contract=context.tx.publisher.domain.contract,
             kind=kind,
             dedup_key=f"{kind}:{subject}:round={kick.round}:try={tries + 1}",
             calldata=calldata,
             subject=subject,
             round=kick.round,
             priority=PRIORITY,
-            as_of_block=kick.proposed_at.block if kind is IntentKind.EXECUTE_KICK else None,
+            as_of_block=kick.proposed_at.block if kind == EXECUTE_KICK else None,
             not_before=when,
+            exclusive_key=f"{kind}:{subject}",
         )
-        intent_id = intents.add(wish, context.stamp)
+        intent_id = intents.add(wish, context.tx.stamp)
     return StepResult(f"{kind} planned", intent_id, kick.node)

@@ -1,15 +1,17 @@
 """Calls a kickout off by hand: what was not sent, and what the contract lets anybody cancel."""
 
+from oracle.bindings.contract_errors import refusal_of
 from oracle.bindings.qos_oracle import cancel_call
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.rounds import Kick
-from oracle.kickouts.kick_calls import AGAINST, LANE_SUBJECT
+from oracle.kickouts.kickout_context import AGAINST, CANCEL_KICK, LANE_SUBJECT, KickoutContext
 from oracle.kickouts.kickout_planner import plan_call
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState
+from oracle.store.outbox.records import Account, Intent, IntentState
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.client.receipts import SimulatedCall
+from oracle.txmgr.context import StepResult
 
 _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _WHY = "by operator"
@@ -32,20 +34,21 @@ def verdict_on(publisher: SenderAccount, index: int) -> PreflightResult:
     """Ask what the contract would make of our cancellation of a lane's kickout now."""
     call = cancel_call(index, _WHY)
     sender = publisher.sender if publisher.has_payer else ZERO_ADDRESS
-    return preflight(publisher.lines, sender, publisher.contract.address, call)
+    simulated = SimulatedCall(sender, publisher.domain.contract, call)
+    return preflight(publisher.lines, simulated, refusal_of)
 
 
-def call_off(context: TxContext, index: int) -> StepResult | None:
+def call_off(context: KickoutContext, index: int) -> StepResult | None:
     """Cancel what was not sent about a lane; then plan its cancellation on chain, if it may be.
 
     None: there is nothing to cancel, or only the vetoer may.
     """
-    with context.writing() as uow:
-        waiting = unsent(uow, context.account, index)
+    with context.tx.writing() as uow:
+        waiting = unsent(uow, context.tx.account, index)
         for intent in waiting:
-            uow.outbox.intents.cancel(intent, _WHY, context.stamp)
+            uow.outbox.intents.cancel(intent, _WHY, context.tx.stamp)
         live = next((one for one in uow.rounds.live_kicks() if one.index == index), None)
     done = StepResult("not sent", waiting[0].id, "called off by hand") if waiting else None
-    if live is None or verdict_on(context.publisher, index).outcome is not PreflightOutcome.OK:
+    if live is None or verdict_on(context.tx.publisher, index).outcome is not PreflightOutcome.OK:
         return done
-    return plan_call(context, live, IntentKind.CANCEL_KICK, cancel_call(index, _WHY))
+    return plan_call(context, live, CANCEL_KICK, cancel_call(index, _WHY))

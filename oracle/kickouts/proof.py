@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
+
+from typing_extensions import override
 
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, Position
@@ -13,6 +16,7 @@ from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store, UnitOfWork
+from oracle.txmgr.dry_run import WriteWantedError
 
 # Blocks that are verified before everything else has its turn.
 _AT_ONCE = 20
@@ -78,6 +82,20 @@ class EvidenceVerifier:
             # One endpoint's word about a final block is not the end: others judge it (latching),
             # and a lost lease is found by whoever renews it.
             raise TransientError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LookOnlyVerifier(EvidenceVerifier):
+    """Verifies nothing: what would come of it is written down (dry runs)."""
+
+    @classmethod
+    def of(cls, real: EvidenceVerifier) -> "LookOnlyVerifier":
+        """Return one that knows what this one knows."""
+        return cls(real.chain, real.store, real.folder, real.manner)
+
+    @override
+    def prove(self, proof: EvidenceProof) -> NoReturn:
+        raise WriteWantedError
 
 
 def proof_of(

@@ -10,7 +10,8 @@ from oracle.bindings.qos_oracle import ContractStatus, propose_call
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export
-from oracle.kickouts.kick_calls import LANE_SUBJECT, lane_of
+from oracle.kickouts.kick_calls import lane_of
+from oracle.kickouts.kickout_context import LANE_SUBJECT, PROPOSE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.quorum.collector import signatures as gathered_signatures
 from oracle.quorum.offering import offer
@@ -23,10 +24,9 @@ from oracle.store.outbox.records import (
     ON_ITS_WAY,
     CallRequest,
     Intent,
-    IntentKind,
     SignedStatement,
 )
-from oracle.txmgr.context import StepResult, TxContext, as_one
+from oracle.txmgr.context import StepResult, as_one
 from oracle.txmgr.inclusion_time import why_too_late
 
 # Kickouts wait for nobody, and let nobody wait: their lane is behind the pushes'.
@@ -36,7 +36,7 @@ _LOOKED_THROUGH = 1000
 
 
 def propose_all(
-    context: TxContext, looks: Sequence[KickoutCase], standing: ContractStatus
+    context: KickoutContext, looks: Sequence[KickoutCase], standing: ContractStatus
 ) -> StepResult | None:
     """Do of every look what `propose` does, as often as a round takes proposals; None: nothing.
 
@@ -47,7 +47,9 @@ def propose_all(
     return as_one("kickouts", list(islice((step for step in steps if step is not None), most)))
 
 
-def propose(context: TxContext, look: KickoutCase, standing: ContractStatus) -> StepResult | None:
+def propose(
+    context: KickoutContext, look: KickoutCase, standing: ContractStatus
+) -> StepResult | None:
     """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
 
     None: not now: there is no round to sign it on, too few have signed, another statement about
@@ -64,32 +66,32 @@ def propose(context: TxContext, look: KickoutCase, standing: ContractStatus) -> 
     subject = f"{LANE_SUBJECT}{look.index}"
     # The file stands before anything that names its hash.
     _lay_down(context, look.evidence)
-    record = kick_record(context, statement, subject)
+    record = kick_record(context.quorum, statement, subject)
     return _signed(context, statement, record, standing) or _planned(
         context, look, statement, record, standing
     )
 
 
 def _planned(
-    context: TxContext,
+    context: KickoutContext,
     look: KickoutCase,
     statement: KickStatement,
     record: SignedStatement,
     standing: ContractStatus,
 ) -> StepResult | None:
     subject = record.subject
-    if not context.publisher.has_payer or _must_wait(context, record, standing):
+    if not context.tx.publisher.has_payer or _must_wait(context, record, standing):
         return None
-    with context.store.reading() as uow:
-        if why_too_late(context, uow, statement.deadline, standing.block.time) is not None:
+    with context.tx.store.reading() as uow:
+        if why_too_late(context.tx, uow, statement.deadline, standing.block.time) is not None:
             return None
-    signatures = gathered_signatures(context, record, standing)
+    signatures = gathered_signatures(context.quorum, record, standing)
     if signatures is None:
         return None
     wish = CallRequest(
-        account=context.account,
+        account=context.tx.account,
         contract=record.contract,
-        kind=IntentKind.PROPOSE_KICK,
+        kind=PROPOSE_KICK,
         dedup_key=f"propose_kick:{subject}:round={statement.round}:{record.digest}",
         calldata=propose_call(statement, signatures),
         subject=subject,
@@ -98,16 +100,17 @@ def _planned(
         priority=PRIORITY,
         deadline=statement.deadline,
         as_of_block=look.spell.opened_at.block,
+        exclusive_key=f"{PROPOSE_KICK}:{subject}",
     )
-    with context.writing() as uow:
-        intent_id = uow.outbox.intents.add(wish, context.stamp)
+    with context.tx.writing() as uow:
+        intent_id = uow.outbox.intents.add(wish, context.tx.stamp)
     if intent_id is None:
         return None
     return StepResult("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
 
 
 def statement_against(
-    context: TxContext, look: KickoutCase, standing: ContractStatus
+    context: KickoutContext, look: KickoutCase, standing: ContractStatus
 ) -> KickStatement | None:
     """Return what every reporter signs about a lane in these rounds: no clock of ours is in it.
 
@@ -116,7 +119,7 @@ def statement_against(
     if look.index is None or look.evidence is None:
         return None
     ttl = context.settings.ttl_seconds
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         chosen = signing_round(uow, look.signable_from, standing.block.time, ttl)
     if chosen is None:
         return None
@@ -129,7 +132,7 @@ def statement_against(
     )
 
 
-def _lay_down(context: TxContext, evidence: KickoutEvidence) -> None:
+def _lay_down(context: KickoutContext, evidence: KickoutEvidence) -> None:
     try:
         export(context.evidence_folder, evidence)
     except InputError as error:
@@ -138,32 +141,35 @@ def _lay_down(context: TxContext, evidence: KickoutEvidence) -> None:
 
 
 def _signed(
-    context: TxContext, statement: KickStatement, record: SignedStatement, standing: ContractStatus
+    context: KickoutContext,
+    statement: KickStatement,
+    record: SignedStatement,
+    standing: ContractStatus,
 ) -> StepResult | None:
     """Sign it, where there is a key for it; None: nothing new was signed."""
-    if not context.publisher.has_signer:
+    if not context.tx.publisher.has_signer:
         return None
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         earlier = uow.statements.live(record)
     if earlier is not None and earlier.digest == record.digest:
-        offer(context, statement, earlier)
+        offer(context.quorum, statement, earlier)
         return None
-    signed = sign_once(context, statement, record, standing)
+    signed = sign_once(context.quorum, statement, record, standing)
     return None if signed is None else StepResult("kickout signed", None, f"{record.subject}")
 
 
-def _must_wait(context: TxContext, record: SignedStatement, standing: ContractStatus) -> bool:
+def _must_wait(context: KickoutContext, record: SignedStatement, standing: ContractStatus) -> bool:
     """Tell whether a call about this lane is on its way, or the contract takes no more for now.
 
     Or it was tried already: once is enough, what came of it is in the outbox.
     """
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         is_tried = tried(uow, record) is not None
         is_full = room_of_round(context, uow, standing) <= 0
         return is_tried or is_full or is_open(context, uow, record.subject)
 
 
-def room_of_round(context: TxContext, uow: UnitOfWork, standing: ContractStatus) -> int:
+def room_of_round(context: KickoutContext, uow: UnitOfWork, standing: ContractStatus) -> int:
     """Return how many more proposals this round has room for, beside those on their way.
 
     One that is folded already is its round's, also where its receipt is not noted yet.
@@ -171,8 +177,8 @@ def room_of_round(context: TxContext, uow: UnitOfWork, standing: ContractStatus)
     here = uow.rounds.proposed_in(standing.head.round)
     proposed = {kick.index: kick.round for kick in uow.rounds.kicks()}
     ours = sum(
-        one.wish.kind is IntentKind.PROPOSE_KICK and _may_land(one.wish, proposed)
-        for one in uow.outbox.intents.in_states(context.account, ON_ITS_WAY)
+        one.wish.kind == PROPOSE_KICK and _may_land(one.wish, proposed)
+        for one in uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
     )
     return standing.limits.max_kicks_per_round - here - ours
 
@@ -184,16 +190,16 @@ def _may_land(wish: CallRequest, proposed: Mapping[int, int]) -> bool:
 
 def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
     """Return the proposal of just this statement, whatever became of it; None: there is none."""
-    newest = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=IntentKind.PROPOSE_KICK)
+    newest = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=PROPOSE_KICK)
     return next((one for one in newest if one.wish.digest == record.digest), None)
 
 
-def is_open(context: TxContext, uow: UnitOfWork, subject: str) -> bool:
+def is_open(context: KickoutContext, uow: UnitOfWork, subject: str) -> bool:
     """Tell whether a call about this lane is on its way, not yet final."""
     return open_about(context, uow, subject) is not None
 
 
-def open_about(context: TxContext, uow: UnitOfWork, subject: str) -> Intent | None:
+def open_about(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
     """Return the call about this lane that is on its way, not yet final; None: there is none."""
-    unfinished = uow.outbox.intents.unfinished(context.account)
+    unfinished = uow.outbox.intents.unfinished(context.tx.account)
     return next((intent for intent in unfinished if intent.wish.subject == subject), None)

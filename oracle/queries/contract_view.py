@@ -5,14 +5,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from oracle.bindings.qos_oracle import OracleContract, newest_block
+from oracle.bindings.qos_oracle import OracleContract
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
-from oracle.txmgr.client.receipts import balance_of
+from oracle.txmgr.client.receipts import balance_of, newest_block
 
 # Behind by more blocks than this, the daemon is not ready, and an endpoint is of no use to ask.
 READY_WITHIN_BLOCKS = 10

@@ -12,7 +12,7 @@ def intent_answer(intent: Intent, sent: SentState, now: int) -> dict[str, object
     wish, told, slot = intent.wish, advice(intent, sent), sent.slot
     return {
         "id": intent.id,
-        "kind": wish.kind.value,
+        "kind": wish.kind,
         "state": intent.state.value,
         "about": wish.subject or wish.dedup_key,
         "task": task_of(intent),

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from oracle.chain.heads import Heads
+from oracle.dispatch.dispatch_calls import DROP_TASK, QUEUE_TASK, START_TASK
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.lanes import lanes_of
 from oracle.domain.reports.report import decode
 from oracle.domain.reports.rounds import Kick, KickState, Rounds
 from oracle.errors import TransientError
-from oracle.reporting.push_call import MOST_TRIES, GivenUp, given_up
+from oracle.kickouts.kickout_context import AGAINST, CANCEL_KICK
+from oracle.reporting.push_retries import MOST_TRIES, GivenUp, given_up
+from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.outbox_stats import Ended
-from oracle.store.outbox.records import Account, IntentKind
+from oracle.store.outbox.records import NOOP, Account
 from oracle.telemetry.outbox_metrics import (
     BLOCKS,
     BUMPS,
@@ -36,9 +39,9 @@ from oracle.txmgr.client.receipts import nonce_at
 from oracle.txmgr.context import TxContext
 
 # Alerts see a zero before the first.
-_KINDS = tuple(one.value for one in IntentKind if one is not IntentKind.ADOPTED)
+CALL_KINDS = (PUSH, *AGAINST, CANCEL_KICK, START_TASK, QUEUE_TASK, DROP_TASK, NOOP)
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")
-_NO_OUTCOME = {(kind, outcome): 0 for kind in _KINDS for outcome in _OUTCOMES}
+_NO_OUTCOME = {(kind, outcome): 0 for kind in CALL_KINDS for outcome in _OUTCOMES}
 
 
 @dataclass(slots=True)
@@ -103,11 +106,11 @@ def with_accounts(
     )
 
 
-def with_contract(figures: OutboxFigures, context: TxContext) -> OutboxFigures:
+def with_contract(figures: OutboxFigures, context: ReportingContext) -> OutboxFigures:
     """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
     heartbeat = context.settings.heartbeat_seconds
     try:
-        standing, tokens = context.standing(), context.contract().kick_tokens()
+        standing, tokens = context.quorum.standing(), context.quorum.contract().kick_tokens()
     except TransientError:
         return replace(figures, heartbeat_seconds=heartbeat)
     head = standing.head

@@ -1,8 +1,8 @@
 """Counts what dispatching has to do, for `/metrics`."""
 
+from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.indexer.folder import Folder
 from oracle.store.database import Store
-from oracle.store.outbox.records import IntentKind
 from oracle.telemetry.integrity_metrics import IntegrityCensus
 from oracle.telemetry.metrics import DispatchCensus
 
@@ -17,7 +17,7 @@ def dispatch_census(store: Store, balance_wei: int | None) -> DispatchCensus:
             waiting=uow.tasks.count_waiting(),
             standing=len(standing),
             oldest_blocks=0 if oldest is None or cursor is None else cursor.number - oldest,
-            failures=uow.outbox.intents.failures(IntentKind.START_TASK),
+            failures=uow.outbox.intents.failures(START_TASK),
             balance_wei=balance_wei,
         )
 

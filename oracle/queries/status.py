@@ -25,10 +25,12 @@ from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
 from oracle.kickouts.kickout_eligibility import due_spells
+from oracle.queries.outbox_figures import CALL_KINDS
+from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.ops.halts import Halt
 from oracle.store.ops.lease_repository import LeaseState
-from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState, Pause
+from oracle.store.outbox.records import ADOPTED, Account, Intent, IntentState, Pause
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
@@ -37,8 +39,8 @@ from oracle.telemetry.metrics import Census
 from oracle.txmgr.confirmation.attribution import without_receipt
 
 _STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
-_PLANNED_PUSH = (IntentState.PLANNED, IntentKind.PUSH)
-_NO_INTENTS = {(kind.value, state.value): 0 for kind in IntentKind for state in IntentState}
+_PLANNED_PUSH = (IntentState.PLANNED, PUSH)
+_NO_INTENTS = {(kind, state.value): 0 for kind in (*CALL_KINDS, ADOPTED) for state in IntentState}
 
 
 @dataclass(frozen=True, slots=True)

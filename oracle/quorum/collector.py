@@ -6,13 +6,13 @@ from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address
 from oracle.quorum.gatherer import ask_peers
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import TxContext
 
 
 def signatures(
-    context: TxContext, record: SignedStatement, standing: ContractStatus
+    context: QuorumContext, record: SignedStatement, standing: ContractStatus
 ) -> bytes | None:
     """Return 65 bytes of each of as many signers as the quorum, by address; None: too few yet.
 
@@ -24,7 +24,7 @@ def signatures(
         TransientError: no endpoint says who the signers are.
     """
     signers = signers_of(
-        context.publisher.lines, context.publisher.domain.contract, standing.block
+        context.tx.publisher.lines, context.tx.publisher.domain.contract, standing.block
     )
     counted = _counted(context, record, signers)
     if len(counted) < standing.head.quorum and ask_peers(context, record, standing):
@@ -34,24 +34,24 @@ def signatures(
     return b"".join(counted[signer] for signer in sorted(counted)[: standing.head.quorum])
 
 
-def why_not_counted(context: TxContext, standing: ContractStatus) -> str | None:
+def why_not_counted(context: QuorumContext, standing: ContractStatus) -> str | None:
     """Tell why nobody counts what our signer signs; None: it is one of the contract's.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    ours = context.publisher.signer.address
+    ours = context.tx.publisher.signer.address
     if ours in signers_of(
-        context.publisher.lines, context.publisher.domain.contract, standing.block
+        context.tx.publisher.lines, context.tx.publisher.domain.contract, standing.block
     ):
         return None
     return f"our signer {ours} is none of the contract's signers: what it signs counts for nothing"
 
 
 def _counted(
-    context: TxContext, record: SignedStatement, signers: Collection[Address]
+    context: QuorumContext, record: SignedStatement, signers: Collection[Address]
 ) -> dict[Address, bytes]:
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         found = gathered(uow, record)
     return {signer: found[signer] for signer in found if signer in signers}
 

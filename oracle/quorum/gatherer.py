@@ -9,13 +9,13 @@ from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.quorum.board import place_of
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statement_tally import compare
 from oracle.quorum.statements import KICK, REPORT, kick_subject
 from oracle.quorum.wire_format import MOST_STATEMENTS, Told, ToldReport
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.reports.report_repository import ReportState, StoredCut
-from oracle.txmgr.context import TxContext
 
 
 class ReceivedStatements(NamedTuple):
@@ -26,7 +26,7 @@ class ReceivedStatements(NamedTuple):
     said: SignedStatement
 
 
-def ask_peers(context: TxContext, about: SignedStatement, standing: ContractStatus) -> int:
+def ask_peers(context: QuorumContext, about: SignedStatement, standing: ContractStatus) -> int:
     """Ask what others signed of this round and subject; return how much of it was new.
 
     Kept is what is genuine, about the same contract, round and subject, by one who is a signer
@@ -43,7 +43,7 @@ def ask_peers(context: TxContext, about: SignedStatement, standing: ContractStat
     return _take_in(context, about, context.peers.ask(f"/v1/{place}"), lambda: standing)
 
 
-def ask_again(context: TxContext, about: SignedStatement) -> int:
+def ask_again(context: QuorumContext, about: SignedStatement) -> int:
     """Ask about what is settled here, a few times: who says otherwise may say so later.
 
     Only where something is new the contract is asked. Raises as `ask_peers` does.
@@ -55,7 +55,7 @@ def ask_again(context: TxContext, about: SignedStatement) -> int:
 
 
 def _take_in(
-    context: TxContext,
+    context: QuorumContext,
     about: SignedStatement,
     answers: list[tuple[str, Told]],
     look: Callable[[], ContractStatus],
@@ -72,13 +72,13 @@ def _take_in(
     if not new:
         return 0
     standing = look()
-    signers = signers_of(context.publisher.lines, about.contract, standing.block)
+    signers = signers_of(context.tx.publisher.lines, about.contract, standing.block)
     _tell_of_strangers(context, [one for one in new if one.said.signer not in signers])
     theirs = [one for one in new if one.said.signer in signers]
     return _kept(context, theirs, standing, about.digest)
 
 
-def _tell_of_strangers(context: TxContext, strangers: list[ReceivedStatements]) -> None:
+def _tell_of_strangers(context: QuorumContext, strangers: list[ReceivedStatements]) -> None:
     for one in strangers:
         if context.peers is not None and context.peers.is_news(one.host, one.said.signer):
             structlog.get_logger().warning(
@@ -86,9 +86,9 @@ def _tell_of_strangers(context: TxContext, strangers: list[ReceivedStatements]) 
             )
 
 
-def _unknown(context: TxContext, heard: list[ReceivedStatements]) -> list[ReceivedStatements]:
+def _unknown(context: QuorumContext, heard: list[ReceivedStatements]) -> list[ReceivedStatements]:
     """Return what we have not kept yet, and have come far enough to judge; our own not."""
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
         return [
@@ -108,28 +108,28 @@ def _known(uow: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
 
 
 def _kept(
-    context: TxContext, new: list[ReceivedStatements], standing: ContractStatus, ours: Hash
+    context: QuorumContext, new: list[ReceivedStatements], standing: ContractStatus, ours: Hash
 ) -> int:
     """Keep what is new, and count it; of a signer that says more and more only what we say too."""
     if not new:
         return 0
-    kept, since = 0, context.stamp.at - context.settings.ttl_seconds
-    with context.writing() as uow:
+    kept, since = 0, context.tx.stamp.at - context.settings.ttl_seconds
+    with context.tx.writing() as uow:
         for host, told, said in new:
             is_much = uow.peer_statements.told_since(said, since) >= MOST_STATEMENTS
             if is_much and said.digest != ours:
                 continue
             # Before it is kept: what its signer said until now.
             compare(context, uow, (said, told), standing)
-            uow.peer_statements.add(said, host, context.stamp)
+            uow.peer_statements.add(said, host, context.tx.stamp)
             kept += 1
     return kept
 
 
-def _place(context: TxContext, about: SignedStatement) -> str:
+def _place(context: QuorumContext, about: SignedStatement) -> str:
     if about.kind == REPORT:
         return f"report/{about.round}"
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         return f"kick/{uow.rounds.node_at(int(about.subject.removeprefix(kick_subject(''))))}"
 
 
@@ -162,7 +162,7 @@ def _statement(told: Told, about: SignedStatement) -> SignedStatement:
 _ROUNDS = 2
 
 
-def review(context: TxContext, cuts: list[StoredCut]) -> None:
+def review(context: QuorumContext, cuts: list[StoredCut]) -> None:
     """Ask the other reporters about the newest rounds that were signed or accepted.
 
     A few times each and slowly, whether we transmit or only sign.
@@ -182,11 +182,11 @@ def review(context: TxContext, cuts: list[StoredCut]) -> None:
         ask_again(context, _about(context, number))
 
 
-def _about(context: TxContext, number: int) -> SignedStatement:
+def _about(context: QuorumContext, number: int) -> SignedStatement:
     """Return what names a round; the rest is empty."""
     return SignedStatement(
-        chain_id=context.publisher.domain.chain_id,
-        contract=context.publisher.domain.contract,
+        chain_id=context.tx.publisher.domain.chain_id,
+        contract=context.tx.publisher.domain.contract,
         signer=ZERO_ADDRESS,
         kind=REPORT,
         round=number,

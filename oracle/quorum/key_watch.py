@@ -4,7 +4,7 @@ Rounds, and proposals of kickouts. The key was stolen, or a database that knew o
 what it signed may still land, and beside it a second statement would be two words for one round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -13,12 +13,14 @@ from oracle.chain.decode.oracle_logs import pushed_signatures
 from oracle.chain.heads import Heads
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import REPORT
 from oracle.quorum.unknown_proposals import is_strange, unseen
 from oracle.signing.signature_checks import is_signed_by
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Stamp
 from oracle.telemetry import quorum_metrics
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 
 # Block of the first look, and the digest of the newest round that was looked at.
 _SEEN = "own_key_seen"
@@ -42,7 +44,7 @@ class _Told:
     time: int
 
 
-def watch_key(context: TxContext, heads: Heads) -> StepResult | None:
+def watch_key(context: QuorumContext, heads: Heads) -> StepResult | None:
     """Look at what the contract took since the last look; None: none of it is by our key alone.
 
     Where something is, our key signs nothing for a report's time to live: that is persistent, and
@@ -52,18 +54,18 @@ def watch_key(context: TxContext, heads: Heads) -> StepResult | None:
     Raises:
         TransientError: no endpoint shows what a proposal was sent with.
     """
-    if not context.publisher.has_signer:
+    if not context.tx.publisher.has_signer:
         return None
     return _watch_rounds(context, heads) or _watch_proposals(context, heads)
 
 
-def _watch_proposals(context: TxContext, heads: Heads) -> StepResult | None:
-    with context.store.reading() as uow:
+def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
+    with context.tx.store.reading() as uow:
         look = unseen(context, uow, heads)
     strange = [one for one in look.fresh if is_strange(context, one)]
     if look.seen is None:
         return None
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         told = [
             _Told(
                 f"kickout of {one.kick.node}, evidence {one.kick.evidence}",
@@ -77,23 +79,23 @@ def _watch_proposals(context: TxContext, heads: Heads) -> StepResult | None:
     return _tell(context, told) if told else None
 
 
-def _watch_rounds(context: TxContext, heads: Heads) -> StepResult | None:
-    with context.store.reading() as uow:
+def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
+    with context.tx.store.reading() as uow:
         newest, seen = uow.rounds.newest_digest() or "", uow.progress.get(_SEEN)
         first = _first_look(context, uow, heads) if seen is None else None
         since, _, last = (seen or "").partition(" ")
         is_news = seen is not None and last != newest
         found = _unsigned(context, uow, int(since), last) if is_news else []
     if first is not None:
-        with context.writing() as uow:
+        with context.tx.writing() as uow:
             uow.progress.set(_SEEN, first)
     if not is_news:
         return None
-    signer = context.publisher.signer.address
+    signer = context.tx.publisher.signer.address
     ours = [
         one.accepted for one in found if is_signed_by(signer, one.accepted.digest, one.signatures)
     ]
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         told = [
             _Told(f"round {one.round}, digest {one.digest}", one.round, one.time)
             for one in ours
@@ -103,14 +105,14 @@ def _watch_rounds(context: TxContext, heads: Heads) -> StepResult | None:
     return _tell(context, told) if told else None
 
 
-def _first_look(context: TxContext, uow: UnitOfWork, heads: Heads) -> str | None:
+def _first_look(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | None:
     cursor = uow.cursor.get()
-    if cursor is None or not context.is_at_head(uow, heads):
+    if cursor is None or not context.tx.is_at_head(uow, heads):
         return None
     return f"{cursor.number} {uow.rounds.newest_digest() or ''}"
 
 
-def _unsigned(context: TxContext, uow: UnitOfWork, since: int, last: str) -> list[_Unsigned]:
+def _unsigned(context: QuorumContext, uow: UnitOfWork, since: int, last: str) -> list[_Unsigned]:
     """Return the rounds after `last` that we did not sign; all of them after a reorg took it."""
     rounds = [one for one in uow.rounds.accepted(_LOOKED_BACK) if one.at.block > since]
     digests = [one.digest for one in rounds]
@@ -122,8 +124,8 @@ def _unsigned(context: TxContext, uow: UnitOfWork, since: int, last: str) -> lis
     ]
 
 
-def _is_known(context: TxContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
-    contract, signer = context.publisher.domain.contract, context.publisher.signer.address
+def _is_known(context: QuorumContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
+    contract, signer = context.tx.publisher.domain.contract, context.tx.publisher.signer.address
     signed = uow.statements.of_round(contract, REPORT, accepted.round)
     return any((one.signer, one.digest) == (signer, accepted.digest) for one in signed)
 
@@ -135,18 +137,18 @@ def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
     return b"" if push is None else pushed_signatures(push)
 
 
-def _keep_quiet(context: TxContext, uow: UnitOfWork, since: int) -> bool:
+def _keep_quiet(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
     """Sign nothing for a while; return whether that is news: `outbox adopt` keeps quiet too."""
-    domain, signer = context.publisher.domain, context.publisher.signer.address
+    domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
     signatures = uow.statements
     quiet = signatures.quiet_until(domain.chain_id, domain.contract, signer)
     until = since + context.settings.ttl_seconds
-    signatures.keep_quiet(domain.chain_id, domain.contract, signer, until, context.stamp)
+    signatures.keep_quiet(domain.chain_id, domain.contract, signer, until, context.tx.stamp)
     return quiet is None or since > quiet
 
 
-def _tell(context: TxContext, told: Sequence[_Told]) -> StepResult:
-    signer = context.publisher.signer.address
+def _tell(context: QuorumContext, told: Sequence[_Told]) -> StepResult:
+    signer = context.tx.publisher.signer.address
     for one in told:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
         structlog.get_logger().critical(
@@ -161,3 +163,50 @@ def _tell(context: TxContext, told: Sequence[_Told]) -> StepResult:
         )
     named = ", ".join(one.about for one in told)
     return StepResult("signs nothing", None, f"{signer} signed elsewhere: {named}")
+
+
+@dataclass(frozen=True, slots=True)
+class SignerHistory:
+    """The contract, and until when (chain time) the signer is to keep quiet; None: no signer.
+
+    For whoever lost a database: what it signed may still land.
+    """
+
+    round: int
+    last_report: Hash
+    quiet_until: int | None
+
+
+def signing_of(context: QuorumContext) -> SignerHistory:
+    """Return how the contract stands, and how long the signer is to rest.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    standing = context.standing()
+    until = standing.block.time + context.settings.ttl_seconds
+    has_signer = context.tx.publisher.has_signer
+    head = standing.head
+    return SignerHistory(head.round, standing.last_report, until if has_signer else None)
+
+
+def rest_signer(context: QuorumContext, signing: SignerHistory, actor: str | None) -> None:
+    """Do what is to be done for a signer alone: what it signed and lost may still land."""
+    with context.tx.writing() as uow:
+        resting(context, signing)(uow, context.tx.stamp._replace(actor=actor))
+
+
+def resting(
+    context: QuorumContext | None, signing: SignerHistory | None
+) -> Callable[[UnitOfWork, Stamp], None]:
+    """Return what lets the signer rest as a part of a commit; nothing, where there is none."""
+
+    def write(uow: UnitOfWork, stamp: Stamp) -> None:
+        if context is None or signing is None or signing.quiet_until is None:
+            return
+        domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
+        uow.statements.keep_quiet(
+            domain.chain_id, domain.contract, signer, signing.quiet_until, stamp
+        )
+
+    return write

@@ -1,20 +1,20 @@
 """Shows what we signed to the other reporters: all that is signed of it, and our signature."""
 
 from oracle.domain.ids import ZERO_ADDRESS
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.wire_format import Told, ToldKick, ToldReport
 from oracle.signing.signer import Statement
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import TxContext
 
 
-def offer(context: TxContext, statement: Statement, signed: SignedStatement) -> None:
+def offer(context: QuorumContext, statement: Statement, signed: SignedStatement) -> None:
     """Show a statement that is stored; nothing happens where nobody serves what is shown."""
     if context.board is not None:
         context.board.put(_told(context, statement, signed))
 
 
-def _told(context: TxContext, statement: Statement, signed: SignedStatement) -> Told:
+def _told(context: QuorumContext, statement: Statement, signed: SignedStatement) -> Told:
     signature = "0x" + signed.signature.hex()
     if isinstance(statement, ReportStatement):
         return ToldReport(
@@ -34,7 +34,7 @@ def _told(context: TxContext, statement: Statement, signed: SignedStatement) -> 
             signer=signed.signer,
             signature=signature,
         )
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         node = uow.rounds.node_at(statement.index)
     return ToldKick(
         chain_id=signed.chain_id,

@@ -1,60 +1,79 @@
-"""What becomes of a call that does not work now (publishing.md 3.7), signatures before all.
+"""Brings a statement once more: with other signatures, or with more gas (publishing.md 3.7).
 
 A push or a proposal that is refused for its signatures gets others, once: a signer may have been
 removed, or the quorum changed, since they were gathered.
 """
 
-import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from oracle.bindings.contract_errors import OF_SIGNATURES
-from oracle.bindings.qos_oracle import ContractStatus, proposal_in, propose_call, push_call
+from oracle.bindings.qos_oracle import ContractStatus, propose_call, push_call
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.quorum.collector import signatures
-from oracle.quorum.statements import REPORT, kick_record, report_record, statement_of
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.quorum.statements import REPORT
 from oracle.signing.signer import Statement
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import (
-    CallRequest,
-    Intent,
-    IntentKind,
-    IntentState,
-    SignedStatement,
-)
-from oracle.telemetry.txmgr_metrics import TOO_BIG
-from oracle.txmgr.budget import role
-from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
-from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.deferral import not_now, wait
-from oracle.txmgr.signing_queue import gas_of_block
+from oracle.store.outbox.records import CallRequest, Intent, SignedStatement
+from oracle.txmgr.call_registry import Decision
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.client.receipts import OUT_OF_GAS
 
-_SIGNED = frozenset({IntentKind.PUSH, IntentKind.PROPOSE_KICK})
-_AGAIN = ":signatures"
-# What clients say of a call that takes more gas than a block has.
-_TOO_MUCH_GAS = re.compile(
-    r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
-)
+_OTHERS = ":signatures"
+_AGAIN = ":again"
+_TRIES = 3
+# A statement that a call brings, and its record; None: its report is gone.
+Said = tuple[Statement, SignedStatement] | None
 
 
-def refused(
-    context: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
-) -> StepResult | None:
-    """Follow the table of refusals; None: it waits already, for the same reason.
+def signed_by_others(
+    context: QuorumContext,
+    call: Intent,
+    said_by: Callable[[ContractStatus], Said],
+    result: PreflightResult,
+    heads: Heads,
+) -> Decision | None:
+    """Gather other signatures for a refused call; None: it is not refused for those it has.
+
+    Or it was tried with others already, or there are none.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    if verdict.outcome is PreflightOutcome.UNKNOWN and _TOO_MUCH_GAS.search(verdict.reason):
-        TOO_BIG.labels(role(context)).set(1)
-        text = f"a block has {gas_of_block(context)} gas: {verdict.reason}"
-        return wait(context, intent, heads, ("too_big", text))
-    name = None if verdict.refusal is None else verdict.refusal.name
-    is_signed = intent.wish.kind in _SIGNED
-    if not is_signed or name not in OF_SIGNATURES or intent.wish.dedup_key.endswith(_AGAIN):
-        return not_now(context, intent, verdict, heads)
-    return _collect_again(context, intent, verdict, heads)
+    wish, name = call.wish, None if result.refusal is None else result.refusal.name
+    if name not in OF_SIGNATURES or wish.dedup_key.endswith(_OTHERS):
+        return None
+    standing = context.standing()
+    said = said_by(standing)
+    if said is None or said[1].digest != wish.digest:
+        return None
+    statement, record = said
+    gathered = signatures(context, record, standing)
+    if gathered is None:
+        # Others may still sign; at its deadline it ends by itself.
+        few = "fewer of the contract's signers than its quorum have signed it"
+        return Decision.wait_a_block(heads, ("BadSignature", few))
+    calldata = (
+        push_call(statement, gathered)
+        if isinstance(statement, ReportStatement)
+        else propose_call(statement, gathered)
+    )
+    if calldata == wish.calldata:
+        return None
+    again = replace(wish, calldata=calldata, dedup_key=wish.dedup_key + _OTHERS, not_before=None)
+    return Decision.replace(again, ("signed by others", result.reason))
+
+
+def with_more_gas(failed: Intent, heads: Heads) -> CallRequest | None:
+    """Return the same statement once more where only the gas was too little; None: it was not."""
+    wish = failed.wish
+    is_over = wish.deadline is not None and heads.latest.time > wish.deadline
+    if failed.error_class != OUT_OF_GAS or is_over or wish.dedup_key.count(_AGAIN) >= _TRIES:
+        return None
+    return replace(wish, dedup_key=wish.dedup_key + _AGAIN, not_before=None)
 
 
 def statement_behind(uow: UnitOfWork, push: Intent, standing: ContractStatus) -> SignedStatement:
@@ -80,48 +99,3 @@ def statement_behind(uow: UnitOfWork, push: Intent, standing: ContractStatus) ->
         as_of_block=wish.as_of_block,
         as_of_hash=wish.as_of_hash,
     )
-
-
-def _collect_again(
-    context: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
-) -> StepResult | None:
-    wish = intent.wish
-    standing = context.standing()
-    said = _said_by(context, wish, standing)
-    if said is None or said[1].digest != wish.digest:
-        return not_now(context, intent, verdict, heads)
-    statement, record = said
-    gathered = signatures(context, record, standing)
-    if gathered is None:
-        # Others may still sign; at its deadline it ends by itself.
-        few = "fewer of the contract's signers than its quorum have signed it"
-        return wait(context, intent, heads, ("BadSignature", few))
-    calldata = (
-        push_call(statement, gathered)
-        if isinstance(statement, ReportStatement)
-        else propose_call(statement, gathered)
-    )
-    if calldata == wish.calldata:
-        return not_now(context, intent, verdict, heads)
-    again = replace(wish, calldata=calldata, dedup_key=wish.dedup_key + _AGAIN, not_before=None)
-    with context.writing() as uow:
-        intents = uow.outbox.intents
-        intents.end(intent, IntentState.SUPERSEDED, verdict.reason, context.stamp)
-        added = intents.add(again, context.stamp)
-    did = f"{wish.kind} signed by others"
-    return StepResult(did, added, f"instead of intent {intent.id}: {verdict.reason}")
-
-
-def _said_by(
-    context: TxContext, wish: CallRequest, standing: ContractStatus
-) -> tuple[Statement, SignedStatement] | None:
-    """Return the statement that a call brings, and its record; None: its report is gone."""
-    if wish.kind is IntentKind.PROPOSE_KICK:
-        proposal = proposal_in(wish.calldata)
-        return proposal, kick_record(context, proposal, wish.subject)
-    with context.store.reading() as uow:
-        stored = None if wish.period is None else uow.reports.at(wish.period)
-    if stored is None:
-        return None
-    report = statement_of(stored.report, standing)
-    return report, report_record(context, report)

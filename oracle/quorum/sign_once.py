@@ -7,16 +7,16 @@ import structlog
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
 from oracle.quorum.offering import offer
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import why_dead
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.telemetry import quorum_metrics
-from oracle.txmgr.context import TxContext
 
 
 def sign_once(
-    context: TxContext, statement: Statement, record: SignedStatement, now: ContractStatus
+    context: QuorumContext, statement: Statement, record: SignedStatement, now: ContractStatus
 ) -> SignedStatement | None:
     """Return our signed statement, which is stored before anybody sees it.
 
@@ -30,7 +30,7 @@ def sign_once(
         TransientError: it cannot be reached now, refused, or its answer is not its signature.
         FatalError: the lease was lost.
     """
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         earlier = uow.statements.live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
         if not is_signed and not _may_sign(uow, record, earlier, now):
@@ -38,29 +38,31 @@ def sign_once(
     if earlier is not None and is_signed:
         offer(context, statement, earlier)
         return earlier
-    if context.publisher.signer_rest.left() > 0:
+    if context.tx.publisher.signer_rest.left() > 0:
         return None
-    context.publisher.lines.check_chain(record.chain_id)
+    context.tx.publisher.lines.check_chain(record.chain_id)
     signature = _asked(context, statement)
-    signed = replace(record, signer=context.publisher.signer.address, signature=signature)
-    with context.writing() as uow:
+    signed = replace(record, signer=context.tx.publisher.signer.address, signature=signature)
+    with context.tx.writing() as uow:
         # Looked at once more, in the commit that makes it known.
         earlier = uow.statements.live(record)
         if not _may_sign(uow, record, earlier, now):
             return None
         if earlier is not None:
             reason = why_dead(uow, earlier, now) or "expired"
-            uow.statements.bury(earlier.digest, reason, context.stamp)
-        uow.statements.add(signed, context.stamp)
+            uow.statements.bury(earlier.digest, reason, context.tx.stamp)
+        uow.statements.add(signed, context.tx.stamp)
     offer(context, statement, signed)
     return signed
 
 
-def _asked(context: TxContext, statement: Statement) -> bytes:
+def _asked(context: QuorumContext, statement: Statement) -> bytes:
     """Ask the signer; after a refusal or a wrong answer it is left alone, a minute at most."""
-    rest = context.publisher.signer_rest
+    rest = context.tx.publisher.signer_rest
     try:
-        signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+        signature = context.tx.publisher.signer.sign_statement(
+            statement, context.tx.publisher.domain
+        )
     except (SignerRefusedError, WrongSignatureError) as error:
         rest.begin(None)
         seconds = f"asked again in {rest.left():.0f} s"

@@ -9,6 +9,7 @@ import structlog
 from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address, Hash
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import REPORT, statement_of, why_dead
 from oracle.quorum.wire_format import Told, ToldReport
 from oracle.store.database import UnitOfWork
@@ -16,7 +17,6 @@ from oracle.store.outbox.records import JournalSubject, SignedStatement
 from oracle.store.reports.hold_repository import DISPUTED
 from oracle.store.reports.report_repository import StoredReport
 from oracle.telemetry import quorum_metrics
-from oracle.txmgr.context import TxContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,20 @@ class SignerTally:
         return f"round {number} has {len(self.ours)} of {self.quorum} signatures: {told}"
 
 
-def tally(context: TxContext, record: SignedStatement, standing: ContractStatus) -> SignerTally:
+def tally(
+    context: QuorumContext, record: SignedStatement, standing: ContractStatus
+) -> SignerTally:
     """Count what is known of the statements about the record's round.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    signers = signers_of(context.publisher.lines, record.contract, standing.block)
+    signers = signers_of(context.tx.publisher.lines, record.contract, standing.block)
     about = (record.contract, record.kind, record.round, record.subject)
     ours: set[Address] = set()
     others: dict[Hash, set[Address]] = {}
     elsewhere: set[Address] = set()
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         own = [one for one in uow.statements.of_round(*about) if one.dead_why is None]
         for said in [*own, *uow.peer_statements.of(*about)]:
             if said.signer not in signers:
@@ -84,7 +86,7 @@ def tally(context: TxContext, record: SignedStatement, standing: ContractStatus)
 
 
 def differs(
-    context: TxContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
 ) -> bool:
     """Tell whether a report's statement could land and is none of those that we cut.
 
@@ -101,7 +103,7 @@ def differs(
 
 
 def has_differed(
-    context: TxContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
 ) -> bool:
     """Tell whether a statement that can no longer land said otherwise than we, of the same block.
 
@@ -119,7 +121,7 @@ def has_differed(
 
 
 def compare(
-    context: TxContext,
+    context: QuorumContext,
     uow: UnitOfWork,
     heard: tuple[SignedStatement, Told],
     standing: ContractStatus,
@@ -132,7 +134,7 @@ def compare(
         if one.signer == said.signer and one.digest != said.digest
     ]
     is_alive = why_dead(uow, said, standing) is None
-    if context.publisher.has_signer and said.signer == context.publisher.signer.address:
+    if context.tx.publisher.has_signer and said.signer == context.tx.publisher.signer.address:
         quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
         _note(context, uow, "our_key_signed_elsewhere", heard)
     elif is_alive and any(why_dead(uow, one, standing) is None for one in earlier):
@@ -143,14 +145,14 @@ def compare(
         _note(context, uow, "disagreement", heard, _ours(context, uow, said, standing))
 
 
-def _digest_of(context: TxContext, stored: StoredReport, standing: ContractStatus) -> Hash:
+def _digest_of(context: QuorumContext, stored: StoredReport, standing: ContractStatus) -> Hash:
     statement = statement_of(stored.report, standing)
     # Its own round, should another have followed.
     statement = replace(statement, round=stored.report.head_round + 1)
-    return statement.digest(context.publisher.domain)
+    return statement.digest(context.tx.publisher.domain)
 
 
-def _period_of(context: TxContext, uow: UnitOfWork, said: SignedStatement) -> int:
+def _period_of(context: QuorumContext, uow: UnitOfWork, said: SignedStatement) -> int:
     """Return the period that a statement is of, where it was made by our settings."""
     block = uow.blocks.at(said.as_of_block or 0)
     time = said.expires_at - context.settings.ttl_seconds if block is None else block.time
@@ -158,7 +160,7 @@ def _period_of(context: TxContext, uow: UnitOfWork, said: SignedStatement) -> in
 
 
 def _ours(
-    context: TxContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
 ) -> dict[str, str | int]:
     """Return what we say as of the same block; nothing: no period ended there."""
     as_of = said.as_of_block or 0
@@ -173,7 +175,7 @@ def _ours(
 
 
 def _note(
-    context: TxContext,
+    context: QuorumContext,
     uow: UnitOfWork,
     event: str,
     heard: tuple[SignedStatement, Told],
@@ -182,7 +184,7 @@ def _note(
     said, told = heard
     instead = ours.get("ours", "anything of ours")
     detail = f"{said.signer} signed {said.digest} for {said.kind} {said.round}, not {instead}"
-    uow.outbox.journal.write(event, context.stamp, JournalSubject(), detail)
+    uow.outbox.journal.write(event, context.tx.stamp, JournalSubject(), detail)
     theirs = (
         {"period": told.period, "data_hash": told.data_hash}
         if isinstance(told, ToldReport)

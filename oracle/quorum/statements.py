@@ -3,11 +3,11 @@
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import Report
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.signing_round import why_gone
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import TxContext
 
 REPORT, KICK = "report", "kick"
 
@@ -31,16 +31,16 @@ def statement_of(report: Report, standing: ContractStatus) -> ReportStatement:
     )
 
 
-def report_record(context: TxContext, statement: ReportStatement) -> SignedStatement:
+def report_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
     """Return the record of a report's statement; its signer is ours, zero where we have none."""
     return SignedStatement(
-        chain_id=context.publisher.domain.chain_id,
-        contract=context.publisher.domain.contract,
+        chain_id=context.tx.publisher.domain.chain_id,
+        contract=context.tx.publisher.domain.contract,
         signer=_signer(context),
         kind=REPORT,
         round=statement.round,
         subject="",
-        digest=statement.digest(context.publisher.domain),
+        digest=statement.digest(context.tx.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.prev,
@@ -49,24 +49,24 @@ def report_record(context: TxContext, statement: ReportStatement) -> SignedState
     )
 
 
-def kick_record(context: TxContext, statement: KickStatement, subject: str) -> SignedStatement:
+def kick_record(context: QuorumContext, statement: KickStatement, subject: str) -> SignedStatement:
     """Return the record of a kickout's statement; `subject` names its lane (`ix=7`)."""
     return SignedStatement(
-        chain_id=context.publisher.domain.chain_id,
-        contract=context.publisher.domain.contract,
+        chain_id=context.tx.publisher.domain.chain_id,
+        contract=context.tx.publisher.domain.contract,
         signer=_signer(context),
         kind=KICK,
         round=statement.round,
         subject=subject,
-        digest=statement.digest(context.publisher.domain),
+        digest=statement.digest(context.tx.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.report,
     )
 
 
-def _signer(context: TxContext) -> Address:
-    return context.publisher.signer.address if context.publisher.has_signer else ZERO_ADDRESS
+def _signer(context: QuorumContext) -> Address:
+    return context.tx.publisher.signer.address if context.tx.publisher.has_signer else ZERO_ADDRESS
 
 
 def why_dead(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:

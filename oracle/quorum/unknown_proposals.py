@@ -17,6 +17,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.rounds import Kick
 from oracle.errors import TransientError
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.signing_round import RECENT_ROUNDS
 from oracle.quorum.statements import KICK, kick_subject
 from oracle.rpc.fanout import understood
@@ -25,7 +26,6 @@ from oracle.signing.signature_checks import is_signed_by
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.context import TxContext
 
 # Block of the first look, and the proposals that were looked at.
 _SEEN = "own_key_seen_kicks"
@@ -44,11 +44,11 @@ class Proposal:
     time: int
     ours: Sequence[SignedStatement]
 
-    def is_of(self, context: TxContext, ours: SignedStatement) -> bool:
+    def is_of(self, context: QuorumContext, ours: SignedStatement) -> bool:
         """Tell whether a statement of ours is of the evidence that the log names."""
         kick, report = self.kick, ours.prev_digest or ZERO_HASH
         said = KickStatement(ours.round, report, kick.index, kick.evidence, ours.expires_at)
-        return said.digest(context.publisher.domain) == ours.digest
+        return said.digest(context.tx.publisher.domain) == ours.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class ProposalScan:
             uow.progress.set(_SEEN, self.seen)
 
 
-def unseen(context: TxContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
+def unseen(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
     """Return the proposals since the last look; the first look, at the head, sees none."""
     told, newest = uow.progress.get(_SEEN), uow.rounds.newest_kicks()
     if told is None:
         cursor = uow.cursor.get()
-        is_first = cursor is not None and context.is_at_head(uow, heads)
+        is_first = cursor is not None and context.tx.is_at_head(uow, heads)
         return ProposalScan((), f"{cursor.number}" if cursor is not None and is_first else None)
     since, *names = told.split(" ")
     later = [kick for kick in newest if kick.proposed_at.block > int(since)]
@@ -82,7 +82,7 @@ def unseen(context: TxContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
     )
 
 
-def is_strange(context: TxContext, proposal: Proposal) -> bool:
+def is_strange(context: QuorumContext, proposal: Proposal) -> bool:
     """Tell whether our key has signed it, and not here.
 
     One that came by way of another contract does not show its signatures: it is ours where all of
@@ -96,7 +96,7 @@ def is_strange(context: TxContext, proposal: Proposal) -> bool:
         return _is_hidden(context, proposal)
     digest, signatures = said
     is_known = any(one.digest == digest for one in proposal.ours)
-    return not is_known and is_signed_by(context.publisher.signer.address, digest, signatures)
+    return not is_known and is_signed_by(context.tx.publisher.signer.address, digest, signatures)
 
 
 def _name(kick: Kick) -> str:
@@ -105,13 +105,13 @@ def _name(kick: Kick) -> str:
     return f"{at.block}:{at.tx}:{at.log}:{kick.evidence[2:10]}"
 
 
-def _proposal(context: TxContext, uow: UnitOfWork, kick: Kick) -> Proposal | None:
-    at, domain = kick.proposed_at, context.publisher.domain
+def _proposal(context: QuorumContext, uow: UnitOfWork, kick: Kick) -> Proposal | None:
+    at, domain = kick.proposed_at, context.tx.publisher.domain
     logs = (log for log in uow.logs.between(at.block, at.block) if log.index == at.log)
     log = next(logs, None)
     if log is None:
         return None
-    signer, subject = context.publisher.signer.address, kick_subject(kick.index)
+    signer, subject = context.tx.publisher.signer.address, kick_subject(kick.index)
     signed = [
         one
         for around in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
@@ -120,7 +120,7 @@ def _proposal(context: TxContext, uow: UnitOfWork, kick: Kick) -> Proposal | Non
     return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
 
 
-def _said(context: TxContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
+def _said(context: QuorumContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
     """Return the digest that was signed, and the signatures; None: the input does not say."""
     calldata = _input_of(context, proposal.tx_hash)
     if calldata is None:
@@ -129,17 +129,17 @@ def _said(context: TxContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
         signatures = proposed_signatures(calldata)
     except MalformedError:
         return None
-    return proposal_in(calldata).digest(context.publisher.domain), signatures
+    return proposal_in(calldata).digest(context.tx.publisher.domain), signatures
 
 
-def _input_of(context: TxContext, tx_hash: Hash) -> str | None:
+def _input_of(context: QuorumContext, tx_hash: Hash) -> str | None:
     """Return the input of a transaction to the contract; None: it called another, or none has it.
 
     Raises:
         TransientError: no endpoint answers.
     """
     silence: TransientError | None = TransientError("no endpoint is configured")
-    for line in context.publisher.lines.all:
+    for line in context.tx.publisher.lines.all:
         try:
             sent = line.ask("eth_getTransactionByHash", tx_hash)
         except CallRefusedError:
@@ -151,17 +151,17 @@ def _input_of(context: TxContext, tx_hash: Hash) -> str | None:
         silence = None
         with understood("a transaction"):
             if sent is not None and sent["hash"] == tx_hash:
-                is_direct = (sent["to"] or "").lower() == context.publisher.domain.contract
+                is_direct = (sent["to"] or "").lower() == context.tx.publisher.domain.contract
                 return str(sent["input"]) if is_direct else None
     if silence is not None:
         raise silence
     return None
 
 
-def _is_hidden(context: TxContext, proposal: Proposal) -> bool:
+def _is_hidden(context: QuorumContext, proposal: Proposal) -> bool:
     if any(proposal.is_of(context, one) for one in proposal.ours):
         return False
-    publisher, kick = context.publisher, proposal.kick
+    publisher, kick = context.tx.publisher, proposal.kick
     standing = context.standing()
     signers = signers_of(publisher.lines, publisher.domain.contract, standing.block)
     is_ours = publisher.signer.address in signers and standing.head.quorum >= len(signers)

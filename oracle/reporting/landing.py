@@ -2,12 +2,15 @@
 
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import encode
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.reports.report_repository import ReportState, StoredCut
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 
 
-def settle_next(context: TxContext, heads: Heads, cuts: list[StoredCut]) -> StepResult | None:
+def settle_next(
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut]
+) -> StepResult | None:
     """Mark reports as landed that the contract accepted, once that is final; None: none is.
 
     It counts what the chain accepted, whoever sent it; also where the database says `missed`,
@@ -16,17 +19,17 @@ def settle_next(context: TxContext, heads: Heads, cuts: list[StoredCut]) -> Step
     open_ = [one for one in cuts if one.cut.speaks and _may_have_landed(one)]
     if not open_:
         return None
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         landed = [one.cut.period for one in open_ if _has_landed(context, uow, one, heads)]
     if not landed:
         return None
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         for period in landed:
             uow.reports.mark(period, ReportState.LANDED)
     return StepResult("report landed", None, f"period {', '.join(map(str, landed))}")
 
 
-def lose_next(context: TxContext, cuts: list[StoredCut]) -> StepResult | None:
+def lose_next(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | None:
     """Mark signed reports as missed that can no longer land, by what was folded; None: none is.
 
     Those of a push that is not over yet are left to it.
@@ -34,8 +37,8 @@ def lose_next(context: TxContext, cuts: list[StoredCut]) -> StepResult | None:
     signed = [one for one in cuts if one.state is ReportState.DUE and one.digest is not None]
     if not signed:
         return None
-    with context.store.reading() as uow:
-        account = context.account if context.publisher.has_payer else None
+    with context.tx.store.reading() as uow:
+        account = context.tx.account if context.tx.publisher.has_payer else None
         open_ = [] if account is None else uow.outbox.intents.unfinished(account)
         pushed = {intent.wish.digest for intent in open_}
         fates = [
@@ -44,7 +47,7 @@ def lose_next(context: TxContext, cuts: list[StoredCut]) -> StepResult | None:
     lost = [(period, reason) for period, reason in fates if reason is not None]
     if not lost:
         return None
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         for period, reason in lost:
             uow.reports.mark(period, ReportState.MISSED, reason)
     told = "; ".join(f"period {period}: {reason}" for period, reason in lost)
@@ -72,11 +75,11 @@ def _may_have_landed(one: StoredCut) -> bool:
     return is_missed or one.state is ReportState.DUE
 
 
-def _has_landed(context: TxContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
+def _has_landed(context: ReportingContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
     accepted = uow.rounds.accepted_round(one.cut.head_round + 1)
     if accepted is None or accepted.as_of != one.cut.as_of:
         return False
-    if not context.is_final(accepted.at.block, heads):
+    if not context.tx.is_final(accepted.at.block, heads):
         return False
     if one.digest is not None:
         return one.digest == accepted.digest

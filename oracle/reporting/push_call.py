@@ -1,182 +1,136 @@
-"""A push that was sent and refused, whose statement is alive: when the same goes once more.
+"""The push of a report, as the transaction manager asks about it."""
 
-A signer was removed, or the quorum changed, while it waited for a block or in that block; or the
-contract rested in that block, and does no more.
-"""
+from typing_extensions import override
 
-from dataclasses import replace
-from typing import NamedTuple
-
-from oracle.bindings.contract_errors import OF_REST, OF_SIGNATURES
+from oracle.bindings.expected_events import missing_effect
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
-from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import lanes_of
 from oracle.domain.reports.report import decode
+from oracle.quorum.resigning import Said, signed_by_others, with_more_gas
+from oracle.quorum.statements import report_record, statement_of
+from oracle.reporting.push_retries import is_renewed_by, why_hopeless
+from oracle.reporting.reporting_context import PUSH, ReportingContext
+from oracle.reporting.submission import why_not_worth
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Intent, IntentKind, IntentState
+from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.client.preflight import preflight
-from oracle.txmgr.client.receipts import SimulatedCall, refusal_at
-from oracle.txmgr.context import StepResult, TxContext
-
-_MINED = frozenset({IntentState.MINED, IntentState.REVERTED})
-_SENT = _MINED | {IntentState.LIVE}
+from oracle.txmgr.call_registry import CallKind, CallStage, ClosedOutcome, Decision
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.client.receipt_quorum import Receipt
 
 
-def may_go_again(context: TxContext, push: Intent, calldata: str) -> bool:
-    """Tell whether the statement of a push that was sent may be brought once more.
+class PushCall(CallKind):
+    """One push is on its way at a time; the next may take the nonce of one that cannot land."""
 
-    `calldata`: it, with the signatures that count now. Ask only while the contract listens.
+    name = PUSH
+    max_in_flight = 1
+    is_shared = True
+    takes_over = True
 
-    Raises:
-        TransientError: no endpoint tells why it failed.
-    """
-    return _needs_other_signatures(context, push, calldata) or _met_a_rest(context, push)
+    def __init__(self, context: ReportingContext) -> None:
+        self._context = context
+        self.pause_seconds = context.settings.period_seconds
 
+    @override
+    def still_wanted(
+        self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
+    ) -> Decision:
+        """A report that became the push's round, ours or another, ends it: by what was folded.
 
-def is_renewed_by(push: Intent, fresh: Intent) -> bool:
-    """Tell whether a push brings the same statement as one that was sent."""
-    return push.wish.digest is not None and push.wish.digest == fresh.wish.digest
+        What is held is not sent, and what became too little news waits.
+        """
+        wish = call.wish
+        is_taken = wish.round is not None and uow.rounds.accepted_round(wish.round) is not None
+        if is_taken and stage is not CallStage.ASSIGN:
+            return Decision.end(IntentState.SUPERSEDED, f"round {wish.round} is taken")
+        if stage is CallStage.WAIT:
+            return Decision.go()
+        why = why_not_worth(self._context, uow, call, heads.latest.time)
+        return Decision.go() if why is None else Decision.wait_a_block(heads, why)
 
+    @override
+    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
+        def said_by(standing: ContractStatus) -> Said:
+            return self._said_by(call, standing)
 
-def _needs_other_signatures(context: TxContext, push: Intent, calldata: str) -> bool:
-    """Tell whether the contract refuses a push for its signatures, and others are there.
+        anew = signed_by_others(self._context.quorum, call, said_by, result, heads)
+        return anew or self.by_refusal(result, heads.latest.time)
 
-    On the nonce of one that waits at most one of the two lands; one that was mined was refused,
-    and stays so.
-    """
-    wish = push.wish
-    if push.state not in _SENT or wish.calldata == calldata:
-        return False
-    verdict = preflight(context.lines(), wish.account.address, wish.contract, wish.calldata)
-    return verdict.refusal is not None and verdict.refusal.name in OF_SIGNATURES
+    def _said_by(self, call: Intent, standing: ContractStatus) -> Said:
+        period = call.wish.period
+        with self._context.tx.store.reading() as uow:
+            stored = None if period is None else uow.reports.at(period)
+        if stored is None:
+            return None
+        report = statement_of(stored.report, standing)
+        return report, report_record(self._context.quorum, report)
 
+    @override
+    def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
+        """The old one can no longer land, or both bring the same statement."""
+        standing = self._context.quorum.standing()
+        with self._context.tx.store.reading() as uow:
+            is_hopeless = why_hopeless(uow, stuck, standing) is not None
+        return is_hopeless or is_renewed_by(stuck, ready)
 
-def _met_a_rest(context: TxContext, push: Intent) -> bool:
-    """Tell whether a push failed because the contract rested in its block.
+    @override
+    def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
+        return with_more_gas(failed, heads)
 
-    What else a block refuses it for is not paid for twice. One that a reorg brings back may land
-    beside the next: the later of the two is refused.
-    """
-    if push.state not in _MINED or push.nonce is None:
-        return False
-    with context.store.reading() as uow:
-        slot = uow.outbox.slots.at(context.account, push.nonce)
-    if slot is None or slot.succeeded is not False or slot.block_number is None:
-        return False
-    wish = push.wish
-    call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
-    refusal = refusal_at(context.lines(), call, slot.block_number)
-    return refusal is not None and refusal.name in OF_REST
+    @override
+    def on_retried(self, uow: UnitOfWork, again: CallRequest) -> None:
+        if again.period is not None:
+            uow.reports.mark(again.period, ReportState.DUE)
 
+    @override
+    def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
+        """Tell whether a crossing of bands waits behind this push (publishing.md 3.5).
 
-# Pushes among which those of one statement are looked for, and how many there may be.
-LOOKED_BACK, MOST_TRIES = 50, 5
-# A push that was not sent, because its round was taken or its block was gone, may go again.
-MAY_GO_AGAIN = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
-# A round that another report took counts as missed, also where a fork gives it back.
-_OPEN = frozenset({ReportState.DUE, ReportState.MISSED})
+        Compared is what the newest report that is due says with what the push will have written.
+        """
+        period = call.wish.period
+        if period is None:
+            return False
+        open_one = uow.reports.at(period)
+        waiting = [one for one in uow.reports.due() if one.report.period > period]
+        if not waiting:
+            return False
+        wanted = dict(decode(waiting[-1].report.records))
+        in_flight = {} if open_one is None else dict(decode(open_one.report.records))
+        on_chain = uow.rounds.words(wanted)
+        written = {number: word.value for number, word in on_chain.items()} | in_flight
+        band_of = self._context.settings.bands.band_of
+        return any(
+            band_of(before) != band_of(after)
+            for number, word in wanted.items()
+            for before, after in zip(lanes_of(written.get(number, 0)), lanes_of(word), strict=True)
+        )
 
+    @override
+    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+        return missing_effect(receipt, call.wish.contract, call.wish.calldata, call.wish.digest)
 
-class GivenUp(NamedTuple):
-    """A statement that could still land, and is not tried any more.
+    @override
+    def on_closed(self, uow: UnitOfWork, call: Intent, outcome: ClosedOutcome) -> None:
+        """Mark the report of a push that has ended.
 
-    `until`: chain time from which the next one may take its place. `why`: how its last try ended.
-    """
-
-    round: int
-    period: int
-    digest: Hash
-    until: int
-    why: str
-
-
-def given_up(uow: UnitOfWork) -> list[GivenUp]:
-    """Return the statements whose round is free and whose tries are used up, newest first."""
-    by_digest: dict[Hash, list[Intent]] = {}
-    for push in uow.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH):
-        if push.wish.digest is not None:
-            by_digest.setdefault(push.wish.digest, []).append(push)
-    found = (_given_up(uow, digest, pushes) for digest, pushes in by_digest.items())
-    return [one for one in found if one is not None]
-
-
-def _given_up(uow: UnitOfWork, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
-    newest = pushes[0]
-    period, number, deadline = newest.wish.period, newest.wish.round, newest.wish.deadline
-    if len(pushes) < MOST_TRIES or newest.state not in MAY_GO_AGAIN:
-        return None
-    if period is None or number is None or deadline is None:
-        return None
-    stored, cursor = uow.reports.at(period), uow.cursor.get()
-    # Cut again since, on another block, it is another statement.
-    if stored is None or stored.state not in _OPEN or stored.digest != digest:
-        return None
-    is_taken = uow.rounds.accepted_round(number) is not None
-    if is_taken or (cursor is not None and cursor.time > deadline):
-        return None
-    return GivenUp(number, period, digest, deadline, newest.error_text or newest.state.value)
-
-
-# As `confirming` notes it.
-OUT_OF_GAS = "out_of_gas"
-# The other calls are planned anew by whoever wants them.
-_STATEMENTS = frozenset({IntentKind.PUSH, IntentKind.PROPOSE_KICK})
-_LOOKED_AT = 50
-_AGAIN = ":again"
-_TRIES = 3
-
-
-def retry_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Plan the same statement again where only the gas was too little; None: nothing to plan.
-
-    Whether it is still wanted, and still works, is looked at when it is made ready.
-    """
-    with context.store.reading() as uow:
-        failed = uow.outbox.intents.newest(_LOOKED_AT, IntentState.REVERTED)
-    for intent in failed:
-        if _may_go_again(context, intent, heads):
-            wish = replace(intent.wish, dedup_key=intent.wish.dedup_key + _AGAIN, not_before=None)
-            with context.writing() as uow:
-                added = uow.outbox.intents.add(wish, context.stamp)
-                if added is not None and wish.period is not None:
-                    uow.reports.mark(wish.period, ReportState.DUE)
-            if added is not None:
-                return StepResult(
-                    f"{wish.kind} again", added, f"intent {intent.id} ran out of gas"
-                )
-    return None
-
-
-def _may_go_again(context: TxContext, intent: Intent, heads: Heads) -> bool:
-    wish = intent.wish
-    return (
-        wish.account == context.account
-        and wish.kind in _STATEMENTS
-        and intent.error_class == OUT_OF_GAS
-        and wish.dedup_key.count(_AGAIN) < _TRIES
-        and (wish.deadline is None or heads.latest.time <= wish.deadline)
-    )
-
-
-def is_urgent_behind(uow: UnitOfWork, context: TxContext, intent: Intent) -> bool:
-    """Tell whether a crossing of bands waits behind this push (publishing.md 3.5).
-
-    Compared is what the newest report that is due says with what the push will have written.
-    """
-    if intent.wish.kind is not IntentKind.PUSH or intent.wish.period is None:
-        return False
-    open_one = uow.reports.at(intent.wish.period)
-    waiting = [one for one in uow.reports.due() if one.report.period > intent.wish.period]
-    if not waiting:
-        return False
-    wanted = dict(decode(waiting[-1].report.records))
-    in_flight = {} if open_one is None else dict(decode(open_one.report.records))
-    on_chain = uow.rounds.words(wanted)
-    written = {number: word.value for number, word in on_chain.items()} | in_flight
-    band_of = context.settings.bands.band_of
-    return any(
-        band_of(before) != band_of(after)
-        for number, word in wanted.items()
-        for before, after in zip(lanes_of(written.get(number, 0)), lanes_of(word), strict=True)
-    )
+        Another transmitter may have brought the same report: what the chain accepted counts, once
+        that is final (`reporting.landing`). Until then a fork may take it back, and it is due
+        again.
+        """
+        period, wanted = call.wish.period, call.wish.round
+        heir = outcome.replaced_by
+        if period is None or wanted is None or (heir is not None and is_renewed_by(call, heir)):
+            return
+        stored = uow.reports.at(period)
+        if stored is None or stored.state is not ReportState.DUE:
+            return
+        if stored.digest != call.wish.digest:
+            # Cut again since, on the chain that stayed: this push spoke of another block.
+            return
+        accepted = uow.rounds.accepted_round(wanted)
+        if outcome.reason is None:
+            uow.reports.mark(period, ReportState.LANDED)
+        elif accepted is None or accepted.digest != call.wish.digest:
+            uow.reports.mark(period, ReportState.MISSED, outcome.reason)

@@ -7,18 +7,18 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.round_schedule import Cut
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
-from oracle.txmgr.context import TxContext
 
 
 def why_blind(
-    context: TxContext, uow: UnitOfWork, heads: Heads, standing: ContractStatus
+    context: ReportingContext, uow: UnitOfWork, heads: Heads, standing: ContractStatus
 ) -> str | None:
     """Tell why nothing may be reported from what is folded now; None: it may.
 
     The contract's head is read twice, from the logs and by a call: both must say the same round.
     """
-    if not context.is_at_head(uow, heads):
+    if not context.tx.is_at_head(uow, heads):
         return "the database is behind the head"
     hole = first_hole(uow)
     if hole is not None:
@@ -39,18 +39,18 @@ def first_hole(uow: UnitOfWork) -> int | None:
     return holes[0].first if holes else None
 
 
-def why_waiting(context: TxContext) -> str | None:
+def why_waiting(context: ReportingContext) -> str | None:
     """Return why the newest report is held, not signed, or by too few for long; None: is not."""
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         held = uow.gates.waiting()
         if held:
             return f"period {held[-1].period} is held: {held[-1].reason}"
-        quiet = _why_quiet(context, uow) if context.publisher.has_signer else None
-        return quiet or context.lack.why
+        quiet = _why_quiet(context, uow) if context.tx.publisher.has_signer else None
+        return quiet or context.quorum.missing.why
 
 
-def _why_quiet(context: TxContext, uow: UnitOfWork) -> str | None:
-    domain, signer = context.publisher.domain, context.publisher.signer.address
+def _why_quiet(context: ReportingContext, uow: UnitOfWork) -> str | None:
+    domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
     until = uow.statements.quiet_until(domain.chain_id, domain.contract, signer)
     cursor = uow.cursor.get()
     if until is None or (cursor is not None and cursor.time >= until):

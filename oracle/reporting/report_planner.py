@@ -17,8 +17,15 @@ from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally
 from oracle.quorum.statements import report_record, statement_of
 from oracle.reporting.landing import lose_next, settle_next, waits_for_finality
-from oracle.reporting.push_call import LOOKED_BACK, MAY_GO_AGAIN, MOST_TRIES, may_go_again
+from oracle.reporting.push_retries import (
+    LOOKED_BACK,
+    MAY_GO_AGAIN,
+    MOST_TRIES,
+    may_go_again,
+    why_hopeless,
+)
 from oracle.reporting.readiness import MISSED, in_words, why_blind, why_missed
+from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.sanity_gate import hold, show, why_held
 from oracle.reporting.submission import is_worth
 from oracle.signing.typed_data import ReportStatement
@@ -27,14 +34,12 @@ from oracle.store.outbox.records import (
     ON_ITS_WAY,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     SignedStatement,
 )
 from oracle.store.reports.report_repository import ReportState, StoredCut, StoredReport
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 from oracle.txmgr.inclusion_time import why_too_late
-from oracle.txmgr.replacement.call_replacement import why_hopeless
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ class _Turn:
     record: SignedStatement
 
 
-def plan_push(context: TxContext, heads: Heads, *, clears: bool = True) -> StepResult | None:
+def plan_push(
+    context: ReportingContext, heads: Heads, *, clears: bool = True
+) -> StepResult | None:
     """Sign the report that has the turn, gather a quorum, plan its push; None: nothing to do now.
 
     Before that it writes down what became of others, where it `clears`; who only looks does not.
@@ -55,26 +62,26 @@ def plan_push(context: TxContext, heads: Heads, *, clears: bool = True) -> StepR
     Raises:
         TransientError: no endpoint answers; or the contract's rules are not ours.
     """
-    if context.is_stopped():
+    if context.tx.is_stopped():
         return None
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         # A report that landed may have ended a hold.
         show(uow.gates.waiting())
         cuts = cuts_now(uow, context.settings)
         pushing = _pushing(context, uow)
         is_idle = not any(_is_wanted(context, uow, one, heads) for one in cuts)
     if is_idle:
-        context.lack.nothing()
+        context.quorum.missing.nothing()
     step = (settle_next(context, heads, cuts) or lose_next(context, cuts)) if clears else None
     if step is None and not is_idle:
         step = _plan_beside(context, heads, cuts, pushing, clears=clears)
     if step is None:
-        review(context, cuts)
+        review(context.quorum, cuts)
     return step
 
 
 def _plan_beside(
-    context: TxContext,
+    context: ReportingContext,
     heads: Heads,
     cuts: list[StoredCut],
     pushing: Intent | None,
@@ -85,7 +92,7 @@ def _plan_beside(
 
     What we send keeps us from signing nothing: the others may have gone on without us.
     """
-    standing = context.standing()
+    standing = context.quorum.standing()
     step = _miss(context, cuts, standing) if clears else None
     if step is not None:
         return step
@@ -106,21 +113,21 @@ def cuts_now(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
     return uow.reports.cuts_since(start if due is None else min(start, due))
 
 
-def _is_wanted(context: TxContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
+def _is_wanted(context: ReportingContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
     """Tell whether anything is left to do about a report: only then is the contract asked."""
     if one.state is not ReportState.DUE or one.cut.as_of > context.newest_as_of(heads):
         return False
     return one.digest is None or not waits_for_finality(uow, one)
 
 
-def _pushing(context: TxContext, uow: UnitOfWork) -> Intent | None:
+def _pushing(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
     """Return the push of ours that is on its way, the newest: nothing is planned beside it."""
-    if not context.publisher.has_payer:
+    if not context.tx.publisher.has_payer:
         return None
     pushes = [
         one
-        for one in uow.outbox.intents.in_states(context.account, ON_ITS_WAY)
-        if one.wish.kind is IntentKind.PUSH
+        for one in uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
+        if one.wish.kind == PUSH
     ]
     return max(pushes, key=lambda one: one.id, default=None)
 
@@ -130,16 +137,16 @@ def _is_sent(push: Intent, turn: _Turn) -> bool:
     return push.state is IntentState.LIVE and push.wish.digest == turn.record.digest
 
 
-def _is_stuck(context: TxContext, push: Intent, standing: ContractStatus) -> bool:
+def _is_stuck(context: ReportingContext, push: Intent, standing: ContractStatus) -> bool:
     """Tell whether a push that was sent can no longer land: the next one takes its nonce."""
     if push.state is not IntentState.LIVE:
         return False
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         return why_hopeless(uow, push, standing) is not None
 
 
 def _miss(
-    context: TxContext, cuts: list[StoredCut], standing: ContractStatus
+    context: ReportingContext, cuts: list[StoredCut], standing: ContractStatus
 ) -> StepResult | None:
     """Mark what nothing was signed for and can never be accepted any more."""
     unsigned = [one.cut for one in cuts if one.state is ReportState.DUE and one.digest is None]
@@ -147,21 +154,21 @@ def _miss(
     gone = [(period, reason) for period, reason in missed if reason is not None]
     if not gone:
         return None
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         for period, reason in gone:
             uow.reports.mark(period, ReportState.MISSED, reason)
     return StepResult(MISSED, None, in_words(gone))
 
 
 def _turn(
-    context: TxContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
 ) -> _Turn | None:
     """Return the report that has the turn; None: none has, or we cannot tell.
 
     Raises:
         TransientError: the contract's rules are not ours.
     """
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         if why_blind(context, uow, heads, standing) is not None:
             return None
     turn = _whose_turn(context, heads, cuts, standing)
@@ -176,14 +183,14 @@ def _turn(
 
 
 def _whose_turn(
-    context: TxContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
 ) -> _Turn | None:
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         stored = turn_now(uow, context.settings, cuts, standing)
     if stored is None or stored.report.as_of.number > context.newest_as_of(heads):
         return None
     statement = statement_of(stored.report, standing)
-    return _Turn(stored.report, standing, statement, report_record(context, statement))
+    return _Turn(stored.report, standing, statement, report_record(context.quorum, statement))
 
 
 def turn_now(
@@ -204,47 +211,47 @@ def turn_now(
     return None if chosen is None else uow.reports.at(chosen.period)
 
 
-def _sign(context: TxContext, turn: _Turn) -> StepResult | None:
+def _sign(context: ReportingContext, turn: _Turn) -> StepResult | None:
     """Sign it, where there is a signer and nothing holds it; None: nothing new was signed."""
-    if not context.publisher.has_signer:
+    if not context.tx.publisher.has_signer:
         return None
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         live = uow.statements.live(turn.record)
         reason = None if live is not None else why_held(context, uow, turn.report)
         stored = uow.reports.at(turn.report.period)
     if reason is not None:
         return hold(context, turn.report, reason)
-    signed = sign_once(context, turn.statement, turn.record, turn.standing)
+    signed = sign_once(context.quorum, turn.statement, turn.record, turn.standing)
     if signed is None or (stored is not None and stored.digest == signed.digest):
         return None
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         uow.reports.bind(turn.report.period, signed.round, signed.digest)
-    context.lack.standing = why_not_counted(context, turn.standing)
+    context.quorum.missing.standing = why_not_counted(context.quorum, turn.standing)
     detail = f"round {signed.round}, period {turn.report.period}"
     return StepResult("report signed", None, detail)
 
 
-def _push(context: TxContext, turn: _Turn) -> StepResult | None:
+def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
     """Plan the push of a report that a quorum has signed, where we transmit."""
-    gathered = signatures(context, turn.record, turn.standing)
+    gathered = signatures(context.quorum, turn.record, turn.standing)
     if gathered is None:
         return _look_for_dissent(context, turn)
-    context.lack.nothing()
-    if not context.publisher.has_payer or not turn.standing.is_open:
+    context.quorum.missing.nothing()
+    if not context.tx.publisher.has_payer or not turn.standing.is_open:
         return None
     report, record = turn.report, turn.record
     calldata = push_call(turn.statement, gathered)
     tries = _tries(context, record, calldata)
     if tries is None or not is_worth(context, report, turn.standing).now:
         return None
-    now = turn.standing.block.time
-    with context.store.reading() as uow:
-        if why_too_late(context, uow, report.deadline, now) is not None:
+    now, head_start = turn.standing.block.time, context.tx.rank.head_start
+    with context.tx.store.reading() as uow:
+        if why_too_late(context.tx, uow, report.deadline, now) is not None:
             return None
     wish = CallRequest(
-        account=context.account,
+        account=context.tx.account,
         contract=record.contract,
-        kind=IntentKind.PUSH,
+        kind=PUSH,
         dedup_key=f"push:round={record.round}:{record.digest}:try={tries + 1}",
         calldata=calldata,
         period=report.period,
@@ -252,16 +259,17 @@ def _push(context: TxContext, turn: _Turn) -> StepResult | None:
         as_of_block=report.as_of.number,
         as_of_hash=report.as_of.hash,
         digest=record.digest,
-        not_before=now + context.head_start if context.head_start else None,
+        not_before=now + head_start if head_start else None,
         deadline=report.deadline,
+        exclusive_key=PUSH,
     )
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         uow.reports.bind(report.period, record.round, record.digest)
-        intent_id = uow.outbox.intents.add(wish, context.stamp)
+        intent_id = uow.outbox.intents.add(wish, context.tx.stamp)
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
-def _tries(context: TxContext, record: SignedStatement, calldata: str) -> int | None:
+def _tries(context: ReportingContext, record: SignedStatement, calldata: str) -> int | None:
     """Count the pushes of this statement so far; None: no other is to be tried.
 
     One that was not sent, because its round was taken, is tried again: a fork may have given the
@@ -269,8 +277,8 @@ def _tries(context: TxContext, record: SignedStatement, calldata: str) -> int | 
     others, or where it rested when that was mined. What else ended one is for a human, or for the
     next statement.
     """
-    with context.store.reading() as uow:
-        pushes = uow.outbox.intents.newest(LOOKED_BACK, kind=IntentKind.PUSH)
+    with context.tx.store.reading() as uow:
+        pushes = uow.outbox.intents.newest(LOOKED_BACK, kind=PUSH)
     same = [one for one in pushes if one.wish.digest == record.digest]
     if len(same) >= MOST_TRIES:
         return None
@@ -279,14 +287,14 @@ def _tries(context: TxContext, record: SignedStatement, calldata: str) -> int | 
     return len(same) if may_go_again(context, same[0], calldata) else None
 
 
-def _look_for_dissent(context: TxContext, turn: _Turn) -> StepResult | None:
+def _look_for_dissent(context: ReportingContext, turn: _Turn) -> StepResult | None:
     """Hold a report that can get no quorum any more; None: it still may, or is held already."""
     if turn.standing.head.quorum == 1:
         return None
-    found = tally(context, turn.record, turn.standing)
+    found = tally(context.quorum, turn.record, turn.standing)
     reason = found.why_hopeless
     now = turn.standing.block.time
-    lasted = now - context.lack.began(turn.record.digest, now)
+    lasted = now - context.quorum.missing.began(turn.record.digest, now)
     is_late = reason is None and lasted > context.settings.period_seconds
-    context.lack.signatures = found.what_lacks(turn.record.round) if is_late else None
+    context.quorum.missing.signatures = found.what_lacks(turn.record.round) if is_late else None
     return None if reason is None else hold(context, turn.report, reason)

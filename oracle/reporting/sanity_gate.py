@@ -12,12 +12,13 @@ from oracle.domain.reports.report import Report, decode
 from oracle.domain.reports.sanity_limits import EventCounts, Move, why_too_much, why_too_quiet
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.telemetry import quorum_metrics
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 
 
 def counted(uow: UnitOfWork, report: Report, periods: int) -> EventCounts | None:
@@ -52,7 +53,7 @@ def counted(uow: UnitOfWork, report: Report, periods: int) -> EventCounts | None
     return EventCounts(rates[-1], rates[:-1][-periods:])
 
 
-def why_held(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
+def why_held(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Tell why a report must not be signed before a human has released it; None: it may.
 
     A period that was released is never held again. It reads only; `hold` writes it down.
@@ -70,9 +71,9 @@ def why_held(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
     return reason or _why_quiet(context, uow, report)
 
 
-def hold(context: TxContext, report: Report, why: str) -> StepResult | None:
+def hold(context: ReportingContext, report: Report, why: str) -> StepResult | None:
     """Write down that a report is held, and tell of it; None: it is written down already."""
-    with context.writing() as uow:
+    with context.tx.writing() as uow:
         events = counted(uow, report, context.sanity.periods)
         facts = {
             "as_of": report.as_of.number,
@@ -81,7 +82,7 @@ def hold(context: TxContext, report: Report, why: str) -> StepResult | None:
             "words": len(decode(report.records)),
             "events": None if events is None else events.now,
         }
-        is_news = uow.gates.hold(report.period, why, facts, context.stamp)
+        is_news = uow.gates.hold(report.period, why, facts, context.tx.stamp)
         show(uow.gates.waiting())
     if not is_news:
         return None
@@ -96,7 +97,7 @@ def show(held: list[ReportHold]) -> None:
     quorum_metrics.DISPUTED.set(disputed > 0)
 
 
-def _looked_at_closely(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
+def _looked_at_closely(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Judge again without nodes that are no members, and on top of what a human let go."""
     released = _released(context, uow, report)
     moves = _moves(uow, report, None if released is None else released.report)
@@ -113,7 +114,7 @@ def _looked_at_closely(context: TxContext, uow: UnitOfWork, report: Report) -> s
     return why_too_much(theirs, _members(uow), context.settings.bands.kick_below, context.sanity)
 
 
-def _why_quiet(context: TxContext, uow: UnitOfWork, report: Report) -> str | None:
+def _why_quiet(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     members = _members(uow)
     events = counted(uow, report, context.sanity.periods)
     if events is None or why_too_quiet(events, members, context.sanity) is None:
@@ -153,7 +154,7 @@ def _moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int
     }
 
 
-def _released(context: TxContext, uow: UnitOfWork, report: Report) -> StoredReport | None:
+def _released(context: ReportingContext, uow: UnitOfWork, report: Report) -> StoredReport | None:
     """Return the newest report before this one that a human let go, of the last periods."""
     for stored in reversed(uow.reports.latest(context.sanity.periods)):
         gate = uow.gates.at(stored.report.period)

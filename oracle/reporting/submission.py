@@ -14,19 +14,21 @@ from oracle.domain.reports.submission_policy import (
     change_between,
     worth_of,
 )
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.reporting.sanity_gate import hold, why_held
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Intent, IntentKind
-from oracle.txmgr.context import TxContext
+from oracle.store.outbox.records import Intent
 
 
-def is_worth(context: TxContext, report: Report, standing: ContractStatus) -> SubmissionValue:
+def is_worth(
+    context: ReportingContext, report: Report, standing: ContractStatus
+) -> SubmissionValue:
     """Tell whether to send a report now, and the most wei per gas to pay (publishing.md 3.5).
 
     Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
     What the sanity gate holds is not sent, whoever signed it; that is written down here.
     """
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         reason = why_held(context, uow, report)
         times = standing.head.pushed_at, standing.block.time
         worth = _weighed(context, uow, report, times)
@@ -38,19 +40,19 @@ def is_worth(context: TxContext, report: Report, standing: ContractStatus) -> Su
     return worth
 
 
-def _is_too_dear(context: TxContext, worth: SubmissionValue) -> bool:
+def _is_too_dear(context: ReportingContext, worth: SubmissionValue) -> bool:
     """Tell whether the market asks for more than we are willing to pay so early."""
-    if worth.most_per_gas >= context.publisher.caps.fee_per_gas:
+    if worth.most_per_gas >= context.tx.publisher.caps.fee_per_gas:
         # Nothing is asked where only the cap counts: whoever prices the call will see.
         return False
-    market = context.market()
+    market = context.tx.market()
     return market.base_fee + market.tip > worth.most_per_gas
 
 
 def why_not_worth(
-    context: TxContext, uow: UnitOfWork, intent: Intent, now: int
+    context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
-    """Tell why a planned push may not go now, as (class, text); None: it may, or is no push.
+    """Tell why a planned push may not go now, as (class, text); None: it may.
 
     For the steps after the plan, the one that binds the nonce included: it asks nobody. `now`:
     the newest block's time. What is held is not sent, and what became too little news waits.
@@ -62,12 +64,12 @@ def why_not_worth(
 
 
 def push_worth(
-    context: TxContext, uow: UnitOfWork, intent: Intent, now: int
+    context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionValue | None:
-    """Weigh a planned push by what is folded; None: it is no push, or its report is gone."""
+    """Weigh a planned push by what is folded; None: its report is gone."""
     period = intent.wish.period
     stored = None if period is None else uow.reports.at(period)
-    if intent.wish.kind is not IntentKind.PUSH or stored is None:
+    if stored is None:
         return None
     gate = uow.gates.at(stored.report.period)
     if gate is not None and gate.released_at is None:
@@ -77,7 +79,7 @@ def push_worth(
 
 
 def _weighed(
-    context: TxContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
+    context: ReportingContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
 ) -> SubmissionValue:
     """Weigh a report; `times`: when the last round was accepted, and now, in chain time."""
     pushed_at, now = times
@@ -91,5 +93,5 @@ def _weighed(
         is_urgent=is_urgent,
         age=now - min([pushed_at, *(word.time for word in words.values())]),
     )
-    bounds = Bounds(context.settings.heartbeat_seconds, context.publisher.caps.fee_per_gas)
+    bounds = Bounds(context.settings.heartbeat_seconds, context.tx.publisher.caps.fee_per_gas)
     return worth_of(news, context.patience, bounds)

@@ -1,9 +1,8 @@
-"""What signs and sends: endpoints, the contract, two keys, and the limits on what we spend."""
+"""What signs and sends: endpoints, the keys, and the limits on what we spend."""
 
 import time
 from dataclasses import dataclass
 
-from oracle.bindings.qos_oracle import OracleContract
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.rpc.endpoints.backoff import Backoff
@@ -82,7 +81,6 @@ class SenderAccount:
         show_zeros(pool)
         self.domain = domain
         self.caps = caps
-        self.contract = OracleContract(self.lines, domain.contract)
         # When a key that refused, or answered wrongly, may be asked again.
         self.signer_rest = Backoff(time.monotonic)
         self.payer_rest = Backoff(time.monotonic)

@@ -1,176 +1,231 @@
 """A planned call is tried on the newest block, priced, and held to the caps: planned -> ready."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 from oracle.chain.heads import Heads
-from oracle.dispatch.dispatch_planner import STARTS, is_unwanted
-from oracle.kickouts.kick_calls import AGAINST, why_not_against
-from oracle.quorum.resigning import refused
-from oracle.reporting.submission import why_not_worth
+from oracle.signing.signer import Fees
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import CallRequest, Intent, IntentKind, IntentState
+from oracle.store.outbox.records import Intent, IntentState
 from oracle.telemetry.txmgr_metrics import TOO_BIG
-from oracle.txmgr.budget import role, room, show, why_not, why_poor
-from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, count, preflight
-from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.deferral import end, wait, wait_until
-from oracle.txmgr.inclusion_time import why_too_late
-from oracle.txmgr.replacement.call_replacement import stuck_push
-from oracle.txmgr.signing_queue import gas_of_block, l1_cost, limit_for
+from oracle.txmgr.budget import Budget, Why, gas_of_block, l1_cost, limit_for, room, show, why_poor
+from oracle.txmgr.call_registry import CallStage, Decision
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, count, preflight_all
+from oracle.txmgr.client.receipts import SimulatedCall
+from oracle.txmgr.confirmation.unconfirmed import stuck_beside
+from oracle.txmgr.context import StepResult, TxContext, counted
+from oracle.txmgr.deferral import decisions, follow, refused, wait, why_late
 from oracle.txmgr.yielding import until_when_left, why_not_our_turn
 
-_AGAINST = frozenset(AGAINST)
-_KICKS = _AGAINST | {IntentKind.CANCEL_KICK}
-# Why a call of the dispatcher is given up.
-NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What came of looking at a call: `decision` that it waits or ends, else how it was tried."""
+
+    intent: Intent
+    decision: Decision | None
+    result: PreflightResult | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """It is wanted, and would work now."""
+        is_ok = self.result is not None and self.result.outcome is PreflightOutcome.OK
+        return is_ok and self.decision is None
+
+    @property
+    def gas(self) -> int:
+        """What it takes, where it works."""
+        return 0 if self.result is None else self.result.gas
 
 
-def _look_again(
-    context: TxContext, intent: Intent, heads: Heads
-) -> tuple[PreflightResult, None] | tuple[None, StepResult | None]:
-    """Tell what the call would do now; else end or postpone it, and return that step.
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """A call that works, how much gas it may use, and what it costs at most, in wei."""
+
+    intent: Intent
+    gas_limit: int
+    cost: int
+
+
+def admit(context: TxContext, heads: Heads) -> StepResult | None:
+    """Make the most urgent planned calls ready; None: none can be now, and none has news."""
+    with context.store.reading() as uow:
+        planned = uow.outbox.intents.in_states(context.account, [IntentState.PLANNED])
+        for intent in planned:
+            context.turns.began(intent.id, heads.latest.number)
+        due = _to_look_at(uow, context, planned, heads)
+    size = context.batch_size
+    some = (due[first : first + size] for first in range(0, len(due), size))
+    return next((step for each in some for step in _admitted(context, each, heads)), None)
+
+
+def look_around(
+    context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
+) -> list[Look]:
+    """Look whether each call is still wanted, and what it would do on the newest block.
+
+    One that another transmitter is seen to bring waits for that. Asked once more before the
+    signature: then it is a turn to its sending, and no longer.
+    """
+    said = _first_decisions(context, intents, heads, stage)
+    tried = [one for one in intents if said[one.id].goes]
+    calls = [_trial(context, one, heads) for one in tried]
+    results = preflight_all(context.lines(), calls, context.registry.refusal_of) if calls else []
+    by_id = {one.id: result for one, result in zip(tried, results, strict=True)}
+    for one in tried:
+        count(one.wish.kind, by_id[one.id])
+    looks = [
+        Look(one, None if said[one.id].goes else said[one.id], by_id.get(one.id))
+        for one in intents
+    ]
+    return [
+        Look(look.intent, _left_to_another(context, look, heads), look.result)
+        if look.is_good
+        else look
+        for look in looks
+    ]
+
+
+def turn_away(context: TxContext, look: Look, heads: Heads) -> StepResult | None:
+    """End or postpone a call that cannot go now; None: it waits already, for the same.
 
     A nonce that it has is free again then: what nothing was signed for keeps nobody waiting.
     """
-    obstacle = _overtaken(context, intent, heads)
-    if obstacle is not None:
-        return None, end(context, intent, *obstacle)
-    rest = _why_rest(context, intent, heads) or why_not_our_turn(context, intent, heads)
-    if rest is not None:
-        return None, wait(context, intent, heads, rest)
-    wish = intent.wish
-    verdict = preflight(context.lines(), wish.account.address, wish.contract, wish.calldata)
-    count(wish.kind, verdict)
-    if verdict.outcome is not PreflightOutcome.OK:
-        return None, refused(context, intent, verdict, heads)
-    return verdict, None
+    if look.decision is not None:
+        return follow(context, look.intent, look.decision)
+    result = look.result or PreflightResult(PreflightOutcome.UNKNOWN)
+    return refused(context, look.intent, result, heads)
 
 
-def _overtaken(context: TxContext, intent: Intent, heads: Heads) -> tuple[IntentState, str] | None:
-    """Tell why the call must never go; None: it still may.
-
-    A kickout may have waited for ether, a cap or a human while its node recovered, a start while
-    its draw fell.
-    """
-    wish = intent.wish
-    with context.store.reading() as uow:
-        late = why_too_late(context, uow, wish.deadline, heads.latest.time)
-    if late is not None:
-        return IntentState.EXPIRED, late
-    if wish.kind is IntentKind.PUSH:
-        with context.store.reading() as uow:
-            if _is_taken(uow, wish):
-                return IntentState.SUPERSEDED, f"round {wish.round} is taken"
-    if wish.kind in STARTS:
-        with context.store.reading() as uow:
-            if is_unwanted(context, uow, intent):
-                return IntentState.SUPERSEDED, NOT_WANTED
-    if wish.kind in _AGAINST:
-        with context.store.reading() as uow:
-            reason = why_not_against(context, uow, wish)
-        if reason is not None:
-            return IntentState.SUPERSEDED, reason
-    return None
-
-
-def _is_too_late(wish: CallRequest, now: int) -> bool:
-    return wish.deadline is not None and now > wish.deadline
-
-
-def _is_taken(uow: UnitOfWork, wish: CallRequest) -> bool:
-    """Tell whether a report became the push's round, ours or another: by what was folded."""
-    return wish.round is not None and uow.rounds.accepted_round(wish.round) is not None
-
-
-def _why_rest(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
-    """Tell why a call that rests on the state waits, as (class, text); None: it need not."""
-    kind = intent.wish.kind
-    with context.store.reading() as uow:
-        if kind is IntentKind.PUSH:
-            return why_not_worth(context, uow, intent, heads.latest.time)
-        if kind in _KICKS | STARTS and not context.is_at_head(uow, heads):
-            return "behind", "the database is behind the head"
-        return _why_nobody(uow, heads) if kind in _AGAINST else None
-
-
-def _why_nobody(uow: UnitOfWork, heads: Heads) -> tuple[str, str] | None:
-    """Tell why nobody is kicked out now; None: somebody may be."""
-    if heads.stalled:
-        return "stalled", "the chain stands still"
-    # Scores look wrong: nobody is kicked out on them before a human has looked.
-    return ("gated", "a report is held for a human") if uow.gates.is_any() else None
-
-
-def ready_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Make the most urgent planned call ready; None: none can be now."""
-    with context.store.reading() as uow:
-        waiting = uow.outbox.intents.in_states(context.account, [IntentState.PLANNED])
-        for intent in waiting:
-            context.turns.began(intent.id, heads.latest.number)
-        planned = [
-            intent for intent in waiting if _is_to_look_at(uow, intent.wish, heads.latest.time)
-        ]
-    steps = (_ready(context, intent, heads) for intent in planned)
-    return next((step for step in steps if step is not None), None)
-
-
-def _is_to_look_at(uow: UnitOfWork, wish: CallRequest, now: int) -> bool:
-    """Tell whether a call's time has come, or its end: that is not waited for.
+def _to_look_at(
+    uow: UnitOfWork, context: TxContext, planned: Sequence[Intent], heads: Heads
+) -> list[Intent]:
+    """Return the calls whose time has come, or whose end: that is not waited for.
 
     A pause may have been lifted before its time; and whoever left the others a head start would
     else be late for the next round too.
     """
-    is_over = wish.kind is IntentKind.PUSH and _is_taken(uow, wish)
-    return (wish.not_before or 0) <= now or _is_too_late(wish, now) or is_over
+    now = heads.latest.time
+    early = [one for one in planned if (one.wish.not_before or 0) > now]
+    said = decisions(uow, context, early, heads, CallStage.WAIT) if early else []
+    waits = {
+        one.id
+        for one, decision in zip(early, said, strict=True)
+        if decision.goes and (one.wish.deadline is None or now <= one.wish.deadline)
+    }
+    return [one for one in planned if one.id not in waits]
 
 
-def _ready(context: TxContext, intent: Intent, heads: Heads) -> StepResult | None:
-    verdict, step = look_around(context, intent, heads)
-    if verdict is None:
-        return step
+def _first_decisions(
+    context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
+) -> dict[int, Decision]:
+    """Return what is decided about each call before anybody is asked."""
+    with context.store.reading() as uow:
+        late = {one.id: why_late(context, uow, one, heads) for one in intents}
+        alive = [one for one in intents if late[one.id] is None]
+        wanted = decisions(uow, context, alive, heads, stage)
+    said = {one.id: decision for one, decision in zip(alive, wanted, strict=True)}
+    for one in alive:
+        rest = why_not_our_turn(context, one, heads) if said[one.id].goes else None
+        if rest is not None:
+            said[one.id] = Decision.wait_a_block(heads, rest)
+    return said | {number: decision for number, decision in late.items() if decision is not None}
+
+
+def _trial(context: TxContext, intent: Intent, heads: Heads) -> SimulatedCall:
+    wish, kind = intent.wish, context.registry.kind_of(intent)
+    return SimulatedCall(wish.account.address, wish.contract, kind.calldata_to_try(intent, heads))
+
+
+def _left_to_another(context: TxContext, look: Look, heads: Heads) -> Decision | None:
+    left = until_when_left(context, look.intent, heads)
+    return None if left is None else Decision.wait(*left)
+
+
+def _admitted(context: TxContext, intents: Sequence[Intent], heads: Heads) -> Iterator[StepResult]:
+    """Yield what became of each call that has news; those that work are made ready together."""
+    looks = look_around(context, intents, heads, CallStage.ADMIT)
+    steps = [turn_away(context, look, heads) for look in looks if not look.is_good]
+    good = [look for look in looks if look.is_good]
+    steps += _priced(context, good, heads) if good else []
+    yield from (step for step in steps if step is not None)
+
+
+def _priced(context: TxContext, looks: Sequence[Look], heads: Heads) -> list[StepResult | None]:
+    """Make ready what the caps and our ether allow; the others wait with the reason."""
     most = gas_of_block(context)
-    limit = limit_for(verdict.gas, intent.wish.calldata, most)
-    TOO_BIG.labels(role(context)).set(int(limit is None))
-    if limit is None:
-        too_big = ("too_big", f"takes {verdict.gas} gas, and a block has {most}")
-        return wait(context, intent, heads, too_big)
-    fees = context.fees()
+    limits = [limit_for(one.gas, one.intent.wish.calldata, most) for one in looks]
+    TOO_BIG.labels(context.role).set(int(None in limits))
+    too_big = [look for look, limit in zip(looks, limits, strict=True) if limit is None]
+    steps = [
+        wait(
+            context, one.intent, heads, ("too_big", f"takes {one.gas} gas, and a block has {most}")
+        )
+        for one in too_big
+    ]
+    fitting = [
+        (look.intent, limit)
+        for look, limit in zip(looks, limits, strict=True)
+        if limit is not None
+    ]
+    fees = context.fees() if fitting else None
     if fees is None:
-        return wait(context, intent, heads, ("fee_cap", "gas costs more than max_fee_per_gas_wei"))
-    cost = limit * fees.max_fee + l1_cost(context, intent.wish.calldata, limit)
-    obstacle = _obstacle(context, intent, cost)
-    if obstacle is not None:
-        error_class, text = obstacle
-        priced = f"{text} ({limit} gas at up to {fees.max_fee} wei)"
-        return wait(context, intent, heads, (error_class, priced))
-    with context.writing() as uow:
-        uow.outbox.intents.make_ready(intent, limit, cost, context.stamp)
-    return StepResult(f"{intent.wish.kind} ready", intent.id, f"up to {cost} wei")
+        why = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
+        return steps + [wait(context, intent, heads, why) for intent, _ in fitting]
+    priced = [
+        _Priced(one, limit, limit * fees.max_fee + l1_cost(context, one.wish.calldata, limit))
+        for one, limit in fitting
+    ]
+    return steps + _made_ready(context, priced, fees, heads)
 
 
-def look_around(
-    context: TxContext, intent: Intent, heads: Heads
-) -> tuple[PreflightResult, None] | tuple[None, StepResult | None]:
-    """As `_look_again`; and a call that another transmitter is seen to bring waits for that.
-
-    Asked once more before the signature: then it is a turn to its sending, and no longer.
-    """
-    verdict, step = _look_again(context, intent, heads)
-    if verdict is None:
-        return None, step
-    left = until_when_left(context, intent, heads)
-    return (verdict, None) if left is None else (None, wait_until(context, intent, *left))
-
-
-def _obstacle(context: TxContext, intent: Intent, cost: int) -> tuple[str, str] | None:
-    """Tell why we cannot pay `cost` wei now: the budgets, or our ether.
-
-    A push that will take the nonce of a dead one needs no more than the dearer of the two.
-    """
-    balance = context.balance()
+def _made_ready(
+    context: TxContext, priced: Sequence[_Priced], fees: Fees, heads: Heads
+) -> list[StepResult | None]:
+    balance, stamp = context.balance(), context.stamp
     with context.store.reading() as uow:
         show(uow, context)
-        stuck = stuck_push(uow, context) if intent.wish.kind is IntentKind.PUSH else None
-        if stuck is None:
-            return why_not(uow, context, cost) or why_poor(uow, context, balance, cost)
-        if cost > room(uow, context, stuck.slot):
-            return "cost_cap", f"up to {cost} wei, more than [limits] leave for this nonce"
-        return why_poor(uow, context, balance, cost, stuck.slot)
+        budget = Budget.of(uow, context, balance)
+        obstacles = [_obstacle(uow, budget, one) for one in priced]
+    pairs = list(zip(priced, obstacles, strict=True))
+    good = [one for one, why in pairs if why is None]
+    if good:
+        with context.writing() as uow:
+            for one in good:
+                uow.outbox.intents.make_ready(one.intent, one.gas_limit, one.cost, stamp)
+    ready = [_step(good)] if good else []
+    return ready + [
+        wait(context, one.intent, heads, (why[0], f"{why[1]} ({_terms(one, fees)})"))
+        for one, why in pairs
+        if why is not None
+    ]
+
+
+def _terms(one: _Priced, fees: Fees) -> str:
+    return f"{one.gas_limit} gas at up to {fees.max_fee} wei"
+
+
+def _obstacle(uow: UnitOfWork, budget: Budget, one: _Priced) -> Why | None:
+    """Tell why we cannot pay for a call now: the budgets, or our ether.
+
+    One that will take the nonce of another that waits needs no more than the dearer of the two.
+    """
+    context = budget.context
+    stuck = stuck_beside(uow, context, one.intent)
+    if stuck is None:
+        why = budget.obstacle(one.intent, one.cost)
+        if why is None:
+            budget.take(one.cost)
+        return why
+    if one.cost > room(uow, context, stuck.slot):
+        return "cost_cap", f"up to {one.cost} wei, more than [limits] leave for this nonce"
+    return why_poor(uow, context, budget.balance, one.cost, stuck.slot)
+
+
+def _step(good: Sequence[_Priced]) -> StepResult:
+    first = good[0]
+    if len(good) == 1:
+        return StepResult(
+            f"{first.intent.wish.kind} ready", first.intent.id, f"up to {first.cost} wei"
+        )
+    return StepResult("ready", first.intent.id, counted([one.intent.wish.kind for one in good]))

@@ -6,7 +6,7 @@ from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
-from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send, send_all
+from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_all
 from oracle.txmgr.context import StepResult, TxContext
 
 # Nothing more of this account is worth a try until this is put right.
@@ -18,32 +18,27 @@ _PAUSES = {
 }
 
 
-def send_attempt(
-    context: TxContext, slot: NonceSlot, attempt: Attempt, heads: Heads
-) -> StepResult:
-    """Send stored bytes, first or again, and note how it went.
-
-    Whoever dies before the note sends the same bytes once more: same nonce, same hash.
-
-    Raises:
-        FatalError: the endpoints are of another chain than the bytes.
-    """
-    context.before_sending()
-    sent = send(context.publisher.pool, attempt.signed.raw)
-    with context.writing() as uow:
-        _note(uow, context, (slot, attempt), sent, heads)
-    _stop_at(sent)
-    told = f"{attempt.signed.tx_hash} {sent.answer} {sent.text}".rstrip()
-    return StepResult("sent", attempt.intent_id, told)
+def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
+    """Send stored bytes for the first time, and note how it went; None: there are none."""
+    with context.store.reading() as uow:
+        unsent = [
+            (slot, attempt)
+            for slot, attempts in uow.outbox.slots.watched_with_attempts(context.account)
+            for attempt in attempts
+            if attempt.sends == 0
+        ]
+    return send_attempts(context, unsent[: context.batch_size], heads) if unsent else None
 
 
 def send_attempts(
     context: TxContext, unsent: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
-) -> Sequence[SendResult]:
-    """Send several as `send_attempt` does each, by one batch for each endpoint.
+) -> StepResult:
+    """Send stored bytes, first or again, and note how it went; each endpoint is asked once.
+
+    Whoever dies before the note sends the same bytes once more: same nonces, same hashes.
 
     Raises:
-        FatalError: see there.
+        FatalError: the endpoints are of another chain than the bytes.
     """
     context.before_sending()
     answers = send_all(context.publisher.pool, [attempt.signed.raw for _, attempt in unsent])
@@ -52,7 +47,16 @@ def send_attempts(
             _note(uow, context, pair, sent, heads)
     for sent in answers:
         _stop_at(sent)
-    return answers
+    return StepResult("sent", unsent[0][1].intent_id, _told(unsent, answers))
+
+
+def _told(unsent: Sequence[tuple[NonceSlot, Attempt]], answers: Sequence[SendResult]) -> str:
+    if len(unsent) == 1:
+        attempt, sent = unsent[0][1], answers[0]
+        return f"{attempt.signed.tx_hash} {sent.answer} {sent.text}".rstrip()
+    refused = [sent.text for sent in answers if not sent.is_accepted]
+    said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
+    return f"{len(unsent)} calls{said}"
 
 
 def _note(

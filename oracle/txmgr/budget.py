@@ -3,19 +3,22 @@
 Looked at again in the commit that reserves, bumps and no-ops included. Amounts in wei.
 """
 
+from dataclasses import dataclass
+
+from oracle.rpc.fanout import EndpointCaller, number_of, understood
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     Account,
     Attempt,
     Intent,
-    IntentKind,
     IntentState,
     NonceSlot,
     Paid,
     PauseKind,
 )
 from oracle.telemetry.txmgr_metrics import BUDGET_USED
-from oracle.txmgr.client.l1_fees import operator_fee
+from oracle.txmgr.client.fee_quote import gas_limit, least_gas
+from oracle.txmgr.client.l1_fees import l1_fee, operator_fee
 from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.context import StepResult, TxContext
 
@@ -24,17 +27,57 @@ DAY = 86_400
 
 # A class and a text, as an intent keeps them.
 Why = tuple[str, str]
-SPENT: Why = ("day_cap", "max_cost_per_day_wei or max_cost_per_hour_wei is spent or reserved")
 
 
-def role(context: TxContext) -> str:
-    """Return what the account is for, as metrics name it."""
-    return "transmitter" if context.dispatch is None else "dispatcher"
+@dataclass(slots=True)
+class Budget:
+    """What new transactions may cost in one turn; counted down, call by call.
 
+    `balance`: our ether; `reserved`: what is open may yet cost so much of it. `windows`: of an
+    hour and a day their name, limit, and what is spent or reserved.
+    """
 
-def left(uow: UnitOfWork, context: TxContext) -> int:
-    """Return what the limits of an hour and a day leave for new transactions."""
-    return min(limit - spent for _, limit, spent in _spent(uow, context))
+    context: TxContext
+    balance: int
+    reserved: int
+    windows: list[tuple[str, int, int]]
+
+    @classmethod
+    def of(cls, uow: UnitOfWork, context: TxContext, balance: int) -> "Budget":
+        """Look how much of each limit is used."""
+        windows = [(_name(seconds), most, spent) for seconds, most, spent in _spent(uow, context)]
+        return cls(context, balance, uow.outbox.slots.reserved(context.account), windows)
+
+    @property
+    def left(self) -> int:
+        """What the limits of an hour and a day still leave."""
+        return min(limit - spent for _, limit, spent in self.windows)
+
+    def obstacle(self, intent: Intent, cost: int) -> Why | None:
+        """Tell why a call may not cost so much now; None: it may."""
+        most = self.context.publisher.caps.cost_per_transaction
+        if cost > most:
+            return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}"
+        kept = self._kept_from(intent)
+        for name, limit, spent in self.windows:
+            if spent + cost + kept > limit:
+                beside = f", and {kept} are kept for others" if kept else ""
+                text = f"{spent} wei of max_cost_per_{name}_wei are spent or reserved{beside}"
+                return f"{name}_cap", text
+        if self.balance < self.reserved + cost:
+            return _poor(self.context, self.balance, self.reserved + cost)
+        return None
+
+    def take(self, cost: int) -> None:
+        """Let a call have so much of it."""
+        self.reserved += cost
+        self.windows = [(name, limit, spent + cost) for name, limit, spent in self.windows]
+
+    def _kept_from(self, intent: Intent) -> int:
+        """Return what is not for a call of this kind, whoever floods us with them."""
+        caps = self.context.publisher.caps
+        most = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
+        return most * self.context.registry.kind_of(intent).reserve_share // 100
 
 
 def room(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> int:
@@ -47,35 +90,9 @@ def tightest(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> tuple[int,
     own = uow.outbox.slots.cost_of(slot)
     rooms = [(context.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
     for seconds, limit, spent in _spent(uow, context):
-        name = "hour" if seconds == HOUR else "day"
         # What is open is a part of what is spent, however old it is.
-        rooms.append((limit - spent + own, f"limits.max_cost_per_{name}_wei"))
+        rooms.append((limit - spent + own, f"limits.max_cost_per_{_name(seconds)}_wei"))
     return min(rooms)
-
-
-def kept_from(context: TxContext, intent: Intent) -> int:
-    """Return what of the budgets is not for this call of the dispatcher, in wei.
-
-    Whoever floods the queue does not keep the starts from being paid for.
-    """
-    caps = context.publisher.caps
-    most = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
-    return 0 if intent.wish.kind is IntentKind.START_TASK else most // 2
-
-
-def why_not(uow: UnitOfWork, context: TxContext, cost: int) -> Why | None:
-    """Tell why a new transaction may not cost so much now; None: it may."""
-    most = context.publisher.caps.cost_per_transaction
-    if cost > most:
-        return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {most}"
-    for seconds, limit, spent in _spent(uow, context):
-        name = "hour" if seconds == HOUR else "day"
-        if spent + cost > limit:
-            return (
-                f"{name}_cap",
-                f"{spent} wei of max_cost_per_{name}_wei are spent or reserved",
-            )
-    return None
 
 
 def why_poor(
@@ -90,10 +107,14 @@ def why_poor(
     reserved = slots.reserved(context.account)
     if own is not None:
         reserved -= slots.cost_of(own)
-    if balance >= reserved + cost:
-        return None
-    needed = f"needs {reserved + cost} wei; send ether to it"
-    return "funds", f"{context.account.address} has {balance} wei and {needed}"
+    return None if balance >= reserved + cost else _poor(context, balance, reserved + cost)
+
+
+def _poor(context: TxContext, balance: int, needed: int) -> Why:
+    return (
+        "funds",
+        f"{context.account.address} has {balance} wei and needs {needed} wei; send ether to it",
+    )
 
 
 def paid(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> Paid:
@@ -128,8 +149,11 @@ def runway(uow: UnitOfWork, account: Account, balance: int, now: int) -> float |
 def show(uow: UnitOfWork, context: TxContext) -> None:
     """Let the metrics know how much of each limit is used."""
     for seconds, limit, spent in _spent(uow, context):
-        window = "hour" if seconds == HOUR else "day"
-        BUDGET_USED.labels(role(context), window).set(spent / limit)
+        BUDGET_USED.labels(context.role, _name(seconds)).set(spent / limit)
+
+
+def _name(seconds: int) -> str:
+    return "hour" if seconds == HOUR else "day"
 
 
 def _spent(uow: UnitOfWork, context: TxContext) -> list[tuple[int, int, int]]:
@@ -165,3 +189,31 @@ def resume_funded(context: TxContext) -> StepResult | None:
             return None
         uow.outbox.senders.resume(context.account, context.stamp)
     return StepResult("resumed", None, f"{context.account.address} has {balance} wei")
+
+
+def limit_for(gas: int, calldata: str, most: int) -> int | None:
+    """Return the limit to set for an estimate; None: a block has only `most` gas, and less."""
+    least = max(gas, least_gas(calldata))
+    return min(max(gas_limit(gas), least), most) if least <= most else None
+
+
+def gas_of_block(context: TxContext) -> int:
+    """Return how much gas the newest block may hold, by the endpoint that tells the most.
+
+    One that tells nonsense keeps no call waiting; too much is refused by a pool.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+
+    def read(endpoint: EndpointCaller) -> int:
+        block = endpoint.ask("eth_getBlockByNumber", "latest", False)
+        with understood("the newest block"):
+            return number_of(block["gasLimit"])
+
+    return max(gas for _, gas in context.publisher.lines.each(read))
+
+
+def l1_cost(context: TxContext, calldata: str, gas: int) -> int:
+    """Return what a rollup takes for a call of `gas` beside it, in wei; elsewhere 0."""
+    return l1_fee(context.publisher.lines, context.sending.l1_fee, calldata, gas)

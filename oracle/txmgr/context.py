@@ -1,35 +1,23 @@
-"""What the publishing services have before them: the outbox, the publisher, a clock, the rules."""
+"""What the transaction manager has before it: the outbox, an account, its limits, a clock."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
 
-from oracle.bindings.qos_oracle import ContractStatus, OracleContract
 from oracle.chain.heads import Heads
-from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.domain.ids import Hash
-from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.sanity_limits import Sanity
-from oracle.domain.reports.submission_policy import SubmissionPolicy
-from oracle.domain.scoring.rules import Rules
-from oracle.indexer.reorgs.finality_halt import why_stopped
-from oracle.kickouts.proof import EvidenceVerifier
-from oracle.quorum.board import Board
-from oracle.quorum.lacking import MissingSignatures
-from oracle.quorum.peer_client import PeerClients
+from oracle.domain.ids import Address
 from oracle.rpc.fanout import PoolView
 from oracle.signing.signer import Fees
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, Stamp
 from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_market import ask_market
 from oracle.txmgr.client.fee_quote import Market, quote
 from oracle.txmgr.client.l1_fees import L1Fee
-from oracle.txmgr.client.receipts import balance_of
-from oracle.txmgr.nonce_searches import Searches
-from oracle.txmgr.turns import Turns
+from oracle.txmgr.client.preflight import PreflightResult, preflight
+from oracle.txmgr.client.receipts import SimulatedCall, balance_of
+from oracle.txmgr.run_memory import Searches, Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +26,34 @@ class SendSettings:
 
     A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of the chain's
     time have passed; at most `max_attempts` are signed for a nonce. `max_in_flight`: nonces of
-    the transmitter that are not final. `l1_fee`: how a rollup tells what its data costs.
+    the account that are not final, None: its planner counts them. `l1_fee`: how a rollup tells
+    what its data costs. Nothing is signed for a deadline that is too near, which is
+    `most_margin_seconds` away or less.
     """
 
     bump_blocks: int = 3
     bump_seconds: int = 30
     max_attempts: int = 10
-    max_in_flight: int = 64
+    max_in_flight: int | None = 64
     l1_fee: L1Fee = L1Fee.NONE
+    most_margin_seconds: int = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Where we stand among several transmitters of the same calls.
+
+    Whoever has others beside it leaves a call to those of a lower rank for `blocks_ahead` blocks
+    (and its planner for `head_start` seconds of the chain), and looks into the pool first.
+    """
+
+    has_others: bool = False
+    head_start: int = 0
+    blocks_ahead: int = 0
 
 
 # A call that is tried on the newest block runs in that block, which cannot see its own hash.
-_BLOCKS_UNDER_HEAD = 2
+BLOCKS_UNDER_HEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +69,36 @@ def as_one(did: str, steps: Sequence[StepResult]) -> StepResult | None:
     """Tell of several steps as one that counts them; a single one speaks for itself."""
     if len(steps) < 2:  # noqa: PLR2004
         return steps[0] if steps else None
-    kinds = [step.did for step in steps]
-    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    return StepResult(did, steps[0].intent, counted)
+    return StepResult(did, steps[0].intent, counted([step.did for step in steps]))
+
+
+def counted(names: Sequence[str]) -> str:
+    """Say how often each is among them, in the order of their first."""
+    return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 
 
 @dataclass(frozen=True, slots=True)
 class TxContext:
-    """One transmitter at work. It exists only where publishing was asked for.
+    """One account at work. It exists only where sending was asked for.
 
-    `epoch` is the lease's: every write is fenced by it. `clock` tells unix seconds, for the
-    journal and the budget of a day; deadlines are in the chain's time. `confirmations`: blocks on
-    top of a receipt's, beside finality. `level`: which head a report's as-of must lie under.
-    `sending`: when to pay more, and how many at once.
-    `dispatch`: only at the dispatcher's own desk, whose publisher calls the network contract.
-    `prover` verifies what a kickout rests on; without one every kickout waits. `patience`: when
-    a report is worth its gas; `sanity`: when it waits for a human. `board` shows what is signed
-    here to the other reporters, `peers`; one who transmits waits `head_start` seconds of the
-    chain with a push, and `blocks_ahead` blocks with every call, for those of a lower rank.
+    `registry`: whose calls it sends. `epoch` is the lease's: every write is fenced by it. `clock`
+    tells unix seconds, for the journal and the budget of a day; deadlines are in the chain's time.
+    `confirmations`: blocks on top of a receipt's, beside finality. `batch_size`: so many calls go
+    a step together. `role`: what metrics call the account. `actor`: the OS user, where a command
+    works here; None: the daemon.
     """
 
     store: Store
     publisher: SenderAccount
-    rules: Rules
-    rules_hash: Hash
-    settings: ReportSettings
+    registry: CallRegistry
     epoch: int
     clock: Callable[[], float]
     confirmations: int
-    level: Literal["soft", "safe"]
-    evidence_folder: Path
-    dispatch: DispatchSettings | None = None
+    batch_size: int = 1
+    role: str = "transmitter"
     sending: SendSettings = field(default_factory=SendSettings)
-    prover: EvidenceVerifier | None = None
-    patience: SubmissionPolicy = field(default_factory=SubmissionPolicy)
-    sanity: Sanity = field(default_factory=Sanity)
-    # The OS user, where a command works here; None: the daemon.
+    rank: Rank = field(default_factory=Rank)
     actor: str | None = None
-    board: Board | None = None
-    peers: PeerClients | None = None
-    head_start: int = 0
-    blocks_ahead: int = 0
-    # What the next report still lacks of a quorum.
-    lack: MissingSignatures = field(default_factory=MissingSignatures)
     # Since which block each planned call waits for its turn.
     turns: Turns = field(default_factory=Turns)
     # Which used nonces were searched for in the blocks in vain.
@@ -151,11 +142,13 @@ class TxContext:
         with self.store.reading() as uow:
             cursor = uow.cursor.get()
         folded = 0 if cursor is None else cursor.number
-        return self.publisher.lines.that_reached(folded - _BLOCKS_UNDER_HEAD)
+        return self.publisher.lines.that_reached(folded - BLOCKS_UNDER_HEAD)
 
-    def contract(self) -> OracleContract:
-        """Return the oracle contract as these `lines` have it."""
-        return OracleContract(self.lines(), self.publisher.contract.address)
+    def preflight(self, calldata: str, contract: Address | None = None) -> PreflightResult:
+        """Ask these `lines` what a call of ours would do now; None: of the account's contract."""
+        called = contract or self.publisher.domain.contract
+        call = SimulatedCall(self.account.address, called, calldata)
+        return preflight(self.lines(), call, self.registry.refusal_of)
 
     def market(self) -> Market:
         """Ask these `lines` what the chain takes for gas now: one that stands still is long wrong.
@@ -182,31 +175,15 @@ class TxContext:
         """
         return balance_of(self.lines(), self.account.address)
 
-    def standing(self) -> ContractStatus:
-        """Return how the contract stands at the newest block.
-
-        Raises:
-            TransientError: no endpoint answers, or none that has the contract.
-        """
-        return self.contract().standing()
-
     def is_stopped(self) -> bool:
         """Tell whether a latch is closed: then nothing is planned, signed or sent."""
         with self.store.reading() as uow:
-            return why_stopped(uow) is not None
-
-    def newest_as_of(self, heads: Heads) -> int:
-        """Return the highest block that a report sent now may speak of."""
-        if self.level == "safe":
-            return min(
-                (heads.safe or heads.final).number, heads.latest.number - _BLOCKS_UNDER_HEAD
-            )
-        return heads.latest.number - _BLOCKS_UNDER_HEAD
+            return uow.latches.reason() is not None
 
     def is_at_head(self, uow: UnitOfWork, heads: Heads) -> bool:
         """Tell whether the fold has come to the head: what it holds is how things are now."""
         cursor = uow.cursor.get()
-        return cursor is not None and cursor.number >= heads.latest.number - _BLOCKS_UNDER_HEAD
+        return cursor is not None and cursor.number >= heads.latest.number - BLOCKS_UNDER_HEAD
 
     def is_final(self, block: int, heads: Heads) -> bool:
         """Tell whether what happened in a block will stay."""

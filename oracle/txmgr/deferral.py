@@ -1,96 +1,106 @@
 """What becomes of a call that cannot go now: it waits with a visible reason, or it ends."""
 
-from oracle.bindings.contract_errors import OF_REST, Action
+import re
+from collections.abc import Sequence
+
 from oracle.chain.heads import Heads
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Account, Intent, IntentKind, IntentState, PauseKind
-from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.client.preflight import PreflightResult
+from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
+from oracle.telemetry.txmgr_metrics import TOO_BIG
+from oracle.txmgr.budget import gas_of_block
+from oracle.txmgr.call_registry import CallStage, ClosedOutcome, Decision
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.inclusion_time import why_too_late
 
-_ENDS = {
-    Action.RENEW: IntentState.EXPIRED,
-    Action.DROP: IntentState.SUPERSEDED,
-    Action.HOLD: IntentState.HELD,
-}
-
-_AGAINST = frozenset({IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK})
 # The class of a call that succeeded and did not do what it was sent for.
 WITHOUT_EFFECT_CLASS = "without_effect"
 # Nothing is planned beside what a person stopped, nor beside what would only cost gas once more.
 _STOPS = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
+# What clients say of a call that takes more gas than a block has.
+_TOO_MUCH_GAS = re.compile(
+    r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
+)
 
 
-def not_now(
-    context: TxContext, intent: Intent, verdict: PreflightResult, heads: Heads
+def decisions(
+    uow: UnitOfWork,
+    context: TxContext,
+    calls: Sequence[Intent],
+    heads: Heads,
+    stage: CallStage,
+) -> list[Decision]:
+    """Ask the kinds of several calls whether each is still wanted, each kind once."""
+    by_kind: dict[str, list[Intent]] = {}
+    for call in calls:
+        by_kind.setdefault(call.wish.kind, []).append(call)
+    found: dict[int, Decision] = {}
+    for alike in by_kind.values():
+        kind = context.registry.kind_of(alike[0])
+        answers = kind.still_wanted_all(uow, alike, heads, stage)
+        found.update({call.id: said for call, said in zip(alike, answers, strict=True)})
+    return [found[call.id] for call in calls]
+
+
+def why_late(context: TxContext, uow: UnitOfWork, intent: Intent, heads: Heads) -> Decision | None:
+    """Tell that a call cannot land by its deadline any more; None: it may."""
+    late = why_too_late(context, uow, intent.wish.deadline, heads.latest.time)
+    return None if late is None else Decision.end(IntentState.EXPIRED, late)
+
+
+def refused(
+    context: TxContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
-    """Follow the table of refusals: wait, or end."""
-    refusal = verdict.refusal
-    if refusal is None:
-        return wait(context, intent, heads, ("unknown", verdict.reason))
-    # Whoever cancels a kickout may do so when its node has recovered.
-    is_early = refusal.name == "NotAllowed" and intent.wish.kind is IntentKind.CANCEL_KICK
-    if refusal.action is Action.WAIT or is_early:
-        # Nobody is in a hurry to kick out: without a time from the contract, once a period (F58).
-        now, period = heads.latest.time, context.settings.period_seconds
-        until = refusal.not_before or now + (period if intent.wish.kind in _AGAINST else 1)
-        if refusal.name in OF_REST:
-            # A pause of days may be over in a minute, and what it kept back has a deadline.
-            until = min(until, now + period)
-        return wait_until(context, intent, until, (refusal.name, verdict.reason))
-    return end(context, intent, _ENDS[refusal.action], verdict.reason)
+    """Do with a call that does not work now what its kind says; None: it waits for it already.
+
+    Raises:
+        TransientError: nobody tells the kind what it asks.
+    """
+    if result.outcome is PreflightOutcome.UNKNOWN and _TOO_MUCH_GAS.search(result.reason):
+        TOO_BIG.labels(context.role).set(1)
+        text = f"a block has {gas_of_block(context)} gas: {result.reason}"
+        return wait(context, intent, heads, ("too_big", text))
+    kind = context.registry.kind_of(intent)
+    return follow(context, intent, kind.on_refused(intent, result, heads))
+
+
+def follow(context: TxContext, intent: Intent, decision: Decision) -> StepResult | None:
+    """Let a call wait or end as was decided; None: it waits already, for the same."""
+    with context.writing() as uow:
+        return followed(context, uow, intent, decision)
+
+
+def followed(
+    context: TxContext, uow: UnitOfWork, intent: Intent, decision: Decision
+) -> StepResult | None:
+    """Do the same as a part of a commit."""
+    error_class, text = decision.why
+    intents, kind = uow.outbox.intents, intent.wish.kind
+    if decision.instead is not None:
+        intents.end(intent, IntentState.SUPERSEDED, text, context.stamp)
+        added = intents.add(decision.instead, context.stamp)
+        return StepResult(f"{kind} {error_class}", added, f"instead of intent {intent.id}: {text}")
+    if decision.state is not None:
+        intents.end(intent, decision.state, text, context.stamp)
+        context.registry.kind_of(intent).on_closed(uow, intent, ClosedOutcome(text))
+        return StepResult(f"{kind} {decision.state}", intent.id, text)
+    is_news = intents.postpone(intent, decision.until or 0, decision.why, context.stamp)
+    return StepResult(f"{kind} waits", intent.id, f"{error_class}: {text}") if is_news else None
 
 
 def wait(
     context: TxContext, intent: Intent, heads: Heads, why: tuple[str, str]
 ) -> StepResult | None:
     """Look again at the next block; None: it waits already, for the same (class, text)."""
-    return wait_until(context, intent, heads.latest.time + 1, why)
+    return follow(context, intent, Decision.wait_a_block(heads, why))
 
 
-def wait_until(
-    context: TxContext, intent: Intent, until: int, why: tuple[str, str]
-) -> StepResult | None:
-    """Look again from a chain time on; None: it waits already, for the same (class, text)."""
-    with context.writing() as uow:
-        is_news = uow.outbox.intents.postpone(intent, until, why, context.stamp)
-    kind, text = why
-    return (
-        StepResult(f"{intent.wish.kind} waits", intent.id, f"{kind}: {text}") if is_news else None
-    )
+def end(context: TxContext, intent: Intent, state: IntentState, reason: str) -> StepResult | None:
+    """End a call that was never sent."""
+    return follow(context, intent, Decision.end(state, reason))
 
 
-def end(context: TxContext, intent: Intent, state: IntentState, reason: str) -> StepResult:
-    """End a call that was never sent, and say what that means for its report."""
-    with context.writing() as uow:
-        uow.outbox.intents.end(intent, state, reason, context.stamp)
-        close_report(uow, intent, reason)
-    return StepResult(f"{intent.wish.kind} {state}", intent.id, reason)
-
-
-def close_report(uow: UnitOfWork, intent: Intent, reason: str | None) -> None:
-    """Mark the report of a push that has ended; `reason` None: it landed.
-
-    Another transmitter may have brought the same report: what the chain accepted counts, once
-    that is final (`quorum.landing`). Until then a fork may take it back, and it is due again.
-    """
-    period, wanted = intent.wish.period, intent.wish.round
-    if period is None or wanted is None:
-        return
-    stored = uow.reports.at(period)
-    if stored is None or stored.state is not ReportState.DUE:
-        return
-    if stored.digest != intent.wish.digest:
-        # Cut again since, on the chain that stayed: this push spoke of another block.
-        return
-    accepted = uow.rounds.accepted_round(wanted)
-    if reason is None:
-        uow.reports.mark(period, ReportState.LANDED)
-    elif accepted is None or accepted.digest != intent.wish.digest:
-        uow.reports.mark(period, ReportState.MISSED, reason)
-
-
-def held_back(uow: UnitOfWork, account: Account) -> set[tuple[IntentKind, str]]:
+def held_back(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
     """Return what, as (kind, subject), is not planned anew before a person says so."""
     held = uow.outbox.intents.in_states(account, [IntentState.HELD])
     return {(one.wish.kind, one.wish.subject) for one in held if one.error_class in _STOPS}

@@ -1,17 +1,14 @@
-"""A desk at which all is looked at as ever, and nothing is signed, written or sent (dry runs).
+"""A context in which all is looked at as ever, and nothing is signed, written or sent (dry runs).
 
 The real code runs there, so that it cannot say something else than it does.
 """
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import NoReturn
 
 from typing_extensions import override
 
-from oracle.kickouts.proof import EvidenceProof, EvidenceVerifier
 from oracle.signing.local import SignatureWantedError
 from oracle.txmgr.context import StepResult, TxContext
 
@@ -33,39 +30,22 @@ class DryRunContext(TxContext):
         raise WriteWantedError
 
 
-@dataclass(frozen=True, slots=True)
-class _Looker(EvidenceVerifier):
-    """Verifies nothing: what would come of it is written down."""
-
-    @override
-    def prove(self, proof: EvidenceProof) -> NoReturn:
-        raise WriteWantedError
+def dry_context(context: TxContext) -> DryRunContext:
+    """Return the same account's context for a dry run."""
+    given = {field.name: getattr(context, field.name) for field in fields(context)}
+    return DryRunContext(**{**given, "publisher": context.publisher.muted()})
 
 
-def rehearse(
-    context: TxContext, act: Callable[[TxContext], StepResult | None], otherwise: str
-) -> str | None:
-    """Say what an act at this desk would sign, else `otherwise`; None: it would do nothing.
+def rehearsed(act: Callable[[], StepResult | None], otherwise: str) -> str | None:
+    """Say what an act in such a context would sign, else `otherwise`; None: it would do nothing.
 
     Raises:
         OracleError: whatever the act raises.
     """
-    with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
-        try:
-            step = act(_rehearsal(context, Path(folder)))
-        except SignatureWantedError as wanted:
-            return str(wanted)
-        except WriteWantedError:
-            return otherwise
+    try:
+        step = act()
+    except SignatureWantedError as wanted:
+        return str(wanted)
+    except WriteWantedError:
+        return otherwise
     return None if step is None else f"{step.did} {step.detail}".rstrip()
-
-
-def _rehearsal(context: TxContext, folder: Path) -> DryRunContext:
-    """Seat the same at another desk; evidence is laid down in a folder that goes away."""
-    prover = context.prover
-    given = {field.name: getattr(context, field.name) for field in fields(context)}
-    given["publisher"] = context.publisher.muted()
-    given["evidence_folder"] = folder
-    if prover is not None:
-        given["prover"] = _Looker(prover.chain, prover.store, prover.folder, prover.manner)
-    return DryRunContext(**given)

@@ -1,6 +1,6 @@
 """How long our transactions take into a block: what cannot make its deadline is not signed.
 
-A push that comes after its deadline reverts and costs its gas; the next report carries its words.
+A call that comes after its deadline reverts and costs its gas.
 """
 
 from itertools import pairwise
@@ -32,13 +32,13 @@ def margin_seconds(context: TxContext, uow: UnitOfWork) -> int:
     """Return for how long before a deadline nothing is signed for it, in seconds of the chain.
 
     As many blocks as all but the slowest twentieth of what landed last took, from the first
-    sending to its block; two at least. Never more than half of a report's time to live: else a
-    dear week would end all reports, and nothing would be measured any more.
+    sending to its block; two at least. Never more than `most_margin_seconds`: else a dear week
+    would end all that has a deadline, and nothing would be measured any more.
     """
     landed = sorted(uow.outbox.slots.blocks_to_land(context.account, _LANDED))
     slow = landed[(len(landed) - 1) * 19 // 20] if landed else 0
     seconds = _seconds_of(uow, max(_LEAST_BLOCKS, slow))
-    return min(seconds, context.settings.ttl_seconds // 2)
+    return min(seconds, context.sending.most_margin_seconds)
 
 
 def _seconds_of(uow: UnitOfWork, blocks: int) -> int:

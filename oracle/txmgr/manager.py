@@ -1,132 +1,84 @@
-"""A planned call gets checked, a nonce, a signature, and is sent (publishing.md 3.3).
+"""Brings the calls of one account to the chain, and watches them there (publishing.md 3.3).
 
 Each step is one commit, and each commit stands before what it makes possible: whoever dies
-between two of them goes on with the same nonce and the same bytes.
+between two of them goes on with the same nonces and the same bytes.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from oracle.chain.heads import Heads
-from oracle.reporting.push_call import retry_next
-from oracle.reporting.submission import why_not_worth
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import (
-    AttemptReason,
-    Intent,
-    IntentKind,
-    IntentState,
-    NonceSlot,
-    NonceState,
-)
-from oracle.txmgr.admission import look_around, ready_next
-from oracle.txmgr.broadcaster import send_attempt
-from oracle.txmgr.budget import resume_funded, why_not, why_poor
+from oracle.store.outbox.records import CallRequest
+from oracle.txmgr.admission import admit
+from oracle.txmgr.broadcaster import broadcast_unsent
+from oracle.txmgr.budget import resume_funded
+from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.deferral import wait
-from oracle.txmgr.replacement.call_replacement import retarget_next
+from oracle.txmgr.dry_run import dry_context
+from oracle.txmgr.nonce_assignment import assign
+from oracle.txmgr.recovery.nonce_conflicts import compare_again, compare_at_start
+from oracle.txmgr.replacement.call_replacement import replace_next
 from oracle.txmgr.replacement.fee_bump import bump_next
-from oracle.txmgr.signing_queue import l1_cost, may_sign, resume_refused, signed_call
+from oracle.txmgr.replacement.retry import retry_next
+from oracle.txmgr.signing_queue import resume_refused, sign_assigned
+
+_STAGES = (
+    # What has a nonce goes first, so that no higher nonce ever waits for a lower one.
+    broadcast_unsent,
+    sign_assigned,
+    replace_next,
+    bump_next,
+    assign,
+    admit,
+    retry_next,
+)
 
 
-def publish_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Take the most urgent step towards the chain; None: nothing to take now.
+@dataclass(frozen=True, slots=True)
+class TransactionManager:
+    """One account's calls, `context.batch_size` at a time; it knows none of its customers."""
 
-    What has a nonce goes first, so that no higher nonce ever waits for a lower one.
-    """
-    if context.is_stopped():
-        return None
-    return (
-        resume_funded(context)
-        or resume_refused(context)
-        or _send_next(context, heads)
-        or _sign_next(context, heads)
-        or retarget_next(context, heads)
-        or bump_next(context, heads)
-        or _assign_next(context, heads)
-        or ready_next(context, heads)
-        or retry_next(context, heads)
-    )
+    context: TxContext
 
+    def add(self, uow: UnitOfWork, request: CallRequest) -> int | None:
+        """Plan a call in the commit that decides it; None: its dedup key is there already."""
+        return uow.outbox.intents.add(request, self.context.stamp)
 
-def _assign_next(context: TxContext, heads: Heads) -> StepResult | None:
-    account = context.account
-    with context.store.reading() as uow:
-        if _first_free(uow, context) is None or not may_sign(context):
+    def step(self, heads: Heads) -> StepResult | None:
+        """Take the most urgent step, with all that can be taken along; None: nothing now."""
+        context = self.context
+        if context.is_stopped():
             return None
-    balance = context.balance()
-    with context.writing() as uow:
-        outbox = uow.outbox
-        # Looked at once more, in the commit that gives the nonce.
-        intent = _first_free(uow, context)
-        if intent is None:
-            return None
-        cost = intent.max_cost_wei or 0
-        worthless = why_not_worth(context, uow, intent, heads.latest.time)
-        why = why_not(uow, context, cost) or why_poor(uow, context, balance, cost) or worthless
-        if why is not None:
-            outbox.intents.postpone(intent, heads.latest.time + 1, why, context.stamp)
-            return StepResult(f"{intent.wish.kind} waits", intent.id, ": ".join(why))
-        vacant = outbox.slots.vacant(account)
-        nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
-        outbox.slots.open(intent, nonce, heads.latest.number, context.stamp)
-    return StepResult(f"{intent.wish.kind} assigned", intent.id, f"nonce {nonce}")
+        resumed = resume_funded(context) or resume_refused(context)
+        steps = (stage(context, heads) for stage in _STAGES)
+        return resumed or next((step for step in steps if step is not None), None)
 
+    def confirm(self, heads: Heads) -> StepResult | None:
+        """Take note of what happened to open nonces; None: nothing did.
 
-def _first_free(uow: UnitOfWork, context: TxContext) -> Intent | None:
-    """Return the first that may go now: a push waits for a push that is on its way."""
-    ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
-    if not ready or uow.outbox.senders.paused_because(context.account) is not None:
-        return None
-    if len(uow.outbox.slots.watched(context.account)) >= context.sending.max_in_flight:
-        return None
-    under_way = uow.outbox.intents.in_states(
-        context.account, [IntentState.ASSIGNED, IntentState.LIVE]
-    )
-    is_pushing = any(one.wish.kind is IntentKind.PUSH for one in under_way)
-    return next(
-        (one for one in ready if not (is_pushing and one.wish.kind is IntentKind.PUSH)), None
-    )
+        Raises:
+            TransientError: no endpoint answers.
+            InputError: an endpoint is of another chain.
+        """
+        return confirm(self.context, heads)
 
+    def sync_nonces(
+        self, *, is_running: bool = False, if_known: Callable[[], None] | None = None
+    ) -> StepResult | None:
+        """Compare our nonces with the chain's, at a start and now and then (`is_running`).
 
-def _sign_next(context: TxContext, heads: Heads) -> StepResult | None:
-    with context.store.reading() as uow:
-        work = _unsigned(uow, context)
-    if work is None or not may_sign(context):
-        return None
-    slot, intent = work
-    verdict, step = look_around(context, intent, heads)
-    if verdict is None:
-        return step
-    limit = intent.gas_limit or 0
-    beside = l1_cost(context, intent.wish.calldata, limit)
-    fees = context.fees(((intent.max_cost_wei or 0) - beside) // limit)
-    if fees is None or verdict.gas > limit:
-        return wait(context, intent, heads, ("dearer", "gas or fees rose above the reserved cost"))
-    signed = signed_call(context, intent, slot.nonce, fees)
-    with context.writing() as uow:
-        uow.outbox.slots.sign(slot, signed, AttemptReason.FIRST, context.stamp)
-    return StepResult(f"{intent.wish.kind} signed", intent.id, signed.tx_hash)
+        Where the chain is ahead of us a start is refused, while a running account rests.
+        `if_known`: what else follows from a start that finds the account at rest for it already.
 
+        Raises:
+            CountedAheadError: at a start: the chain has seen nonces that we never gave out.
+            InputError, TransientError: see `nonce_sync.reconcile`.
+        """
+        if is_running:
+            return compare_again(self.context)
+        return compare_at_start(self.context, if_known)
 
-def _unsigned(uow: UnitOfWork, context: TxContext) -> tuple[NonceSlot, Intent] | None:
-    """Return the lowest nonce that waits for a signature."""
-    for slot in uow.outbox.slots.watched(context.account):
-        if slot.state is not NonceState.OPEN:
-            continue
-        intent = uow.outbox.intents.named(slot.intent_id)
-        if (
-            intent is not None
-            and intent.state is IntentState.ASSIGNED
-            and not uow.outbox.slots.attempts(slot)
-        ):
-            return slot, intent
-    return None
-
-
-def _send_next(context: TxContext, heads: Heads) -> StepResult | None:
-    with context.store.reading() as uow:
-        unsent = [
-            (slot, attempt)
-            for slot, attempts in uow.outbox.slots.watched_with_attempts(context.account)
-            for attempt in attempts
-            if attempt.sends == 0
-        ]
-    return send_attempt(context, *unsent[0], heads) if unsent else None
+    def dry(self) -> "TransactionManager":
+        """Return one that does the same up to what it would sign, write or send."""
+        return TransactionManager(dry_context(self.context))

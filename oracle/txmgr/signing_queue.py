@@ -1,9 +1,13 @@
-"""The call of an intent as bytes: its gas, its cost, its signature."""
+"""What has a nonce is looked at and priced once more, signed, and its bytes stored.
+
+Nothing is signed above a nonce that nothing is signed for.
+"""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
+from oracle.chain.heads import Heads
 from oracle.errors import TransientError
-from oracle.rpc.fanout import EndpointCaller, number_of, understood
 from oracle.signing.signer import (
     Fees,
     SignedBytes,
@@ -11,17 +15,25 @@ from oracle.signing.signer import (
     TransactionRequest,
     WrongSignatureError,
 )
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     WRONG_SIGNATURE,
-    Attempt,
+    AttemptReason,
     Intent,
+    IntentState,
+    NonceSlot,
+    NonceState,
     PauseKind,
     SignedCall,
 )
-from oracle.txmgr.client.fee_quote import gas_limit, least_gas
-from oracle.txmgr.client.l1_fees import l1_fee
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.admission import Look, look_around, turn_away
+from oracle.txmgr.budget import l1_cost
+from oracle.txmgr.call_registry import CallStage
+from oracle.txmgr.context import StepResult, TxContext, counted
+from oracle.txmgr.deferral import wait
 
+# A nonce, and the call that has it.
+_Work = tuple[NonceSlot, Intent]
 _REFUSED = "the signer refused"
 
 
@@ -82,6 +94,73 @@ def resume_refused(context: TxContext) -> StepResult | None:
     return StepResult("resumed", None, f"the signer of {context.account.address} is asked again")
 
 
+def sign_assigned(context: TxContext, heads: Heads) -> StepResult | None:
+    """Sign the lowest nonces that wait for it, up to the first that must not be signed."""
+    with context.store.reading() as uow:
+        work = _unsigned(uow, context)
+        vacant = uow.outbox.slots.vacant(context.account) if work else None
+    if not work or not may_sign(context):
+        return None
+    if vacant is not None and vacant.nonce < work[0][0].nonce:
+        return _give_back(context, work, heads)
+    work = work[: context.batch_size]
+    looks = look_around(context, [intent for _, intent in work], heads, CallStage.SIGN)
+    if not looks[0].is_good:
+        return turn_away(context, looks[0], heads)
+    good = [one for one, _ in takewhile(_fits, zip(work, looks, strict=True))]
+    fees = context.fees(min(_most_per_gas(context, one) for _, one in good)) if good else None
+    if fees is None:
+        dearer = ("dearer", "gas or fees rose above the reserved cost")
+        return wait(context, work[0][1], heads, dearer)
+    signed = [(slot, signed_call(context, intent, slot.nonce, fees)) for slot, intent in good]
+    with context.writing() as uow:
+        for slot, call in signed:
+            uow.outbox.slots.sign(slot, call, AttemptReason.FIRST, context.stamp)
+    return _step(good, signed[0][1])
+
+
+def _step(good: Sequence[_Work], first: SignedCall) -> StepResult:
+    intent = good[0][1]
+    if len(good) == 1:
+        return StepResult(f"{intent.wish.kind} signed", intent.id, first.tx_hash)
+    return StepResult("signed", intent.id, counted([one.wish.kind for _, one in good]))
+
+
+def _fits(pair: tuple[_Work, Look]) -> bool:
+    (_, intent), look = pair
+    return look.is_good and look.gas <= (intent.gas_limit or 0)
+
+
+def _most_per_gas(context: TxContext, intent: Intent) -> int:
+    """Return what is reserved for a unit of its gas, beside what a rollup takes for its data."""
+    limit = intent.gas_limit or 1
+    return ((intent.max_cost_wei or 0) - l1_cost(context, intent.wish.calldata, limit)) // limit
+
+
+def _unsigned(uow: UnitOfWork, context: TxContext) -> list[_Work]:
+    """Return what has a nonce and no bytes, the lowest nonce first."""
+    assigned = uow.outbox.intents.in_states(context.account, [IntentState.ASSIGNED])
+    by_nonce = {intent.nonce: intent for intent in assigned}
+    slots = uow.outbox.slots.watched(context.account) if assigned else []
+    return [
+        (slot, by_nonce[slot.nonce])
+        for slot in slots
+        if slot.state is NonceState.OPEN
+        and slot.nonce in by_nonce
+        and not uow.outbox.slots.attempts(slot)
+    ]
+
+
+def _give_back(context: TxContext, work: Sequence[_Work], heads: Heads) -> StepResult:
+    """Take the nonces back that lie above a vacant one; their calls get the lowest ones anew."""
+    why = ("lower_nonce", "a lower nonce became free")
+    stamp = context.stamp
+    with context.writing() as uow:
+        for _, intent in work:
+            uow.outbox.intents.postpone(intent, heads.latest.time, why, stamp)
+    return StepResult("gave back", work[0][1].id, counted([one.wish.kind for _, one in work]))
+
+
 def signed_call(
     context: TxContext, intent: Intent, nonce: int, fees: Fees, limit: int = 0
 ) -> SignedCall:
@@ -101,39 +180,3 @@ def signed_call(
         ),
     )
     return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
-
-
-def limit_for(gas: int, calldata: str, most: int) -> int | None:
-    """Return the limit to set for an estimate; None: a block has only `most` gas, and less."""
-    least = max(gas, least_gas(calldata))
-    return min(max(gas_limit(gas), least), most) if least <= most else None
-
-
-def gas_of_block(context: TxContext) -> int:
-    """Return how much gas the newest block may hold, by the endpoint that tells the most.
-
-    One that tells nonsense keeps no call waiting; too much is refused by a pool.
-
-    Raises:
-        TransientError: no endpoint answers.
-    """
-
-    def read(endpoint: EndpointCaller) -> int:
-        block = endpoint.ask("eth_getBlockByNumber", "latest", False)
-        with understood("the newest block"):
-            return number_of(block["gasLimit"])
-
-    return max(gas for _, gas in context.publisher.lines.each(read))
-
-
-def l1_cost(context: TxContext, calldata: str, gas: int) -> int:
-    """Return what a rollup takes for a call of `gas` beside it, in wei; elsewhere 0."""
-    return l1_fee(context.publisher.lines, context.sending.l1_fee, calldata, gas)
-
-
-def dearest(attempts: Sequence[Attempt]) -> Fees:
-    """Return what a twin has to beat: the highest of each fee that was signed for the nonce."""
-    return Fees(
-        max(one.signed.max_fee_wei for one in attempts),
-        max(one.signed.tip_wei for one in attempts),
-    )

@@ -5,20 +5,12 @@ counted in seconds of the chain and in its blocks: of a quick chain neither alon
 """
 
 from oracle.chain.heads import Heads
-from oracle.store.outbox.records import YIELDED, Intent, IntentKind
+from oracle.store.outbox.records import YIELDED, Intent
 from oracle.txmgr.client.preflight import is_taken_in_pool
+from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.inclusion_time import margin_seconds, why_too_late
 
-# What another transmitter plans as well; whoever tells of a veto or a cancellation may be first.
-SHARED = frozenset(
-    {
-        IntentKind.PUSH,
-        IntentKind.PROPOSE_KICK,
-        IntentKind.EXECUTE_KICK,
-        IntentKind.CANCEL_KICK,
-    }
-)
 _OF_ANOTHER = "another transmitter's call for the same waits for a block"
 
 
@@ -28,9 +20,10 @@ def why_not_our_turn(context: TxContext, intent: Intent, heads: Heads) -> tuple[
     What a person sends by hand has no turn. Seconds are in the wish (`not_before`): a proposal
     is of one round, and rounds may be shorter than they.
     """
-    if context.actor is not None or not context.blocks_ahead or intent.wish.kind not in SHARED:
+    is_ours = context.actor is not None or not context.rank.blocks_ahead
+    if is_ours or not context.registry.kind_of(intent).is_shared:
         return None
-    until = context.turns.began(intent.id, heads.latest.number) + context.blocks_ahead
+    until = context.turns.began(intent.id, heads.latest.number) + context.rank.blocks_ahead
     if heads.latest.number >= until:
         return None
     return "not_our_turn", f"until block {until} it is left to transmitters of a lower rank"
@@ -44,13 +37,13 @@ def until_when_left(
     Once: an endpoint that always says so, or a call that no block takes, stops nobody.
     """
     wish = intent.wish
-    is_one_of_many = context.peers is not None or context.head_start > 0
-    if not is_one_of_many or wish.kind not in SHARED or intent.yielded_at is not None:
+    if not context.rank.has_others or not context.registry.kind_of(intent).is_shared:
         return None
     with context.store.reading() as uow:
-        until = heads.latest.time + max(context.head_start, margin_seconds(context, uow))
+        until = heads.latest.time + max(context.rank.head_start, margin_seconds(context, uow))
         if why_too_late(context, uow, wish.deadline, until) is not None:
             return None
-    if not is_taken_in_pool(context.lines(), wish.account.address, wish.contract, wish.calldata):
+    call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
+    if not is_taken_in_pool(context.lines(), call, context.registry.refusal_of):
         return None
     return until, (YIELDED, _OF_ANOTHER)

@@ -12,7 +12,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.rounds import RoundsChanges
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
-from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests.entrypoints.local_network import write
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
@@ -40,7 +40,7 @@ def fallen(fresh_premises, sqlite_template, tmp_path_factory):
         played = Office(fresh_premises, store, folder / "evidence")
         bad_pool(played)
         shown_low(played)
-        played.repeat(confirm_next)
+        played.repeat(confirm)
         with store.transaction() as uow:
             uow.lease.release(played.epoch)
         played.close()

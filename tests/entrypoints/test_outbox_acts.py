@@ -9,13 +9,13 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.ids import Address, Hash
+from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import (
     Account,
     AttemptReason,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     Mined,
     PauseKind,
@@ -42,7 +42,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
         outbox = uow.outbox
         outbox.senders.enroll(ME, 5, NOW)
         for number in (1, 2, 3):
-            kind = IntentKind.PROPOSE_KICK
+            kind = PROPOSE_KICK
             outbox.intents.add(
                 CallRequest(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW
             )

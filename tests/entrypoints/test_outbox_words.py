@@ -5,13 +5,13 @@ from dataclasses import replace
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
 from oracle.queries.text.outbox_advice import SentState, advice, after_pause
+from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
     Account,
     Attempt,
     AttemptReason,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     JournalEntry,
     Pause,
@@ -20,8 +20,8 @@ from oracle.store.outbox.records import (
 )
 
 SENDER = Account(1, Address("0x" + 40 * "1"))
-WISH = CallRequest(SENDER, Address("0x" + 40 * "2"), IntentKind.PUSH, "push", "0x", round=6)
-PUSH = Intent(66, WISH, IntentState.LIVE, 5, 80_000, 10**15, None, None, None, 0, 0, None)
+WISH = CallRequest(SENDER, Address("0x" + 40 * "2"), PUSH, "push", "0x", round=6)
+LIVE_PUSH = Intent(66, WISH, IntentState.LIVE, 5, 80_000, 10**15, None, None, None, 0, 0, None)
 SIGNED = SignedCall(Hash("0x" + 64 * "3"), b"", 200 * 10**9, 10**9, 80_000)
 BYTES = Attempt(1, 5, 66, 0, SIGNED, 9, 12, None, None, AttemptReason.FIRST, 0, 1, 1, 1)
 DEAR = replace(BYTES, last_error_class="underpriced", last_error_text="max fee less than base fee")
@@ -32,7 +32,7 @@ def entry(at: int, event: str, detail: str) -> JournalEntry:
 
 
 def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
-    told = advice(PUSH, SentState(None, [DEAR], None))
+    told = advice(LIVE_PUSH, SentState(None, [DEAR], None))
 
     assert told.waits_for is not None
     assert "max fee less than base fee (it pays 200 gwei for each gas)" in told.waits_for
@@ -41,11 +41,11 @@ def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
 
 
 def test_a_call_of_which_nothing_was_said_asks_for_nothing():
-    assert advice(PUSH, SentState(None, [BYTES], None)).what_to_do.startswith("nothing: ")
+    assert advice(LIVE_PUSH, SentState(None, [BYTES], None)).what_to_do.startswith("nothing: ")
 
 
 def test_the_list_says_in_a_word_why_a_live_call_waits(capsys):
-    show_intents([(PUSH, SentState(None, [DEAR], None))], now=5)
+    show_intents([(LIVE_PUSH, SentState(None, [DEAR], None))], now=5)
 
     assert capsys.readouterr().out.splitlines()[1].endswith("underpriced")
 

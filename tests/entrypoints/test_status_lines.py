@@ -24,7 +24,7 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures, Totals
 from tests.entrypoints.local_network import local_network, write
-from tests.entrypoints.test_outbox_words import PUSH
+from tests.entrypoints.test_outbox_words import LIVE_PUSH
 
 SETTINGS = ReportSettings(heartbeat_seconds=100)
 ME = Account(1, Address("0x" + 40 * "a"))
@@ -142,7 +142,7 @@ def test_before_the_first_block_and_the_first_round_it_says_so():
 
 
 def test_why_the_next_push_waits_is_said():
-    push = replace(PUSH, error_text="gas is dear")
+    push = replace(LIVE_PUSH, error_text="gas is dear")
     assert lines(replace(WELL, push=push))["push waits"].startswith("gas is dear; `qos-oracle")
 
 

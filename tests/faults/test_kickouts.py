@@ -12,16 +12,15 @@ from oracle.domain.coverage import Level
 from oracle.indexer.rebuild import RebuildOptions, refold_up_to
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
 from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import proof_behind
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.rpc.pool import EndpointPool
 from oracle.store.ops.halts import Cleared
-from oracle.store.outbox.records import IntentKind
 from oracle.telemetry import indexer_metrics
-from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
 from tests.evm.network import Standing
-from tests.office import CHAIN_ID, FINALITY, RULES, Office
+from tests.office import CHAIN_ID, FINALITY, RULES, Office, next_step
 from tests.services.office_fixtures import fresh_chain, fresh_premises, premises, sqlite_office
 from tests.services.test_kicking import (
     POOL,
@@ -72,20 +71,21 @@ def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: 
         for span in uow.coverage.spans(scope.id):
             uow.coverage.put(scope.id, replace(span, level=Level.NOTHING))
             uow.verified_blocks.forget_above(-1)
-    prover = office.context.prover
-    assert prover is not None
-    office.context = replace(office.context, prover=Forbidden(prover))  # type: ignore[arg-type]
+    verifier = office.kickouts.verifier
+    assert verifier is not None
+    forbidden = Forbidden(verifier)
+    office.kickouts = replace(office.kickouts, verifier=forbidden)  # type: ignore[arg-type]
     assert office.repeat(plan_kick) == []
     assert "propose_kick" not in kinds(office)
 
-    office.context = replace(office.context, prover=prover)
+    office.kickouts = replace(office.kickouts, verifier=verifier)
     did = [step.did for step in office.repeat(plan_kick)]
 
     assert did[-1] == "kickout proposal planned"
     assert set(did[:-1]) == {"kickout evidence verified", "kickout signed"}
     with office.store.reading() as uow:
         (spell,) = uow.kickouts.open()
-        proof = proof_behind(uow, RULES, spell, prover.level())
+        proof = proof_behind(uow, RULES, spell, verifier.level())
     assert (proof.unproven, proof.reason) == ((), None)
 
 
@@ -124,19 +124,19 @@ def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office
     source.close()
 
     assert heads.stalled
-    assert plan_kick(office.context, heads) is None
+    assert plan_kick(office.kickouts, heads) is None
     assert kinds(office).count("propose_kick") == 0
 
     # What was planned before it stood still is not signed or sent meanwhile.
     planned = office.repeat(plan_kick)
     assert [step.did for step in planned] == ["kickout signed", "kickout proposal planned"]
-    while publish_next(office.context, heads) is not None:
+    while next_step(office.context, heads) is not None:
         pass
-    assert office.intents(IntentKind.PROPOSE_KICK)[0].state.value == "planned"
+    assert office.intents(PROPOSE_KICK)[0].state.value == "planned"
     office.mine()
     office.index()
-    office.repeat(publish_next)
-    assert office.intents(IntentKind.PROPOSE_KICK)[0].state.value == "live"
+    office.repeat(next_step)
+    assert office.intents(PROPOSE_KICK)[0].state.value == "live"
 
 
 def test_case_75_a_push_that_a_fork_takes_back_is_sent_again_once(sqlite_office: Office):
@@ -192,7 +192,7 @@ def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
     group(office, POOL, (0, 1, 2))
     shown_low(office)
     office.repeat(plan_kick)
-    (queued,) = office.intents(IntentKind.PROPOSE_KICK)
+    (queued,) = office.intents(PROPOSE_KICK)
     before = withdrawn("before")
 
     forget_the_evidence(office, snapshot)
@@ -228,13 +228,13 @@ def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
 
     # The contract lets nobody but its vetoer cancel while the lane is low: ours waits for that.
     assert withdrawn("after") == before + 1
-    (cancel,) = office.intents(IntentKind.CANCEL_KICK)
+    (cancel,) = office.intents(CANCEL_KICK)
     assert (cancel.state.value, cancel.error_class) == ("planned", "NotAllowed")
     group(office, 99, (2, 0, 1))
     office.pushed()
     office.until_final()
 
-    assert office.intents(IntentKind.CANCEL_KICK)[0].state.value == "final"
+    assert office.intents(CANCEL_KICK)[0].state.value == "final"
     assert "execute_kick" not in kinds(office)
     assert not kick(office)["live"]
     assert withdrawn("after") == before + 1

@@ -14,8 +14,9 @@ from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next
 from oracle.indexer.rebuild import RebuildOptions, refold
+from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
-from oracle.store.outbox.records import UNFINISHED, Account, CallRequest, IntentKind, Stamp
+from oracle.store.outbox.records import UNFINISHED, Account, CallRequest, Stamp
 from tests.chain.network_logs import ORACLE
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import CHAIN_ID, FINALITY, Indexer
@@ -163,7 +164,7 @@ class World:
                 wish = CallRequest(
                     account=US,
                     contract=ORACLE,
-                    kind=IntentKind.PUSH,
+                    kind=PUSH,
                     dedup_key=f"{stored.report.period}:{as_of.hash}",
                     calldata="0x",
                     period=stored.report.period,

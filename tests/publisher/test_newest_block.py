@@ -2,12 +2,12 @@
 
 import pytest
 
-from oracle.bindings.qos_oracle import newest_block
 from oracle.devnet.fakechain.faults.block_faults import nothing
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
+from oracle.txmgr.client.receipts import newest_block
 from tests.pools import pool_of
 
 

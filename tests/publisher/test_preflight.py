@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from oracle.bindings.contract_errors import refusal_of
 from oracle.bindings.qos_oracle import OracleContract, execute_call
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import CallRefusedError
-from oracle.txmgr.client.preflight import PreflightOutcome, preflight
-from oracle.txmgr.client.receipts import receipts_of
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
+from oracle.txmgr.client.receipts import SimulatedCall, receipts_of
 from tests.contracts.oracle_driver import Oracle, deployed
 from tests.evm.chain import Chain
 from tests.evm.fixtures import chain, fresh_chain
@@ -43,14 +44,18 @@ def address_of(oracle: Oracle) -> Address:
     return Address(oracle.contract.address.lower())
 
 
+def tried(lines: PoolView, oracle: Oracle, calldata: str) -> PreflightResult:
+    return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), refusal_of)
+
+
 def test_a_call_that_works_is_priced(oracle: Oracle, lines: PoolView):
     reading = oracle.contract.functions.head()._encode_transaction_data()
-    verdict = preflight(lines, ME, address_of(oracle), reading)
+    verdict = tried(lines, oracle, reading)
     assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
 def test_a_refusal_is_told_in_the_contracts_words(oracle: Oracle, lines: PoolView):
-    verdict = preflight(lines, ME, address_of(oracle), execute_call(5))
+    verdict = tried(lines, oracle, execute_call(5))
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, "NoKick(5)")
 
 
@@ -58,7 +63,7 @@ def test_an_endpoint_that_does_not_answer_is_left_out(
     oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
-    verdict = preflight(lines, ME, address_of(oracle), execute_call(5))
+    verdict = tried(lines, oracle, execute_call(5))
     assert verdict.outcome is PreflightOutcome.REFUSED
 
 
@@ -66,7 +71,7 @@ def test_a_rate_limit_is_no_word_of_the_contract(
     oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
-    verdict = preflight(view_of(endpoint.url), ME, address_of(oracle), execute_call(5))
+    verdict = tried(view_of(endpoint.url), oracle, execute_call(5))
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
@@ -75,7 +80,7 @@ def test_endpoints_that_disagree_decide_nothing(
 ):
     endpoint.faults["eth_call"] = "execution reverted"
     reading = oracle.contract.functions.head()._encode_transaction_data()
-    verdict = preflight(lines, ME, address_of(oracle), reading)
+    verdict = tried(lines, oracle, reading)
     assert verdict.outcome is PreflightOutcome.UNKNOWN
     assert "disagree" in verdict.reason
 

@@ -5,8 +5,9 @@ import json
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.bindings.contract_errors import ACTIONS, NOT_OURS, Action, refusal_of
+from oracle.bindings.contract_errors import ACTIONS, NOT_OURS, refusal_of
 from oracle.resources import shipped
+from oracle.txmgr.client.refusal import Action
 
 
 def output(signature: str, *arguments: int) -> str:

@@ -32,7 +32,7 @@ def company_of_three(
 
 def test_a_round_that_lacks_signatures_for_a_period_says_whose(company_of_three: Company):
     three = company_of_three
-    context = three.first.office.context
+    context = three.first.office.reporting
     second, third = three.others
     second.is_down = third.is_down = True
     three.period()
@@ -60,9 +60,9 @@ def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
     three.chain.send(does.setSigners(checked, 2), sender=admin)
     three.round()
 
-    said = why_waiting(gone.office.context) or ""
+    said = why_waiting(gone.office.reporting) or ""
     assert said.startswith(f"our signer {gone.signer} is none of the contract's signers")
-    assert why_waiting(three.first.office.context) is None
+    assert why_waiting(three.first.office.reporting) is None
 
 
 def test_a_stranger_is_news_once():

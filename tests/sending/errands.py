@@ -2,9 +2,8 @@
 
 from oracle.rpc.endpoints.backoff import Backoff
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
-from oracle.store.outbox.records import CallRequest, IntentKind, IntentState, PauseKind
-from oracle.txmgr.manager import publish_next
-from tests.office import Office
+from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
+from tests.office import Office, next_step
 from tests.sending.at_sea import GWEI, dear_blocks
 
 
@@ -28,10 +27,10 @@ def by_clock(office: Office, clock: Clock) -> None:
 def errand(office: Office, name: str) -> str:
     """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
     account = office.context.account
-    wish = CallRequest(account, account.address, IntentKind.NOOP, f"errand:{name}", "0x")
+    wish = CallRequest(account, account.address, NOOP, f"errand:{name}", "0x")
     with office.context.writing() as uow:
         number = uow.outbox.intents.add(wish, office.context.stamp)
-    office.repeat(publish_next)
+    office.repeat(next_step)
     with office.store.reading() as uow:
         intent = uow.outbox.intents.named(number or 0)
         assert intent is not None

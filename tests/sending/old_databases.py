@@ -2,14 +2,17 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oracle.errors import InputError
+from oracle.quorum.key_watch import resting, signing_of
 from oracle.store.database import Store
-from oracle.store.outbox.records import IntentKind
+from oracle.store.outbox.records import ADOPTED
 from oracle.txmgr.context import TxContext
+from oracle.txmgr.recovery.rebuild_from_chain import RecoveryFindings, adopt
 from tests.office import Office
 
 
@@ -48,4 +51,11 @@ def next_nonce(context: TxContext) -> int | None:
 
 def adopted(office: Office) -> dict[int, str | None]:
     """What is written down of each adopted nonce."""
-    return {one.nonce or 0: one.error_text for one in office.intents(IntentKind.ADOPTED)}
+    return {one.nonce or 0: one.error_text for one in office.intents(ADOPTED)}
+
+
+def written_down(office: Office, context: TxContext, found: RecoveryFindings) -> None:
+    """As `outbox adopt` does: the signer rests where signatures may be lost as well."""
+    quorum = replace(office.quorum, tx=context)
+    signing = signing_of(quorum) if found.may_have_lost_more else None
+    adopt(context, found, "somebody", resting(quorum, signing))

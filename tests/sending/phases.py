@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.manager import publish_next
+from oracle.reporting.reporting_context import PUSH
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests.evm.network import Standing
-from tests.office import FINALITY, Office, Premises
+from tests.office import FINALITY, Office, Premises, next_step
 from tests.services.conftest import NewStore
 from tests.services.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
 
@@ -32,7 +32,7 @@ def push(office: Office) -> None:
 def look(office: Office) -> None:
     """One turn of the daemon in which nothing but kickouts is planned."""
     office.index()
-    for step in (confirm_next, publish_next, plan_kick, publish_next):
+    for step in (confirm, next_step, plan_kick, next_step):
         office.repeat(step)
 
 
@@ -90,9 +90,9 @@ class Phase(NamedTuple):
 
 # Planned, ready, assigned, signed, sent, mined, final; of a push, its statement before.
 PHASES = {
-    IntentKind.PUSH: Phase(Office.period, push, "RoundAccepted", landed, 8),
-    IntentKind.PROPOSE_KICK: Phase(low, kick_out, "KickProposed", proposed, 7),
-    IntentKind.EXECUTE_KICK: Phase(ready, kick_out, "KickExecuted", executed, 7),
+    PUSH: Phase(Office.period, push, "RoundAccepted", landed, 8),
+    PROPOSE_KICK: Phase(low, kick_out, "KickProposed", proposed, 7),
+    EXECUTE_KICK: Phase(ready, kick_out, "KickExecuted", executed, 7),
 }
 
 

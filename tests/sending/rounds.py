@@ -2,7 +2,7 @@
 
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
-from oracle.txmgr.client.preflight import PreflightOutcome, preflight
+from oracle.txmgr.client.preflight import PreflightOutcome
 from tests.office import Office
 
 
@@ -28,8 +28,7 @@ def landed(office: Office) -> None:
 
 def refusal(office: Office, calldata: str) -> str:
     """What the contract says to a call now."""
-    account, lines = office.context.account.address, office.context.publisher.lines
-    verdict = preflight(lines, account, office.premises.address, calldata)
+    verdict = office.context.preflight(calldata)
     assert verdict.outcome is PreflightOutcome.REFUSED
     assert verdict.refusal is not None
     return verdict.refusal.name

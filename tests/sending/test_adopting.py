@@ -7,13 +7,13 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import IntentKind, IntentState, NonceState
-from oracle.txmgr.manager import publish_next
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import NOOP, IntentState, NonceState
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
-from tests.office import FINALITY, SETTINGS, Office
+from oracle.txmgr.recovery.rebuild_from_chain import look
+from tests.office import FINALITY, SETTINGS, Office, next_step
 from tests.sending import faults
-from tests.sending.old_databases import adopted, blank, copied, next_nonce, refused
+from tests.sending.old_databases import adopted, blank, copied, next_nonce, refused, written_down
 from tests.sending.proxy import Proxy
 from tests.services.conftest import NewStore
 
@@ -28,7 +28,7 @@ def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
         found = look(context, 1000)
-        adopt(context, found, "somebody")
+        written_down(office, context, found)
         assert (found.mined, found.pending, next_nonce(context)) == (1, 2, 2)
         assert adopted(office)[1] is None
 
@@ -42,14 +42,14 @@ def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_no
     (lost,) = chain.rpc("eth_getBlockByNumber", "pending", False)["transactions"]
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        adopt(context, look(context, 1000), "somebody")
+        written_down(office, context, look(context, 1000))
         office.restart(store=fresh)
         # It waits: nothing is wrong.
         assert look(office.context, 1000).is_nothing
 
         chain.rpc("anvil_dropTransaction", lost)
         chain.later(SETTINGS.ttl_seconds)
-        while "live" not in office.states(IntentKind.PUSH):
+        while "live" not in office.states(PUSH):
             assert len(office.reports()) < 20, office.steps
             office.period()
             office.tick()
@@ -59,15 +59,15 @@ def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_no
             reconcile(office.context)
 
         found = look(office.context, 1000)
-        assert (found.nonces, found.dropped, found.signing) == (range(3, 3), [1], None)
-        adopt(office.context, found, "somebody")
+        assert (found.nonces, found.dropped, found.may_have_lost_more) == (range(3, 3), [1], False)
+        written_down(office, office.context, found)
         office.tick()
         office.mine()
         office.until_final()
 
-        noops = [(one.nonce, one.state) for one in office.intents(IntentKind.NOOP)]
+        noops = [(one.nonce, one.state) for one in office.intents(NOOP)]
         assert noops == [(1, IntentState.FINAL)]
-        assert office.intents(IntentKind.PUSH)[0].state is IntentState.FINAL
+        assert office.intents(PUSH)[0].state is IntentState.FINAL
         assert (office.premises.nonce, office.premises.round) == (3, 1)
         assert look(office.context, 1000).is_nothing
 
@@ -82,7 +82,7 @@ def test_what_lies_deeper_than_the_walk_is_adopted_without_a_hash(
         office.pushed()
         context = refused(office, copy)
         found = look(context, 3)
-        adopt(context, found, "somebody")
+        written_down(office, context, found)
         assert next_nonce(context) == 3
         assert [text is None for text in adopted(office).values()] == [True, False]
 
@@ -95,7 +95,7 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
     office.index()
     office.repeat(plan_push)
     while office.states() != ["assigned"]:
-        assert publish_next(office.context, office.source.heads()) is not None
+        assert next_step(office.context, office.source.heads()) is not None
     with copied(office, tmp_path) as copy:
         # The lost one signs for the nonce and sends; the copy has given it out, and no more.
         office.tick()
@@ -103,14 +103,14 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
         office.restart(store=copy)
         found = look(office.context, 1000)
         assert (list(found.overtaken), found.nonces) == ([1], range(2, 2))
-        adopt(office.context, found, "somebody")
+        written_down(office, office.context, found)
         office.tick()
         with copy.reading() as uow:
             slot = uow.outbox.slots.at(office.context.account, 1)
             assert uow.outbox.senders.paused_because(office.context.account) is None
         assert slot is not None
         assert (slot.state, slot.gas_used) == (NonceState.FINAL, found.spent[1].gas_used)
-        (push,) = office.intents(IntentKind.PUSH)[:1]
+        (push,) = office.intents(PUSH)[:1]
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 

@@ -83,7 +83,7 @@ def test_an_urgent_report_behind_a_push_makes_it_dearer_sooner(
     office.premises.chain.rpc("anvil_dropAllTransactions")
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
     network.by(network.nodes[0], network.does.quit())
-    length = office.context.settings.period_seconds
+    length = office.settings.period_seconds
     office.premises.chain.at(office.premises.chain.time // length * length + length)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     office.premises.chain.mine()

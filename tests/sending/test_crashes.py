@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
-from oracle.store.outbox.records import IntentKind
 from tests.evm.chain import Chain
 from tests.office import Office, Premises
 from tests.sending.at_sea import GWEI, dear_blocks
@@ -57,8 +57,8 @@ def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
                 where = f"{name} {number}"
                 assert premises.round == 1, where
                 assert premises.nonce == nonce + 1, where
-                assert office.states(IntentKind.PUSH) == ["final"], where
-                assert office.intents(IntentKind.PUSH)[0].nonce == nonce, where
+                assert office.states(PUSH) == ["final"], where
+                assert office.intents(PUSH)[0].nonce == nonce, where
                 assert [state for state, _ in office.reports()].count("landed") == 1, where
                 assert gaps(office) == [], where
                 office.close()
@@ -85,4 +85,4 @@ def test_case_f02_whoever_dies_with_stored_bytes_leaves_them_to_be_sent_as_they_
     office.until_final()
     assert set(first.sent) == set(second.sent) == {"0x" + stored.signed.raw.hex()}
     assert office.premises.round == 1
-    assert office.states(IntentKind.PUSH) == ["final"]
+    assert office.states(PUSH) == ["final"]

@@ -14,7 +14,7 @@ from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests.office import SETTINGS, Office
 from tests.sending.ailing_databases import failing_inserts, full_disk, read_only
 from tests.sending.faults import Fault
@@ -157,7 +157,7 @@ def test_case_f44_a_database_that_cannot_be_written_sends_nothing_until_it_can(
     with (read_only if fault == "read-only" else full_disk)(office.store):
         for _ in range(3):
             with pytest.raises(TransientError):
-                office.repeat(confirm_next)
+                office.repeat(confirm)
     assert proxies[0].sent == proxies[1].sent == []
     office.tick()
     assert set(proxies[0].sent) == set(proxies[1].sent) == {sent}
@@ -174,7 +174,7 @@ def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_n
     office.index()
     before = sends(office)
     with read_only(office.store), pytest.raises(TransientError, match="read-only"):
-        office.repeat(confirm_next)
+        office.repeat(confirm)
     waiting = office.premises.chain.rpc("eth_getTransactionCount", *_pending(office))
     assert (int(waiting, 16), sends(office)) == (1, before)
     office.tick()

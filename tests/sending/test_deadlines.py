@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.inclusion_time import margin_seconds
-from oracle.txmgr.manager import publish_next
-from tests.office import Office
+from tests.office import Office, next_step
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, slots
 from tests.sending.rounds import planned
 
@@ -25,7 +24,7 @@ def test_a_push_with_about_one_block_left_is_not_signed_and_its_report_is_missed
     planned(office)
     at_before_deadline(office, 1)
     office.index()
-    office.repeat(publish_next)
+    office.repeat(next_step)
     office.repeat(plan_push)
     assert (office.states(), slots(office)) == (["expired"], [])
     (push,) = office.intents()
@@ -65,10 +64,10 @@ def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office:
 def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: Office):
     office = sqlite_office
     lands_after(office, 25)
-    short = replace(office.context.settings, ttl_seconds=40)
+    short = replace(office.context.sending, most_margin_seconds=20)
     with office.store.reading() as uow:
         assert margin_seconds(office.context, uow) == 25
-        assert margin_seconds(replace(office.context, settings=short), uow) == 20
+        assert margin_seconds(replace(office.context, sending=short), uow) == 20
 
 
 def test_no_dearer_twin_is_signed_for_what_is_too_late(sqlite_office: Office):

@@ -16,7 +16,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.signing.keystore import unlock
 from oracle.store.outbox.records import Stamp
 from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests.entrypoints.local_network import Settings, write
 from tests.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.publisher.remote_signer import RemoteHost, served
@@ -69,7 +69,7 @@ def site(
     office.tick()
     office.mine(FINALITY + 1)
     office.index()
-    office.repeat(confirm_next)
+    office.repeat(confirm)
     office.period()
     office.index()
     with office.store.transaction() as uow:
@@ -144,7 +144,7 @@ def without_old_reports(office: Office) -> None:
     with office.store.transaction() as uow:
         epoch = uow.lease.take("the daemon", 60)
     office.restart(epoch=epoch)
-    step = plan_push(office.context, office.source.heads())
+    step = plan_push(office.reporting, office.source.heads())
     assert step is not None
     assert step.did == "report missed"
     with office.store.transaction() as uow:

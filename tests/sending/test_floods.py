@@ -60,13 +60,13 @@ def test_whoever_was_flooding_is_heard_again_later_and_at_once_where_it_says_wha
     now = three.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
     _say(liar, range(MOST, MOST + 1))
-    assert ask_peers(first.context, ours, first.context.publisher.contract.standing()) == 0
+    assert ask_peers(first.quorum, ours, first.contract.standing()) == 0
 
     liar.tick()
-    assert ask_peers(first.context, ours, first.context.publisher.contract.standing()) == 1
+    assert ask_peers(first.quorum, ours, first.contract.standing()) == 1
     assert len(_kept(three.first, liar)) == MOST + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
-    assert ask_peers(first.context, ours, first.context.publisher.contract.standing()) == 1
+    assert ask_peers(first.quorum, ours, first.contract.standing()) == 1
     assert len(_kept(three.first, liar)) == MOST + 2
 
 
@@ -79,15 +79,15 @@ def _ours(reporter: Reporter) -> SignedStatement:
 def _say(liar: Reporter, numbers: range) -> None:
     """Show a statement of other words for each number, and nothing that was shown before."""
     Board.__init__(liar.board)
-    context = liar.office.context
+    context, quorum = liar.office.context, liar.office.quorum
     with liar.office.store.reading() as uow:
         report = uow.reports.due()[0].report
     for number in numbers:
         records = report.records[:-2] + number.to_bytes(2, "big")
         other = replace(report, records=records)
-        statement = statement_of(other, context.publisher.contract.standing())
+        statement = statement_of(other, liar.office.contract.standing())
         signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
-        offer(context, statement, replace(report_record(context, statement), signature=signature))
+        offer(quorum, statement, replace(report_record(quorum, statement), signature=signature))
 
 
 def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:

@@ -6,8 +6,8 @@ import pytest
 
 from oracle.domain.reports.report import decode, rules_id
 from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.budget import limit_for
 from oracle.txmgr.client.fee_quote import least_gas
-from oracle.txmgr.signing_queue import limit_for
 from tests.office import ETHER, RULES, SETTINGS, Office
 from tests.sending.at_sea import attempts, only, slots
 from tests.sending.faults import Answer, Fault, Question, error, says

@@ -13,8 +13,8 @@ from oracle.domain.reports.sanity_limits import Sanity
 from oracle.errors import InputError
 from oracle.reporting.readiness import first_hole
 from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import release
-from oracle.store.outbox.records import IntentKind
 from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
@@ -88,7 +88,7 @@ def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
 
 def dropped(office: Office) -> None:
     """One round tells of three good nodes; then all of them pause, which is not to be selected."""
-    office.context = replace(office.context, sanity=STRICT)
+    office.reporting = replace(office.reporting, sanity=STRICT)
     office.pushed()
     office.until_final()
     network = office.premises.network
@@ -166,7 +166,7 @@ def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: 
     premises = office.premises
     narrow = (100, *astuple(LIMITS)[1:])
     premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
-    contract = office.context.publisher.contract
+    contract = office.contract
     found = differences(
         contract.constitution(),
         Expected(
@@ -193,7 +193,7 @@ def test_case_f52_a_drop_beyond_the_step_reverts_and_reaches_no_block(sqlite_off
     office.period()
     office.tick()
 
-    (_, push) = office.intents(IntentKind.PUSH)
+    (_, push) = office.intents(PUSH)
     assert (push.state.value, push.error_class) == ("held", "StepTooLarge")
     assert premises.nonce == nonce
     # The report says all of it: nothing was clamped.

@@ -22,7 +22,9 @@ def forgotten():
 
 def counted(office: Office, name: str, **labels: str) -> float | None:
     """The daemon counts; then a scrape."""
-    OutboxStatistics().count({"transmitter": office.context}, office.source.heads())
+    OutboxStatistics().count(
+        {"transmitter": office.context}, office.source.heads(), office.reporting
+    )
     return REGISTRY.get_sample_value(f"oracle_publisher_{name}", labels)
 
 
@@ -40,7 +42,7 @@ def test_how_the_contract_stands_is_told(sqlite_office: Office):
         premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
         premises.chain.send(call, sender=admin)
     assert counted(office, "contract_paused_until") == premises.chain.time + 600
-    office.context = replace(office.context, rules_hash=Hash("0x" + 64 * "9"))
+    office.reporting = replace(office.reporting, rules_hash=Hash("0x" + 64 * "9"))
     assert counted(office, "rules_agree") == 0
 
 

@@ -3,11 +3,11 @@
 from structlog.testing import capture_logs
 
 from oracle.queries.outbox_figures import OutboxCensus
-from oracle.reporting.push_call import MOST_TRIES, given_up
+from oracle.reporting.push_retries import MOST_TRIES, given_up
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import Intent, IntentKind, IntentState
-from oracle.txmgr.manager import publish_next
-from tests.office import SETTINGS, Office
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import Intent, IntentState
+from tests.office import SETTINGS, Office, next_step
 from tests.sending.at_sea import only
 from tests.sending.errands import rival_push
 
@@ -28,7 +28,7 @@ def brought_and_taken_back(office: Office) -> None:
     rival = rival_push(office, push.wish.calldata)
     office.mine()
     office.index()
-    office.repeat(publish_next)
+    office.repeat(next_step)
     assert (office.premises.round, planned_pushes(office)) == (1, [])
     assert next(state for state, _ in office.reports()) == "due"
     chain.rpc("anvil_reorg", 1, [])
@@ -61,7 +61,7 @@ def test_a_statement_that_is_not_tried_any_more_is_told_once_and_what_to_do(offi
 
     overtaken(office)
     office.repeat(plan_push)
-    assert office.states(IntentKind.PUSH) == MOST_TRIES * ["superseded"]
+    assert office.states(PUSH) == MOST_TRIES * ["superseded"]
     count, (line,) = told(office, census)
     assert (count, line["round"], line["tries"]) == (1, 1, MOST_TRIES)
     assert "endpoint probe" in str(line["act"])
@@ -112,7 +112,7 @@ def test_forks_that_give_a_round_and_take_it_back_make_a_statement_given_up(
         office.repeat(plan_push)
         brought_and_taken_back(office)
     office.repeat(plan_push)
-    assert office.states(IntentKind.PUSH) == MOST_TRIES * ["superseded"]
+    assert office.states(PUSH) == MOST_TRIES * ["superseded"]
     count, (line,) = told(office, census)
     assert (count, line["round"]) == (1, 1)
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from oracle.store.outbox.records import IntentKind, PauseKind
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
 from oracle.txmgr.confirmation.attribution import NO_RECEIPT, why_unproven
-from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.recovery.rebuild_from_chain import look
 from tests.office import FINALITY, Office
 from tests.sending.at_sea import BY_BLOCKS, GWEI, attempts, dear_blocks, only
 from tests.sending.errands import pause_of
 from tests.sending.faults import Answer, Fault, Question, error, null
+from tests.sending.old_databases import written_down
 from tests.sending.proxy import Proxy
 from tests.sending.thieves import foreign_transaction, target
 
@@ -58,7 +60,7 @@ def stolen(office: Office) -> str:
 
 def confirmed(office: Office) -> list[str]:
     """What a look at the receipts notes, before anything new is folded."""
-    return [step.did for step in office.repeat(confirm_next) if step.did != "sent"]
+    return [step.did for step in office.repeat(confirm) if step.did != "sent"]
 
 
 def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
@@ -174,11 +176,11 @@ def test_a_foreign_transaction_of_our_own_is_adopted_and_the_sender_goes_on(
     assert pause_of(office) is PauseKind.FOREIGN
     found = look(office.context, 1000)
     assert (list(found.overtaken), list(found.nonces)) == ([1], [])
-    adopt(office.context, found, "somebody")
+    written_down(office, office.context, found)
     assert look(office.context, 1000).is_nothing
     with office.context.writing() as uow:
         uow.outbox.senders.resume(office.context.account, office.context.stamp)
-    assert (office.states(IntentKind.PUSH), pause_of(office)) == (["superseded"], None)
+    assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)
 
 
 def test_a_foreign_transaction_is_found_by_an_endpoint_without_old_state(

@@ -59,7 +59,7 @@ class Asked:
 
     @property
     def board(self) -> Board:
-        board = self.office.context.board
+        board = self.office.quorum.board
         assert board is not None
         return board
 
@@ -221,8 +221,8 @@ def test_our_board_shows_nothing_that_others_told(asked: Asked):
     with asked.office.store.reading() as uow:
         (signed,) = uow.statements.of_round(asked.domain.contract, "report", 1)
     offer(
-        asked.office.context,
+        asked.office.quorum,
         statement,
-        replace(report_record(asked.office.context, statement), signature=signed.signature),
+        replace(report_record(asked.office.quorum, statement), signature=signed.signature),
     )
     assert len(asked.board.at("report/1")) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.store.outbox.records import NonceState
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.confirmation.confirmer import confirm_all
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests.evm.fixtures import chain
 from tests.office import CAPS, FINALITY
 from tests.sending.faults import Fault, Reply
@@ -35,7 +35,7 @@ def started(office: DispatchOffice, many: int) -> None:
 def asked_in_a_look(office: DispatchOffice, proxy: Proxy) -> tuple[int, int]:
     """(receipts, all requests) that an endpoint is asked for by a look that finds nothing."""
     proxy.forget()
-    assert confirm_all(office.starts, office.source.heads()) is None
+    assert confirm(office.starts, office.source.heads()) is None
     return proxy.count(RECEIPT), len(proxy.asked)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.outbox.records import IntentKind
+from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
 from tests.office import Premises
 from tests.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.sending.journals import gaps
@@ -16,7 +16,7 @@ from tests.services.conftest import NewStore
 # Every point takes seconds on a shared machine.
 pytestmark = pytest.mark.timeout(900)
 
-KICKOUTS = (IntentKind.PROPOSE_KICK, IntentKind.EXECUTE_KICK)
+KICKOUTS = (PROPOSE_KICK, EXECUTE_KICK)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[S
 
 @pytest.mark.parametrize("kind", KICKOUTS)
 def test_case_f01_whoever_dies_during_a_kickout_has_one_successor_who_finishes_it(
-    stage: Stage, deaths: Deaths, kind: IntentKind
+    stage: Stage, deaths: Deaths, kind: str
 ):
     phase = PHASES[kind]
     with stage.set_for(phase):
@@ -48,7 +48,7 @@ def points(stage: Stage, phase: Phase) -> list[str]:
     return fuse.passed
 
 
-def die(stage: Stage, number: int, where: str, kind: IntentKind) -> None:
+def die(stage: Stage, number: int, where: str, kind: str) -> None:
     """Die at one point; another process goes on, and all of it happened once."""
     phase, premises = PHASES[kind], stage.premises
     with stage.office(str(number)) as office:

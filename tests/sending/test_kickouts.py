@@ -8,16 +8,16 @@ import pytest
 
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError
+from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.kickouts.manual_cancel import call_off
 from oracle.kickouts.proposer import statement_against
 from oracle.store.database import Store
-from oracle.store.outbox.records import Intent, IntentKind, IntentState, PauseKind
-from oracle.txmgr.manager import publish_next
+from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from tests.evm.chain import RevertedError
 from tests.evm.network import Standing
-from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises
+from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, next_step
 from tests.sending.proxy import Proxy
 from tests.services.test_kicking import (
     POOL,
@@ -37,7 +37,7 @@ LAW = KickoutRules(RULES, SETTINGS)
 REFILL_SECONDS = 3600
 
 
-def only(office: Office, kind: IntentKind) -> Intent:
+def only(office: Office, kind: str) -> Intent:
     (found,) = office.intents(kind)
     return found
 
@@ -65,18 +65,18 @@ def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Off
     for _ in range(LIMITS.kick_rounds):
         pushed_without_kickouts(office)
     office.repeat(plan_kick)
-    execution, context = only(office, IntentKind.EXECUTE_KICK), office.context
+    execution, context = only(office, EXECUTE_KICK), office.context
     with context.writing() as uow:
         uow.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", context.stamp)
     office.tick()
-    assert only(office, IntentKind.EXECUTE_KICK).state is IntentState.HELD
+    assert only(office, EXECUTE_KICK).state is IntentState.HELD
 
     with context.writing() as uow:
         held = uow.outbox.intents.named(execution.id)
         assert held is not None
         uow.outbox.intents.release(held, context.stamp)
     office.tick()
-    assert only(office, IntentKind.EXECUTE_KICK).state is IntentState.LIVE
+    assert only(office, EXECUTE_KICK).state is IntentState.LIVE
 
 
 def test_a_kickout_takes_as_many_rounds_in_a_row_as_are_asked_for(sqlite_office: Office):
@@ -137,8 +137,8 @@ def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_offi
         with one.store.reading() as uow:
             (look,) = looks_at(uow, LAW, Level.NOTHING)
         assert look.evidence is not None
-        standing = one.context.publisher.contract.standing()
-        said.append((look.evidence.text, statement_against(one.context, look, standing)))
+        standing = one.contract.standing()
+        said.append((look.evidence.text, statement_against(one.kickouts, look, standing)))
         office.mine()
     assert said[0] == said[1]
     assert said[0][1] is not None
@@ -152,7 +152,7 @@ def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_re
     empty_bucket(office)
     veto_over(office)
     office.tick()
-    assert only(office, IntentKind.EXECUTE_KICK).state.value == "planned"
+    assert only(office, EXECUTE_KICK).state.value == "planned"
 
     group(office, 99, (2, 0, 1))
     pushed_without_kickouts(office)
@@ -163,10 +163,10 @@ def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_re
     office.mine()
     office.until_final()
 
-    execution = only(office, IntentKind.EXECUTE_KICK)
+    execution = only(office, EXECUTE_KICK)
     assert (execution.state.value, execution.nonce) == ("superseded", None)
     assert execution.error_text == "the kickout is no longer due"
-    assert only(office, IntentKind.CANCEL_KICK).state.value == "final"
+    assert only(office, CANCEL_KICK).state.value == "final"
     assert not kick(office)["live"]
     assert standing(office) is Standing.ACTIVE
 
@@ -180,7 +180,7 @@ def test_case_f58_an_empty_bucket_is_waited_for_without_asking_in_every_block(
     veto_over(office)
     office.restart(urls=[one.url for one in proxies])
     office.tick()
-    waiting = only(office, IntentKind.EXECUTE_KICK)
+    waiting = only(office, EXECUTE_KICK)
     assert (waiting.state.value, waiting.wish.not_before) == ("planned", refilled)
 
     for one in proxies:
@@ -233,10 +233,10 @@ def test_case_f67_a_proposal_whose_evidence_went_missing_is_not_sent(sqlite_offi
     text = file.read_text()
     file.unlink()
     nonce = office.premises.nonce
-    office.repeat(publish_next)
+    office.repeat(next_step)
     office.mine()
 
-    ended = only(office, IntentKind.PROPOSE_KICK)
+    ended = only(office, PROPOSE_KICK)
     assert (ended.state.value, ended.error_text) == ("superseded", "its evidence file is missing")
     assert (office.premises.nonce, kick(office)["live"]) == (nonce, False)
     # The next round asks again, and lays the same file down.
@@ -250,13 +250,13 @@ def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Offic
     bad_pool(office)
     shown_low(office)
     office.repeat(plan_kick)
-    step = call_off(office.context, 2)
+    step = call_off(office.kickouts, 2)
     assert step is not None
-    assert only(office, IntentKind.PROPOSE_KICK).state.value == "cancelled"
+    assert only(office, PROPOSE_KICK).state.value == "cancelled"
     # Not again in this round.
     assert office.repeat(plan_kick) == []
     # Only the vetoer may cancel what is on chain while the node is low.
-    assert call_off(office.context, 2) is None
+    assert call_off(office.kickouts, 2) is None
 
 
 def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):

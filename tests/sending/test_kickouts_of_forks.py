@@ -1,8 +1,9 @@
 """A kickout is signed on a round: it outlives the next ones, and dies with a fork of its own."""
 
+from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.quorum.statements import why_dead
-from oracle.store.outbox.records import IntentKind, SignedStatement
+from oracle.store.outbox.records import SignedStatement
 from tests.evm.fixtures import fresh_chain
 from tests.office import Office
 from tests.sending.rounds import refusal
@@ -59,7 +60,7 @@ def test_a_kickout_that_lacks_signatures_is_not_signed_anew_at_each_round(sqlite
     # What was signed two rounds ago is what is proposed.
     (first,) = signed(office)
     office.repeat(plan_kick)
-    (proposal,) = office.intents(IntentKind.PROPOSE_KICK)
+    (proposal,) = office.intents(PROPOSE_KICK)
     assert (proposal.wish.digest, proposal.wish.round) == (first.digest, first.round)
     office.tick()
     office.mine()
@@ -82,13 +83,13 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
     pushed_without_kickouts(office)
     assert premises.round == newest + 8
     office.repeat(plan_kick)
-    (old,), (proposal,) = signed(office), office.intents(IntentKind.PROPOSE_KICK)
+    (old,), (proposal,) = signed(office), office.intents(PROPOSE_KICK)
     assert old.round == newest + 8
 
     forked(office, snapshot)
     office.index()
     office.repeat(plan_kick)
-    dropped = office.intents(IntentKind.PROPOSE_KICK)[0]
+    dropped = office.intents(PROPOSE_KICK)[0]
     assert (dropped.id, dropped.state.value, dropped.nonce) == (proposal.id, "superseded", None)
     assert "left the chain" in (dropped.error_text or "")
 
@@ -96,7 +97,7 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
         pushed_without_kickouts(office)
     assert refusal(office, proposal.wish.calldata) == "WrongReport"
     with office.store.reading() as uow:
-        assert why_dead(uow, old, office.context.standing()) == "prev_reorged"
+        assert why_dead(uow, old, office.quorum.standing()) == "prev_reorged"
     office.tick()
     office.mine()
     assert kick(office)["live"]

@@ -8,16 +8,15 @@ import pytest
 
 from oracle.domain.coverage import Level
 from oracle.domain.reports.report import rules_id
+from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.kickouts.proposer import room_of_round
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests.evm.anvil import FREE_BY_HAND, anvil
 from tests.evm.chain import Chain
-from tests.office import LIMITS, RULES, SETTINGS, Office, Premises
+from tests.office import LIMITS, RULES, SETTINGS, Office, Premises, next_step
 from tests.sending.reporters import Company, company
 from tests.services.conftest import NewStore
 from tests.services.test_kicking import POOL, bad_pool, group, shown_low
@@ -83,10 +82,10 @@ def second(opened: Company, looking: int = 0) -> None:
         office.index()
         office.repeat(plan_push)
         if reporter in opened.reporters[:looking]:
-            plan_kick(office.context, office.source.heads())
+            plan_kick(office.kickouts, office.source.heads())
         if office.context.publisher.has_payer:
-            office.repeat(publish_next)
-            office.repeat(confirm_next)
+            office.repeat(next_step)
+            office.repeat(confirm)
 
 
 def due(office: Office) -> int:
@@ -114,14 +113,14 @@ def test_twenty_nodes_are_proposed_within_three_rounds_of_being_due(quick: Compa
     # One every six seconds, all the time.
     assert premises.round == due_in + WITHIN_ROUNDS
     # None was sent in vain.
-    assert set(office.states(IntentKind.PROPOSE_KICK)) <= {"mined", "final"}
+    assert set(office.states(PROPOSE_KICK)) <= {"mined", "final"}
 
 
 def room(office: Office) -> int:
     """How many more proposals the round has room for."""
-    standing = office.context.standing()
+    standing = office.quorum.standing()
     with office.store.reading() as uow:
-        return room_of_round(office.context, uow, standing)
+        return room_of_round(office.kickouts, uow, standing)
 
 
 def test_a_proposal_that_landed_and_is_not_confirmed_yet_is_counted_once(sqlite_office: Office):
@@ -130,7 +129,7 @@ def test_a_proposal_that_landed_and_is_not_confirmed_yet_is_counted_once(sqlite_
     shown_low(office)
     office.repeat(plan_kick)
     assert (office.states()[-1], room(office)) == ("planned", most - 1)
-    office.repeat(publish_next)
+    office.repeat(next_step)
     office.mine()
     office.index()
     assert (office.states()[-1], room(office)) == ("live", most - 1)
@@ -139,8 +138,8 @@ def test_a_proposal_that_landed_and_is_not_confirmed_yet_is_counted_once(sqlite_
     office.period()
     office.index()
     office.repeat(plan_push)
-    office.repeat(publish_next)
+    office.repeat(next_step)
     office.mine()
     office.index()
-    (proposal,) = office.intents(IntentKind.PROPOSE_KICK)
+    (proposal,) = office.intents(PROPOSE_KICK)
     assert (proposal.state.value, room(office)) == ("live", most)

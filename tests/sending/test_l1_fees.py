@@ -7,7 +7,8 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.queries.outbox_figures import OutboxCensus
-from oracle.store.outbox.records import IntentKind
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import NOOP
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
 from oracle.txmgr.client.receipts import look_for
 from oracle.txmgr.replacement.call_replacement import cancel
@@ -74,7 +75,7 @@ def test_a_day_that_data_has_used_up_is_used_up(
     office.pushed()
     office.period()
     office.tick()
-    waiting = office.intents(IntentKind.PUSH)[-1]
+    waiting = office.intents(PUSH)[-1]
     assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
 
 
@@ -125,7 +126,7 @@ def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
     on_op_stack(office)
     at_sea(office, OP_STACK)
     cancel(office.context, office.source.heads(), only(office).id)
-    no_op = office.intents(IntentKind.NOOP)[0]
+    no_op = office.intents(NOOP)[0]
     signed = attempts(office)[1].signed
     assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE
 

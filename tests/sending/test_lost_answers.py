@@ -8,11 +8,10 @@ import requests
 import urllib3
 
 from oracle.errors import TransientError
-from oracle.store.outbox.records import CallRequest, IntentKind, IntentState, NonceState
-from oracle.txmgr.confirmation.confirmer import confirm_next
+from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceState
+from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.manager import publish_next
-from tests.office import CAPS, Office
+from tests.office import CAPS, Office, next_step
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
 from tests.sending.errands import Clock, by_clock, cheap, errand
 from tests.sending.faults import (
@@ -120,9 +119,7 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     errand(office, "live")
     dear_blocks(office, 5 * GWEI)
     # And one that nobody has tried yet: it must get no nonce meanwhile.
-    wish = CallRequest(
-        office.context.account, office.context.account.address, IntentKind.NOOP, "third", "0x"
-    )
+    wish = CallRequest(office.context.account, office.context.account.address, NOOP, "third", "0x")
     with office.context.writing() as uow:
         uow.outbox.intents.add(wish, office.context.stamp)
     before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
@@ -133,9 +130,9 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     for _ in range(10):
         office.premises.chain.later(180)
         with pytest.raises(TransientError):
-            confirm_next(office.context, heads)
+            confirm(office.context, heads)
         with contextlib.suppress(TransientError):
-            publish_next(office.context, heads)
+            next_step(office.context, heads)
     assert (
         office.states(),
         [attempts(office, one.nonce) for one in slots(office)],
@@ -244,10 +241,10 @@ def test_case_f27_what_a_relay_calls_failed_is_watched_and_gets_no_other_nonce(
     dear_blocks(office, 5 * GWEI, 2)
     office.tick()
     # A period may end meanwhile, and its push takes the next nonce.
-    assert [one.state for one in office.intents(IntentKind.NOOP)] == [IntentState.LIVE]
+    assert [one.state for one in office.intents(NOOP)] == [IntentState.LIVE]
     assert {"0x" + one.signed.raw.hex() for one in attempts(office)} == {sent}
 
     lands(office)
     slot, (only,) = slots(office)[0], attempts(office)
     assert (slot.state, slot.succeeded, slot.won_attempt) == (NonceState.FINAL, True, only.id)
-    assert [one.nonce for one in office.intents(IntentKind.NOOP)] == [slot.nonce]
+    assert [one.nonce for one in office.intents(NOOP)] == [slot.nonce]

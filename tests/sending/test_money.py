@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.store.outbox.records import CallRequest, IntentKind, Pause, PauseKind
-from oracle.txmgr.budget import DAY, HOUR, left, room, runway
+from oracle.store.outbox.records import NOOP, CallRequest, Pause, PauseKind
+from oracle.txmgr.budget import DAY, HOUR, Budget, room, runway
 from oracle.txmgr.context import SendSettings
 from tests.office import CAPS, ETHER, Office
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
@@ -81,7 +81,7 @@ def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
     assert (only(office).state.value, only(office).error_class) == ("planned", "hour_cap")
 
     with office.store.reading() as uow:
-        assert left(uow, office.context) == 1
+        assert Budget.of(uow, office.context, 0).left == 1
 
 
 def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: Office):
@@ -127,7 +127,7 @@ def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Offic
     office.restart(caps=replace(CAPS, cost_per_day=own + 5))
     with office.store.reading() as uow:
         assert room(uow, office.context, slot) == own + 5
-        assert left(uow, office.context) == 5
+        assert Budget.of(uow, office.context, 0).left == 5
 
 
 def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Office):
@@ -149,7 +149,7 @@ def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Offic
 def _wish_more(office: Office, name: str = "another") -> None:
     """A call of ourselves that does nothing but cost something."""
     account = office.context.account
-    wish = CallRequest(account, account.address, IntentKind.NOOP, name, "0x")
+    wish = CallRequest(account, account.address, NOOP, name, "0x")
     with office.context.writing() as uow:
         uow.outbox.intents.add(wish, office.context.stamp)
 
@@ -213,7 +213,7 @@ def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_off
     later = replace(office.context, clock=lambda: slot.opened_at + 2 * DAY)
     with office.store.reading() as uow:
         own = uow.outbox.slots.cost_of(slot)
-        assert left(uow, later) == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
+        assert Budget.of(uow, later, 0).left == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
         # What it holds itself is not in its own way.
         assert room(uow, later, slot) == CAPS.cost_per_transaction
 
@@ -241,8 +241,8 @@ def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office
     most = min(CAPS.cost_per_day, CAPS.cost_per_hour or CAPS.cost_per_day)
     office.context = replace(office.context, clock=right)
     with office.store.reading() as uow:
-        assert left(uow, office.context) == most
+        assert Budget.of(uow, office.context, 0).left == most
     # A little ahead is as good as now.
     office.context = replace(office.context, clock=lambda: right() + year - HOUR // 2)
     with office.store.reading() as uow:
-        assert left(uow, office.context) < most
+        assert Budget.of(uow, office.context, 0).left < most

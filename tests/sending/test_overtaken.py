@@ -13,13 +13,12 @@ from oracle.reporting.readiness import why_waiting
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
-from oracle.txmgr.manager import publish_next
-from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
-from tests.office import FINALITY, SETTINGS, Office, app_of
+from oracle.txmgr.recovery.rebuild_from_chain import look
+from tests.office import FINALITY, SETTINGS, Office, app_of, next_step
 from tests.sending.at_sea import attempts, slots
 from tests.sending.errands import pause_of
 from tests.sending.faults import moved_by
-from tests.sending.old_databases import next_nonce
+from tests.sending.old_databases import next_nonce, written_down
 from tests.sending.proxy import Proxy
 from tests.sending.thieves import used_elsewhere
 
@@ -81,19 +80,19 @@ def test_a_daemon_whose_sender_rests_for_it_starts_and_its_signer_is_quiet_for_a
     used_elsewhere(office)
     with pytest.raises(InputError, match="outbox adopt --from-chain"):
         daemon(office)
-    adopt(office.context, look(office.context, 1000), "somebody")
+    written_down(office, office.context, look(office.context, 1000))
     work = daemon(office)
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.index()
-    assert why_waiting(office.context) is None
+    assert why_waiting(office.reporting) is None
     used_elsewhere(office)
     work.compare()
 
     again = daemon(office)
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
-    assert "keeps quiet" in (why_waiting(office.context) or "")
+    assert "keeps quiet" in (why_waiting(office.reporting) or "")
     assert any("sends nothing (foreign)" in one for one in again.watch.reasons())
     office.period()
     turns(office, again)
@@ -135,7 +134,7 @@ def test_what_was_adopted_and_released_goes_on_with_a_nonce_that_nobody_used(
     work.compare()
     found = look(office.context, 1000)
     assert (found.nonces, list(found.spent)) == (range(1, 2), [1])
-    adopt(office.context, found, "somebody")
+    written_down(office, office.context, found)
     assert pause_of(office) is PauseKind.FOREIGN
     with office.context.writing() as uow:
         uow.outbox.senders.resume(office.context.account, office.context.stamp)
@@ -174,7 +173,7 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
         office
     )
 
-    adopt(office.context, look(office.context, 1000), "somebody")
+    written_down(office, office.context, look(office.context, 1000))
     with office.context.writing() as uow:
         uow.outbox.senders.resume(office.context.account, office.context.stamp)
     assert daemon(office).watch.resting == []
@@ -188,7 +187,7 @@ def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_of
     office.index()
     office.repeat(plan_push)
     while office.states() != ["assigned"]:
-        assert publish_next(office.context, office.source.heads()) is not None
+        assert next_step(office.context, office.source.heads()) is not None
     for _ in range(2):
         used_elsewhere(office)
     work.compare()
@@ -215,7 +214,7 @@ def daemon_before_its_first_turn(office: Office) -> DaemonSteps:
     """The loops of a process that has just started; what is sent needs no configuration."""
     office.index()
     watch = DaemonHealth(JobLiveness(time.monotonic))
-    return DaemonSteps(app_of(office), office.epoch, watch, office.context, pace=office.pace)
+    return DaemonSteps(app_of(office), office.epoch, watch, office.contexts, pace=office.pace)
 
 
 def daemon(office: Office) -> DaemonSteps:

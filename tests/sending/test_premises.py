@@ -8,10 +8,9 @@ from oracle.bindings.inspection import Expected, differences
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from tests.office import LIMITS, RULES_HASH, SETTINGS, Office
+from tests.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
 from tests.pools import pool_of
 from tests.sending.at_sea import attempts
 from tests.sending.faults import another_chain, request_dropped
@@ -32,7 +31,7 @@ def expected(office: Office) -> Expected:
 
 
 def different(office: Office, wanted: Expected) -> list[str]:
-    constitution = office.context.publisher.contract.constitution()
+    constitution = office.contract.constitution()
     return [one.what for one in differences(constitution, wanted)]
 
 
@@ -51,7 +50,7 @@ def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_offi
 
 def test_a_quorum_of_several_signers_is_no_difference(sqlite_office: Office):
     office = sqlite_office
-    constitution = office.context.publisher.contract.constitution()
+    constitution = office.contract.constitution()
     three = tuple(Address(f"0x{40 * digit}") for digit in "123")
     for quorum, what in ((3, []), (4, ["quorum"])):
         found = replace(constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum)
@@ -91,13 +90,13 @@ def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signa
     office.index()
     office.repeat(plan_push)
     heads = office.source.heads()
-    steps = [publish_next(office.context, heads) for _ in range(2)]
+    steps = [next_step(office.context, heads) for _ in range(2)]
     assert [one and one.did for one in steps] == ["push ready", "push assigned"]
 
     # Behind its address there is another node now.
     stranger.heal()
     stranger.rule("eth_chainId", another_chain(1))
-    for step in (confirm_next, publish_next):
+    for step in (confirm, next_step):
         with pytest.raises(TransientError, match="does not serve chain 31337"):
             step(office.context, heads)
     assert attempts(office) == []

@@ -5,14 +5,13 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
+from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.admission import ready_next
-from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.admission import admit
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests import office as offices
-from tests.office import FINALITY, LIMITS, RULES_HASH, SETTINGS, Office
+from tests.office import FINALITY, LIMITS, RULES_HASH, SETTINGS, Office, next_step
 from tests.sending.at_sea import only, slots
 from tests.sending.proxy import SEND, Proxy
 from tests.sending.signers import set_signers, strangers, told_by
@@ -105,22 +104,22 @@ def test_case_f62_a_proposal_that_is_refused_for_its_signatures_waits_for_others
     office, mine = sqlite_office, sqlite_office.context.publisher.signer
     (stranger,) = strangers(office, 1)
     bad_pool(office)
-    while not office.intents(IntentKind.PROPOSE_KICK):
+    while not office.intents(PROPOSE_KICK):
         pushed_without_kickouts(office)
         office.mine(FINALITY + 1)
         office.index()
-        office.repeat(confirm_next)
+        office.repeat(confirm)
         office.repeat(plan_kick)
     set_signers(office, stranger, needed=1)
-    office.repeat(publish_next)
-    (proposal,) = office.intents(IntentKind.PROPOSE_KICK)
+    office.repeat(next_step)
+    (proposal,) = office.intents(PROPOSE_KICK)
     assert (proposal.state.value, proposal.error_class) == ("planned", "BadSignature")
 
     set_signers(office, mine, needed=1)
     office.mine()
     office.index()
-    office.repeat(publish_next)
-    (proposal,) = office.intents(IntentKind.PROPOSE_KICK)
+    office.repeat(next_step)
+    (proposal,) = office.intents(PROPOSE_KICK)
     assert (proposal.state.value, proposal.error_class) == ("live", None)
 
 
@@ -156,7 +155,7 @@ def test_case_f63_nothing_leaves_under_rules_that_were_changed_on_chain(
         premises.oracle.functions.setRules(2, other), sender=premises.network.admin
     )
     office.index()
-    office.repeat(publish_next)
+    office.repeat(next_step)
     assert (only(office).state.value, only(office).error_class) == ("planned", "WrongRules")
 
     office.premises.chain.later(601)
@@ -195,7 +194,7 @@ def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: O
     chain.at(once_a_period - 2)
     chain.mine()
     heads = office.source.heads()
-    assert ready_next(office.context, heads) is None
+    assert admit(office.context, heads) is None
 
     chain.at(until)
     chain.mine()

@@ -8,9 +8,8 @@ import pytest
 
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
-from oracle.txmgr.manager import publish_next
 from tests.evm.chain import encoded
-from tests.office import Office, Premises
+from tests.office import Office, Premises, next_step
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, only, slots
 from tests.sending.reporters import Company, company
 from tests.sending.signers import replacing, set_signers, strangers, told_by
@@ -117,7 +116,7 @@ def test_what_failed_for_its_signatures_is_brought_once_enough_have_signed(
     office, others = sqlite_office, strangers(sqlite_office, 2)
     _planned_and_told(office, [])
     # The block before has them already: the reason of the failure is plain.
-    office.repeat(publish_next)
+    office.repeat(next_step)
     raw = "0x" + attempts(office)[0].signed.raw.hex()
     office.premises.chain.rpc("anvil_dropAllTransactions")
     set_signers(office, *others, needed=2)
@@ -163,7 +162,7 @@ def _replaced_in_a_dear_block(office: Office, *signers: Signer, needed: int = 2)
 
 def _mined_behind(office: Office, others: list[Signer]) -> None:
     """The contract gets these signers, and our push is the next in the same block."""
-    office.repeat(publish_next)
+    office.repeat(next_step)
     raw = "0x" + attempts(office)[0].signed.raw.hex()
     chain, admin = office.premises.chain, office.premises.network.admin
     chain.rpc("anvil_dropAllTransactions")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import msgspec
 from sqlalchemy import delete
 
+from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.quorum.board import Board
 from oracle.quorum.gatherer import ask_peers
 from oracle.quorum.offering import offer
@@ -12,7 +13,6 @@ from oracle.quorum.statements import report_record, statement_of
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement
-from oracle.store.outbox.records import IntentKind
 from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics, quorum_metrics as gate_metrics
 from oracle.telemetry.metrics import REGISTRY
@@ -113,13 +113,13 @@ def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company
     signature = liar.office.context.publisher.signer.sign_statement(
         statement, liar.office.context.publisher.domain
     )
-    record = report_record(liar.office.context, statement)
-    offer(liar.office.context, statement, replace(record, signature=signature))
+    record = report_record(liar.office.quorum, statement)
+    offer(liar.office.quorum, statement, replace(record, signature=signature))
     liar.is_down = True
     for one in (three.first, signing):
         # The two looks that were left were taken in the round.
-        assert one.office.context.peers is not None
-        one.office.context.peers._again.clear()
+        assert one.office.quorum.peers is not None
+        one.office.quorum.peers._again.clear()
         one.tick()
 
     assert disagreements(liar) == before + 2
@@ -127,13 +127,12 @@ def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company
 
 def other_words(reporter: Reporter) -> ReportStatement:
     """What a reporter signed for the first round, with another last bit."""
-    context = reporter.office.context
     with reporter.office.store.reading() as uow:
         report = next(
             one.report for one in uow.reports.latest(1000) if one.round == 1 and one.digest
         )
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    return replace(statement_of(other, context.publisher.contract.standing()), round=1)
+    return replace(statement_of(other, reporter.office.contract.standing()), round=1)
 
 
 def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(three: Company):
@@ -145,10 +144,10 @@ def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(thre
     signed = first.signed()
     context = first.office.context
     statement = other_words(first)
-    record = report_record(context, statement)
+    record = report_record(first.office.quorum, statement)
     signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
     # Another process with this key shows it.
-    offer(other.office.context, statement, replace(record, signature=signature))
+    offer(other.office.quorum, statement, replace(record, signature=signature))
     first.tick()
 
     assert equivocations(first) == before + 1
@@ -168,8 +167,8 @@ def test_who_did_not_cut_a_period_accuses_nobody_of_it(three: Company):
     with late.office.store.transaction() as uow:
         uow.reports._connection.execute(delete(report))
         uow.reports.left_out(three.premises.chain.time // SETTINGS.period_seconds + 1)
-    about = report_record(late.office.context, replace(other_words(three.first), round=1))
-    assert ask_peers(late.office.context, about, late.office.context.publisher.contract.standing())
+    about = report_record(late.office.quorum, replace(other_words(three.first), round=1))
+    assert ask_peers(late.office.quorum, about, late.office.contract.standing())
 
     assert [disagreements(one) for one in three.reporters] == before
 
@@ -191,10 +190,10 @@ def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
     with twice.office.store.reading() as uow:
         report = uow.reports.due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    statement = statement_of(other, context.publisher.contract.standing())
-    record = report_record(context, statement)
+    statement = statement_of(other, twice.office.contract.standing())
+    record = report_record(twice.office.quorum, statement)
     signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
-    offer(context, statement, replace(record, signature=signature))
+    offer(twice.office.quorum, statement, replace(record, signature=signature))
 
     first.index()
     first.repeat(plan_push)
@@ -217,7 +216,7 @@ def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
     stranger = KeySigner(b"\x07" * 32)
     with liar.office.store.reading() as uow:
         report = uow.reports.due()[0].report
-    statement = statement_of(report, first.context.publisher.contract.standing())
+    statement = statement_of(report, first.contract.standing())
     signature = stranger.sign_statement(statement, first.context.publisher.domain)
     liar.board.put(
         msgspec.structs.replace(
@@ -281,7 +280,7 @@ def test_a_kickout_is_proposed_by_two_signatures(three: Company):
         three.first.office.mine(3)
         three.tick()
 
-    (proposal,) = three.first.office.intents(IntentKind.PROPOSE_KICK)
+    (proposal,) = three.first.office.intents(PROPOSE_KICK)
     assert proposal.state in {"mined", "final"}
     network = three.premises.network
     index = three.premises.oracle.functions.indexOf(network.nodes[2]).call()

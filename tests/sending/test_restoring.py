@@ -6,12 +6,13 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from oracle.reporting.readiness import why_waiting
-from oracle.store.outbox.records import IntentKind, IntentState, NonceState
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import IntentState, NonceState
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.recovery.rebuild_from_chain import adopt, look
+from oracle.txmgr.recovery.rebuild_from_chain import look
 from tests.office import SETTINGS, Office
 from tests.sending import faults
-from tests.sending.old_databases import adopted, blank, copied, next_nonce, refused
+from tests.sending.old_databases import adopted, blank, copied, next_nonce, refused, written_down
 from tests.sending.proxy import Proxy
 from tests.services.conftest import NewStore
 
@@ -40,7 +41,7 @@ def test_case_f07_a_transaction_mined_during_an_hour_of_downtime_is_recognised_a
         attempts = uow.outbox.slots.attempts(slot)
     assert "push final" in [step.did for step in done]
     assert [one.sends for one in attempts] == [1]
-    assert office.intents(IntentKind.PUSH)[0].state is IntentState.FINAL
+    assert office.intents(PUSH)[0].state is IntentState.FINAL
     assert premises.round == 1
 
 
@@ -84,22 +85,21 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopte
     office.pushed()
     with copied(office, tmp_path) as copy:
         office.pushed()
-        sent = office.intents(IntentKind.PUSH)[-1]
+        sent = office.intents(PUSH)[-1]
         context = refused(office, copy)
         assert (next_nonce(context), office.premises.nonce) == (2, 3)
 
         found = look(context, 1000)
         assert (found.known, found.mined, found.nonces) == (2, 3, range(2, 3))
-        assert found.signing is not None
-        assert found.signing.round == 2
-        adopt(context, found, "somebody")
+        assert found.may_have_lost_more
+        written_down(office, context, found)
 
         assert next_nonce(context) == 3
         assert found.spent[2].hash in (adopted(office)[2] or "")
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
-        assert "keeps quiet until chain time" in (why_waiting(office.context) or "")
+        assert "keeps quiet until chain time" in (why_waiting(office.reporting) or "")
         office.period()
         office.tick()
         office.mine()
@@ -111,7 +111,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopte
             office.tick()
             office.mine()
         assert (office.premises.nonce, office.premises.round) == (4, 3)
-        assert why_waiting(office.context) is None
+        assert why_waiting(office.reporting) is None
 
 
 def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_store: NewStore):
@@ -122,7 +122,7 @@ def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_s
         found = look(context, 1000)
         assert (found.known, found.mined) == (None, 3)
         assert set(found.spent) == {0, 1, 2}
-        adopt(context, found, "somebody")
+        written_down(office, context, found)
 
         assert next_nonce(context) == 3
         assert adopted(office).keys() == {0, 1, 2}

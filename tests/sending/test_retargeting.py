@@ -4,10 +4,10 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import AttemptReason, IntentKind
-from oracle.txmgr.manager import publish_next
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import NOOP, AttemptReason
 from oracle.txmgr.replacement.call_replacement import cancel
-from tests.office import SETTINGS, Office
+from tests.office import SETTINGS, Office, next_step
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots, takes
 
 
@@ -61,7 +61,7 @@ def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_
     office.mine()
     office.index()
     office.repeat(plan_push)
-    office.repeat(publish_next)
+    office.repeat(next_step)
 
     assert office.states() == ["live", "ready"]
     assert len(attempts(office)) == 1
@@ -93,8 +93,8 @@ def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
 
     office.mine()
     office.until_final()
-    assert office.states(IntentKind.NOOP) == ["final"]
-    assert office.states(IntentKind.PUSH) == ["cancelled"]
+    assert office.states(NOOP) == ["final"]
+    assert office.states(PUSH) == ["cancelled"]
     assert ("missed", f"noop of nonce {slots(office)[0].nonce}") in office.reports()
     assert office.premises.round == 0
 

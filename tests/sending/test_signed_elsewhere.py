@@ -62,7 +62,7 @@ def low_on_chain(office: Office) -> None:
 
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
-    standing = office.context.publisher.contract.standing()
+    standing = office.contract.standing()
     evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
     return KickStatement(standing.head.round, standing.last_report, 2, evidence, deadline)
 
@@ -151,7 +151,7 @@ def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     office = sqlite_office
     watch = DaemonHealth(JobLiveness(time.monotonic))
     office.index()
-    work = DaemonSteps(app_of(office), office.epoch, watch, office.context, pace=office.pace)
+    work = DaemonSteps(app_of(office), office.epoch, watch, office.contexts, pace=office.pace)
     assert work.publish() is None
     thief.pushed()
     office.period()
@@ -236,7 +236,7 @@ def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
     shown_low(office)
     office.repeat(plan_kick)
     assert kicks_signed(office) == 1
-    (proposal,) = [one for one in office.intents() if one.wish.kind.value == "propose_kick"]
+    (proposal,) = [one for one in office.intents() if one.wish.kind == "propose_kick"]
     proposed_by_hand(office, proposal_in(proposal.wish.calldata), middleman(office))
     assert watched(office) == []
 

@@ -58,7 +58,7 @@ def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
     signer = office.premises.keys.signer
     assert isinstance(signer, Slow)
     signature = signer.signer.sign_statement(other, office.context.publisher.domain)
-    return replace(report_record(office.context, other), signature=signature)
+    return replace(report_record(office.quorum, other), signature=signature)
 
 
 def signed(office: Office) -> list[SignedStatement]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.replacement import fee_bump, replacement_offer
-from tests.simulation import replica
 from tests.simulation.books import Wished
 from tests.simulation.goals import Goals
 from tests.simulation.playing import play, play_naive, template
@@ -85,7 +85,7 @@ def test_what_ended_without_its_effect_keeps_no_other_kickout_waiting():
 def test_whoever_does_not_look_for_every_hash_is_seen(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(replica, "confirm_next", lambda *_: None)
+    monkeypatch.setattr(TransactionManager, "confirm", lambda *_: None)
     played = play(replace(SETTINGS["no noise"], rounds=1), 1, empty)
     assert any(fault.startswith("I8") for fault in played.faults)
 

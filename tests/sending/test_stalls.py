@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.ops.lease_repository import Lease
-from oracle.store.outbox.records import IntentKind
 from tests.office import Office, Premises
 from tests.sending.fuses import fused
 from tests.sending.journals import gaps
@@ -65,7 +65,7 @@ def sqlite_stage(
 
 @pytest.mark.parametrize("kind", PHASES)
 def test_case_f41_a_leader_that_stands_still_anywhere_ends_and_its_successor_sends_once(
-    stage: Stand, kind: IntentKind
+    stage: Stand, kind: str
 ):
     phase = PHASES[kind]
     with stage.set_for(phase):
@@ -82,7 +82,7 @@ def test_case_f41_a_leader_that_stands_still_anywhere_ends_and_its_successor_sen
 def test_without_any_fence_the_nonce_alone_keeps_a_push_to_one_effect(
     sqlite_stage: Stand, monkeypatch: pytest.MonkeyPatch
 ):
-    stage, phase = sqlite_stage, PHASES[IntentKind.PUSH]
+    stage, phase = sqlite_stage, PHASES[PUSH]
     with stage.set_for(phase):
         passed, _ = points(stage, phase)
         monkeypatch.setattr(Lease, "guard", lambda *_: None)
@@ -137,7 +137,7 @@ def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
     return watch.passed, is_sqlite(office.store)
 
 
-def stops(passed: Sequence[str], kind: IntentKind, *, is_waiting: bool) -> list[int]:
+def stops(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
     """Return the points to stop at, in their order.
 
     Every one on SQLite, where others wait for whoever stands still inside a write (`is_waiting`)
@@ -149,10 +149,10 @@ def stops(passed: Sequence[str], kind: IntentKind, *, is_waiting: bool) -> list[
     if is_waiting:
         return sorted({*range(len(passed))} - {number + 1 for number in inside})
     first = {passed.index(name) for name in passed}
-    return sorted(first | inside if kind is IntentKind.PUSH else first)
+    return sorted(first | inside if kind is PUSH else first)
 
 
-def stand_still(office: Office, second: Store, kind: IntentKind, stop: Stop) -> None:
+def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
     """Stand still at one point; everything happens once, and nothing after the takeover."""
     phase, premises, where = PHASES[kind], office.premises, f"{stop.name} {stop.number}"
     nonce = premises.nonce

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmation.confirmer import confirm_all, confirm_next
+from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.context import StepResult, TxContext
 from tests.evm.chain import Chain
 from tests.office import Office
@@ -54,7 +54,7 @@ def test_one_that_lost_the_chain_and_answers_alone_ends_no_daemon(
     proxies[0].rule(EVERY, stale(0))
     proxies[1].rule(EVERY, answer_dropped())
     with pytest.raises(TransientError, match="lost the chain"):
-        plan_push(office.context, heads)
+        plan_push(office.reporting, heads)
 
 
 def test_where_all_endpoints_stand_still_nothing_is_lost(
@@ -98,9 +98,8 @@ def test_a_receipt_on_a_fork_that_one_endpoint_stands_on_keeps_no_push_from_land
     assert office.states()[0] == "mined"
 
 
-@pytest.mark.parametrize("confirm", [confirm_next, confirm_all])
 def test_a_push_that_the_chain_left_is_sent_again_though_a_standing_endpoint_shows_its_block(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], confirm: Confirm
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, chain = proxied_office, proxied_office.premises.chain
     office.pushed()

@@ -1,6 +1,6 @@
 """Counts of what is tried before it is signed, and of what too few endpoints agree on."""
 
-from oracle.store.outbox.records import IntentKind
+from oracle.reporting.reporting_context import PUSH
 from oracle.telemetry.outbox_metrics import SIMULATIONS
 from oracle.telemetry.txmgr_metrics import UNDECIDED
 from tests.office import FINALITY, Office
@@ -17,7 +17,7 @@ def _counted(result: str) -> float:
 def test_a_push_is_counted_when_it_is_readied_and_when_it_is_signed(office: Office):
     before = _counted("ok")
     office.pushed()
-    assert office.states(IntentKind.PUSH) == ["mined"]
+    assert office.states(PUSH) == ["mined"]
     assert _counted("ok") == before + 2
 
 

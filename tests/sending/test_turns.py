@@ -11,8 +11,8 @@ from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statements import report_record, statement_of
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.manager import publish_next
-from tests.office import SETTINGS, Office, Premises
+from oracle.txmgr.context import Rank
+from tests.office import SETTINGS, Office, Premises, next_step
 from tests.sending.at_sea import asked_by
 from tests.sending.faults import Fault
 from tests.sending.proxy import Proxy
@@ -36,7 +36,7 @@ def both_planned(
         company(premises, [one, two], tmp_path, standby) as pair,
     ):
         first, second = (reporter.office for reporter in pair.reporters)
-        second.context = replace(second.context, head_start=60)
+        second.context = replace(second.context, rank=Rank(has_others=True, head_start=60))
         pair.period()
         for office in (first, second, first):
             office.index()
@@ -63,9 +63,9 @@ def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
         assert [one.wish.digest for one in first.intents()] == [
             one.wish.digest for one in second.intents()
         ]
-        first.repeat(publish_next)
+        first.repeat(next_step)
         first.mine()
-        second.repeat(publish_next)
+        second.repeat(next_step)
 
         assert second.states() == ["superseded"]
         for _ in range(3):
@@ -80,7 +80,7 @@ def test_a_standby_transmitter_leaves_the_first_a_head_start(
     premises: Premises, both_planned: tuple[Office, Office]
 ):
     _, second = both_planned
-    second.repeat(publish_next)
+    second.repeat(next_step)
     assert second.states() == ["planned"]
 
     # The first does not come.
@@ -110,21 +110,21 @@ def test_case_f54_a_node_that_joins_after_the_signature_changes_nothing(sqlite_o
 def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Office):
     planned(office)
     (first,) = signed(office, 1)
-    context = office.context
+    quorum = office.quorum
     with office.store.reading() as uow:
         report = uow.reports.due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    standing = context.publisher.contract.standing()
+    standing = office.contract.standing()
     statement = statement_of(other, standing)
-    record = report_record(context, statement)
+    record = report_record(quorum, statement)
     before = refused()
 
-    assert sign_once(context, statement, record, standing) is None
+    assert sign_once(quorum, statement, record, standing) is None
     assert refused() == before + 1
     assert signed(office, 1) == [first]
     # Whoever would sign it all the same could not keep it, and nobody would see it.
-    with pytest.raises(IntegrityError), context.writing() as uow:
-        uow.statements.add(replace(record, signature=bytes(65)), context.stamp)
+    with pytest.raises(IntegrityError), office.context.writing() as uow:
+        uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
 
 
 def refused() -> float:
@@ -175,7 +175,7 @@ def test_who_sees_anothers_push_in_the_pool_leaves_it_one_more_head_start(
     # The first is late: its push is sent as the other's head start is over.
     premises.chain.later(60)
     premises.chain.mine()
-    first.repeat(publish_next)
+    first.repeat(next_step)
     second.tick()
     (push,) = second.intents()
     assert (push.state.value, push.error_class) == ("planned", "left_to_another")
@@ -195,10 +195,10 @@ def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_
     premises.chain.mine()
     second.index()
     while second.states() != ["assigned"]:
-        assert publish_next(second.context, second.source.heads()) is not None
+        assert next_step(second.context, second.source.heads()) is not None
     # Within one turn of the second's.
-    first.repeat(publish_next)
-    second.repeat(publish_next)
+    first.repeat(next_step)
+    second.repeat(next_step)
     (push,) = second.intents()
     assert (push.state.value, push.nonce, push.error_class) == ("planned", None, "left_to_another")
 
@@ -211,7 +211,7 @@ def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, chain = proxied_office, proxied_office.premises.chain
-    office.context = replace(office.context, head_start=60)
+    office.context = replace(office.context, rank=Rank(has_others=True, head_start=60))
     taken = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
     always = Fault(answer=lambda asked, _: {**asked_by(asked), "error": taken})
     proxies[0].rule("eth_call", always, when=lambda asked: asked["params"][1] == "pending")

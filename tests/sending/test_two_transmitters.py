@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from oracle.kickouts.kickout_context import EXECUTE_KICK
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.context import Rank
 from tests.evm.chain import Chain
-from tests.office import Office, Premises
+from tests.office import Office, Premises, next_step
 from tests.sending.faults import Fault, Question
 from tests.sending.proxy import proxy
 from tests.sending.reporters import company, second_transmitter
@@ -45,9 +45,7 @@ def pair(
         first, second = (reporter.office for reporter in opened.reporters)
         for office in (first, second):
             office.restart(urls=[blind.url])
-        second.context = replace(
-            second.context, head_start=BLOCK_SECONDS, blocks_ahead=BLOCKS_AHEAD
-        )
+        second.context = replace(second.context, rank=Rank(True, BLOCK_SECONDS, BLOCKS_AHEAD))
         yield first, second
 
 
@@ -107,7 +105,7 @@ def test_one_kickout_is_proposed_and_executed_by_one_of_two_transmitters(
         office.tick()
     block(chain)
     assert reverted(pair, began) == []
-    assert {one.state.value for one in second.intents(IntentKind.EXECUTE_KICK)} <= {"superseded"}
+    assert {one.state.value for one in second.intents(EXECUTE_KICK)} <= {"superseded"}
 
 
 def test_who_is_second_brings_what_the_first_does_not(
@@ -120,7 +118,7 @@ def test_who_is_second_brings_what_the_first_does_not(
         company(premises, [one, two], tmp_path, standby) as opened,
     ):
         first, second = (reporter.office for reporter in opened.reporters)
-        second.context = replace(second.context, head_start=1, blocks_ahead=BLOCKS_AHEAD)
+        second.context = replace(second.context, rank=Rank(True, 1, BLOCKS_AHEAD))
         first.period()
         # The first signs, and sends nothing.
         for office in (first, second, first):
@@ -149,9 +147,9 @@ def test_who_goes_first_leaves_the_round_to_anothers_push_that_is_in_the_pool(
         for office in (first, second, first):
             office.index()
             office.repeat(plan_push)
-        second.repeat(publish_next)
+        second.repeat(next_step)
         # It was away for so long that the second has sent.
-        first.repeat(publish_next)
+        first.repeat(next_step)
         (push,) = first.intents()
         assert (push.state.value, push.error_class) == ("planned", "left_to_another")
         first.mine()

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.manager import publish_next
-from tests.office import SETTINGS, Office
+from oracle.reporting.reporting_context import PUSH
+from tests.office import SETTINGS, Office, next_step
 from tests.sending.at_sea import GWEI, dear_blocks
 from tests.services.test_kicking import group
 
@@ -23,12 +23,13 @@ def patient_office(sqlite_office: Office) -> Office:
     dear_blocks(office, 0)
     office.pushed()
     office.until_final()
-    office.context = replace(
-        office.context,
-        # Nobody can cross a line that there is not.
-        settings=replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0),
-        patience=SubmissionPolicy(cheap=GWEI),
-    )
+    # Nobody can cross a line that there is not.
+    settings = replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0)
+    quorum = replace(office.quorum, settings=settings)
+    kickouts = replace(office.kickouts, quorum=quorum)
+    patient = SubmissionPolicy(cheap=GWEI)
+    reporting = replace(office.reporting, quorum=quorum, patience=patient)
+    office.contexts = ReporterContexts(reporting, kickouts).at(office.context)
     group(office, 1, (0, 1, 2))
     return office
 
@@ -38,7 +39,7 @@ def planned(office: Office) -> list[str]:
 
 
 def pushes(office: Office) -> int:
-    return len(office.intents(IntentKind.PUSH))
+    return len(office.intents(PUSH))
 
 
 def test_dear_news_is_signed_and_waits_for_a_cheaper_block(patient_office: Office):
@@ -62,39 +63,39 @@ def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: O
     dear_blocks(office, 50 * GWEI)
     office.index()
     assert planned(office)[-1] == "push planned"
-    office.repeat(publish_next)
+    office.repeat(next_step)
     assert office.states()[-1] == "live"
 
 
 def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
     office = patient_office
-    office.context = replace(office.context, patience=SubmissionPolicy(least_words=2))
+    office.reporting = replace(office.reporting, patience=SubmissionPolicy(least_words=2))
     office.period()
     office.index()
     assert planned(office)[-1:] == ["report signed"]
     assert pushes(office) == 1
 
-    office.context = replace(office.context, patience=SubmissionPolicy())
+    office.reporting = replace(office.reporting, patience=SubmissionPolicy())
     assert planned(office) == ["push planned"]
 
 
 def test_a_planned_push_is_weighed_again_before_it_gets_a_nonce(patient_office: Office):
     office = patient_office
-    office.context = replace(office.context, patience=SubmissionPolicy())
+    office.reporting = replace(office.reporting, patience=SubmissionPolicy())
     office.period()
     office.index()
     office.repeat(plan_push)
-    push = office.intents(IntentKind.PUSH)[-1]
+    push = office.intents(PUSH)[-1]
     assert push.wish.period is not None
     with office.context.writing() as uow:
         uow.gates.hold(push.wish.period, "for a test", {}, office.context.stamp)
-    office.repeat(publish_next)
-    push = office.intents(IntentKind.PUSH)[-1]
+    office.repeat(next_step)
+    push = office.intents(PUSH)[-1]
     assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
 
     with office.context.writing() as uow:
         uow.gates.release(push.wish.period or 0, office.context.stamp)
     office.mine()
     office.index()
-    office.repeat(publish_next)
+    office.repeat(next_step)
     assert office.states()[-1] == "live"

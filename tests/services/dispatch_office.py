@@ -10,7 +10,10 @@ import pytest
 from typing_extensions import override
 from web3 import Web3
 
+from oracle.bindings.contract_errors import refusal_of
+from oracle.daemon.contexts import register_dispatch
 from oracle.dispatch.assigner import DrawHook, check_dispatch
+from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
@@ -22,17 +25,16 @@ from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
-from oracle.store.outbox.records import IntentKind
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.txmgr.accounts_and_limits import SenderAccount
-from oracle.txmgr.confirmation.confirmer import confirm_all
-from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.nonce_assignment import convoy_next
+from oracle.txmgr.call_registry import CallRegistry
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.context import Rank, StepResult, TxContext
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
-from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, key_files
+from tests.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, key_files, next_step
 from tests.pools import pool_of
 from tests.services.office_fixtures import just_after
 
@@ -77,7 +79,8 @@ class DispatchOffice(Office):
     """One daemon with `[dispatch]`."""
 
     dispatch: DispatchSettings | None = None
-    starts: TxContext
+    dispatching: DispatchContext
+    batch_size = 100
 
     @override
     def open(self) -> None:
@@ -98,7 +101,7 @@ class DispatchOffice(Office):
             caps=self.caps,
             keys=dispatcher_of(premises),
         )
-        self.starts = replace(self.context, publisher=publisher, dispatch=self.dispatch)
+        self.dispatching = self._dispatching(publisher, self.dispatch)
         with self.store.transaction() as uow:
             # Another test's database may have sent by the same key.
             if uow.outbox.senders.next_nonce(self.starts.account) is None:
@@ -107,6 +110,33 @@ class DispatchOffice(Office):
                 )
                 uow.outbox.senders.adopt(self.starts.account, int(mined, 16), self.starts.stamp)
         reconcile(self.starts)
+
+    @property
+    def starts(self) -> TxContext:
+        """The account that starts tasks."""
+        return self.dispatching.tx
+
+    @starts.setter
+    def starts(self, tx: TxContext) -> None:
+        tx = replace(tx, registry=CallRegistry(refusal_of))
+        self.dispatching = replace(self.dispatching, tx=tx)
+        register_dispatch(self.dispatching)
+
+    def _dispatching(
+        self, publisher: SenderAccount, dispatch: DispatchSettings
+    ) -> DispatchContext:
+        tx = replace(
+            self.context,
+            publisher=publisher,
+            registry=CallRegistry(refusal_of),
+            rank=Rank(),
+            sending=replace(self.context.sending, max_in_flight=None),
+            batch_size=self.batch_size,
+            role="dispatcher",
+        )
+        context = DispatchContext(tx, dispatch)
+        register_dispatch(context)
+        return context
 
     @override
     def close(self) -> None:
@@ -117,8 +147,9 @@ class DispatchOffice(Office):
         """One turn of the scheduler for the dispatcher alone."""
         self.index()
         done: list[StepResult] = []
-        for step in (confirm_all, plan_dispatch, convoy_next):
-            while (one := step(self.starts, self.source.heads())) is not None:
+        for step in (confirm, plan_dispatch, next_step):
+            context: Any = self.dispatching if step is plan_dispatch else self.starts
+            while (one := step(context, self.source.heads())) is not None:
                 done.append(one)
                 assert len(done) < 100, done
         self.steps += done
@@ -138,7 +169,7 @@ class DispatchOffice(Office):
             return {one.task: one.node for one in uow.draws.standing()}
 
     def start_states(self) -> list[str]:
-        return self.states(IntentKind.START_TASK)
+        return self.states(START_TASK)
 
     def node_of(self, task: bytes) -> str:
         """Who runs it, by the contract's book."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from oracle.chain.heads import Heads
+from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
-from oracle.store.outbox.records import IntentKind
-from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.nonce_assignment import convoy_next
+from oracle.txmgr.context import StepResult
+from oracle.txmgr.manager import TransactionManager
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import CAPS
@@ -24,7 +25,7 @@ from tests.services.office_fixtures import fresh_chain
 
 __all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
 
-Turn = Callable[[TxContext, Heads], StepResult | None]
+Turn = Callable[[Heads], StepResult | None]
 
 
 def drawn(office: DispatchOffice, count: int) -> list[bytes]:
@@ -36,7 +37,7 @@ def drawn(office: DispatchOffice, count: int) -> list[bytes]:
 
 
 def take(office: DispatchOffice, *steps: Turn) -> list[str]:
-    done = [step(office.starts, office.source.heads()) for step in steps]
+    done = [step(office.source.heads()) for step in steps]
     return [one.did for one in done if one is not None]
 
 
@@ -44,12 +45,13 @@ def test_a_call_that_falls_out_leaves_no_hole_below_those_that_are_signed(office
     network = office.premises.network
     network.join(network.nodes[3])
     tasks = drawn(office, 3)
-    assert take(office, plan_dispatch, convoy_next, convoy_next) == [
+    plan, step = partial(plan_dispatch, office.dispatching), TransactionManager(office.starts).step
+    assert take(office, plan, step, step) == [
         "dispatch planned",
         "ready",
         "assigned",
     ]
-    first = min(office.intents(IntentKind.START_TASK), key=lambda one: one.nonce or 0)
+    first = min(office.intents(START_TASK), key=lambda one: one.nonce or 0)
     (key,) = (key for key in office.standing() if key in first.wish.subject)
     names = {node.lower(): node for node in network.nodes}
     network.by(names[office.standing()[key]], network.does.pause())

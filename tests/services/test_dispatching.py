@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from oracle.dispatch.assigner import check_dispatch
+from oracle.dispatch.dispatch_calls import DROP_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import InputError
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import index_next
 from oracle.queries.selection.draw_check import DrawCheck, DrawVerdict, verify_draw
-from oracle.store.outbox.records import IntentKind
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
 from tests.office import RULES, Office
@@ -87,14 +87,14 @@ def test_tasks_of_a_group_go_to_different_nodes(office: DispatchOffice):
 
 
 def test_a_drawn_node_that_pauses_is_drawn_for_anew(office: DispatchOffice):
-    network, starts = office.premises.network, office.starts
+    network = office.premises.network
     task = network.create()
     office.index()
     office.mine()
     office.index()
     (first,) = office.draws(task)
     # Drawn, planned, not sent yet.
-    plan_dispatch(starts, office.source.heads())
+    plan_dispatch(office.dispatching, office.source.heads())
     by_address = {node.lower(): node for node in network.nodes}
     network.by(by_address[first.node], network.does.pause())
     for _ in range(4):
@@ -122,7 +122,7 @@ def test_a_full_queue_drops_the_cheapest(office: DispatchOffice):
 
     states = [network.status(task) for task in tasks]
     assert states == [Status.QUEUED, Status.ABORTED, Status.QUEUED]
-    assert office.states(IntentKind.DROP_TASK) == ["mined"]
+    assert office.states(DROP_TASK) == ["mined"]
 
 
 def test_a_dozen_tasks_start_in_one_block(office: DispatchOffice):
@@ -208,7 +208,7 @@ def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: Dispa
         chain.at(time + seconds)
         chain.mine()
         office.index()
-        plan_dispatch(office.starts, office.source.heads())
+        plan_dispatch(office.dispatching, office.source.heads())
         draws += office.draws(task)
         if len(draws) < 3:
             chain.rpc("evm_revert", fork)

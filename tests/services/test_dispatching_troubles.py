@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 from web3 import Web3
 
+from oracle.dispatch.dispatch_calls import QUEUE_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.signing.local import KeySigner
-from oracle.store.outbox.records import IntentKind
-from oracle.txmgr import nonce_assignment
+from oracle.txmgr import admission, signing_queue
 from oracle.txmgr.accounts_and_limits import SenderAccount
-from oracle.txmgr.nonce_assignment import convoy_next
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.fixtures import chain
 from tests.evm.network import ETHER, Status
-from tests.office import CAPS, key_files
+from tests.office import CAPS, key_files, next_step
 from tests.pools import pool_of
 from tests.sending.at_sea import GWEI
 from tests.sending.thieves import stolen_payment
@@ -50,7 +49,7 @@ def steps(office: DispatchOffice) -> Iterator[str]:
     """What the daemon does next for its starts, step by step, without a look at the chain."""
     while True:
         heads = office.source.heads()
-        step = plan_dispatch(office.starts, heads) or convoy_next(office.starts, heads)
+        step = plan_dispatch(office.dispatching, heads) or next_step(office.starts, heads)
         if step is None:
             return
         yield step.did
@@ -59,8 +58,8 @@ def steps(office: DispatchOffice) -> Iterator[str]:
 def in_want_of_gas(office: DispatchOffice) -> None:
     """What is sent now is mined, and fails."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(nonce_assignment, "limit_for", lambda *_: 50_000)
-        patched.setattr(nonce_assignment, "_fits", lambda look: look.is_good)
+        patched.setattr(admission, "limit_for", lambda *_: 50_000)
+        patched.setattr(signing_queue, "_fits", lambda pair: pair[1].is_good)
         office.turn()
 
 
@@ -152,7 +151,7 @@ def test_a_start_whose_nonce_somebody_took_is_sent_anew_once_a_human_has_looked(
     network, chain = office.premises.network, office.premises.chain
     task = drawn(office)
     did = steps(office)
-    while next(did) != "signed":
+    while next(did) != "start_task signed":
         pass
     signer = dispatcher_of(office.premises)
     nonce = int(chain.rpc("eth_getTransactionCount", signer.address, "latest"), 16)
@@ -181,7 +180,7 @@ def test_words_about_the_queue_leave_half_of_a_days_ether_to_starts(
     network.create()
     for _ in range(3):
         office.block()
-    (word,) = office.intents(IntentKind.QUEUE_TASK)
+    (word,) = office.intents(QUEUE_TASK)
     office.restart(caps=replace(CAPS, cost_per_day=8 * (word.max_cost_wei or 0)))
     tasks = [network.create() for _ in range(9)]
     for _ in range(4):
@@ -210,5 +209,5 @@ def test_words_about_the_queue_keep_no_start_waiting(office: DispatchOffice):
     office.index()
     office.mine()
     office.index()
-    plan_dispatch(office.starts, office.source.heads())
+    plan_dispatch(office.dispatching, office.source.heads())
     assert office.start_states() == ["planned"]

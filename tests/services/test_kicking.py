@@ -6,17 +6,17 @@ import json
 import pytest
 
 from oracle.domain.coverage import Level
+from oracle.kickouts.kickout_context import EXECUTE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import IntentKind, PauseKind
+from oracle.store.outbox.records import PauseKind
 from oracle.store.state.round_repository import RoundRepository
-from oracle.txmgr.confirmation.confirmer import confirm_next
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.confirmation.confirmer import confirm
 from tests.evm.fixtures import chain
 from tests.evm.groups import answer, compare, members
 from tests.evm.network import Standing, word
-from tests.office import FINALITY, LIMITS, RULES, SETTINGS, Office
+from tests.office import FINALITY, LIMITS, RULES, SETTINGS, Office, next_step
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -75,10 +75,10 @@ def pushed_without_kickouts(office: Office) -> None:
     office.period()
     office.index()
     office.repeat(plan_push)
-    office.repeat(publish_next)
+    office.repeat(next_step)
     office.mine()
     office.index()
-    office.repeat(confirm_next)
+    office.repeat(confirm)
 
 
 def rounds_low(office: Office) -> int:
@@ -111,7 +111,7 @@ def kick(office: Office) -> dict[str, object]:
 
 
 def kinds(office: Office) -> list[str]:
-    return [intent.wish.kind.value for intent in office.intents()]
+    return [intent.wish.kind for intent in office.intents()]
 
 
 def test_a_node_that_stays_bad_is_kicked_out_and_only_once(office: Office):
@@ -183,7 +183,7 @@ def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_off
         uow.outbox.senders.resume(office.context.account, office.context.stamp)
     office.tick()
 
-    (execution,) = office.intents(IntentKind.EXECUTE_KICK)
+    (execution,) = office.intents(EXECUTE_KICK)
     assert (execution.state.value, execution.error_text) == (
         "superseded",
         "the kickout is no longer due",

@@ -1,7 +1,7 @@
 """What a report lacks of a quorum is remembered as long as it lacks it, and no longer."""
 
 from oracle.domain.ids import Hash
-from oracle.quorum.lacking import MissingSignatures
+from oracle.quorum.quorum_context import MissingSignatures
 
 ONE, OTHER = Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2")
 

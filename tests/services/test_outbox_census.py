@@ -2,8 +2,7 @@
 
 import pytest
 
-from oracle.queries.outbox_figures import OutboxCensus, with_accounts, with_contract
-from oracle.store.outbox.records import IntentKind
+from oracle.queries.outbox_figures import CALL_KINDS, OutboxCensus, with_accounts, with_contract
 from tests.evm.fixtures import chain
 from tests.office import Office
 from tests.services.office_fixtures import (
@@ -54,7 +53,7 @@ def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
     """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
     outcomes = counted(OutboxCensus(), sqlite_office).totals.outcomes
     kinds = {kind for kind, _ in outcomes}
-    assert kinds == set(IntentKind) - {IntentKind.ADOPTED}
+    assert kinds == set(CALL_KINDS)
     for outcome in ("success", "reverted", "superseded", "foreign"):
         assert {outcomes[kind, outcome] for kind in kinds} == {0}
 
@@ -85,7 +84,7 @@ def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
     assert ours.balance_wei is not None
     assert ours.balance_wei > ours.reserved_wei
 
-    contract = with_contract(figures, office.context).contract
+    contract = with_contract(figures, office.reporting).contract
     assert contract is not None
     assert (contract.round, contract.rules_agree) == (office.premises.round, True)
     assert contract.kick_tokens == 3

@@ -8,10 +8,9 @@ from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.manager import publish_next
 from tests.evm.fixtures import chain
 from tests.faulty_endpoint import faulty_endpoint
-from tests.office import CAPS, ETHER, SETTINGS, Office
+from tests.office import CAPS, ETHER, SETTINGS, Office, next_step
 from tests.services.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -142,7 +141,7 @@ def test_a_nonce_is_free_again_where_nobody_says_what_the_call_would_do(sqlite_o
         office.repeat(plan_push)
         assert [_step(office).did for _ in range(2)] == ["push ready", "push assigned"]
         endpoint.faults["eth_call"] = "internal error"
-        office.repeat(publish_next)
+        office.repeat(next_step)
         (waiting,) = office.intents()
         assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
             "planned",
@@ -279,7 +278,7 @@ def test_one_round_is_signed_once(sqlite_office: Office):
 
 
 def _step(office: Office) -> StepResult:
-    step = publish_next(office.context, office.source.heads())
+    step = next_step(office.context, office.source.heads())
     assert step is not None
     return step
 

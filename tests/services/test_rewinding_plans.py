@@ -2,8 +2,9 @@
 
 import pytest
 
+from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
-from oracle.store.outbox.records import Account, CallRequest, IntentKind, IntentState, Stamp
+from oracle.store.outbox.records import Account, CallRequest, IntentState, Stamp
 from tests.chain.network_logs import ORACLE
 from tests.services.follower import Follower, mined
 from tests.traffic import Traffic, address
@@ -22,7 +23,7 @@ def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
             CallRequest(
                 account=US,
                 contract=ORACLE,
-                kind=IntentKind.PUSH,
+                kind=PUSH,
                 dedup_key="push:1",
                 period=1,
                 calldata="0x",

@@ -92,11 +92,14 @@ class Books:
         self._left[hash_of(content)] = found[0][0]
 
     def to_watch(self) -> set[str]:
-        """Return every hash that may still land: of what left, and of what may leave."""
+        """Return every hash that may still land: of what left, and of what may leave.
+
+        Of what is in a block, that block is looked at.
+        """
         over = {
             nonce
             for (nonce,) in self._rows.execute(
-                "SELECT nonce FROM pub_slot WHERE state IN ('final', 'foreign')"
+                "SELECT nonce FROM pub_slot WHERE state IN ('mined', 'final', 'foreign')"
             )
         }
         stored = self._rows.execute("SELECT tx_hash, nonce FROM pub_attempt").fetchall()

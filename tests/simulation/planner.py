@@ -2,19 +2,22 @@
 
 from dataclasses import dataclass
 
+from oracle.bindings.qos_oracle import OracleContract
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH
+from oracle.kickouts.kickout_context import CANCEL_KICK
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statements import kick_record, kick_subject, report_record
+from oracle.reporting.reporting_context import PUSH
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.outbox.records import (
     ON_ITS_WAY,
     CallRequest,
-    IntentKind,
     IntentState,
     SignedStatement,
 )
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 from tests.simulation.books import Books, Wished
 from tests.simulation.goals import Goals
 from tests.simulation.world import World
@@ -34,7 +37,7 @@ class Planner:
     books: Books
     goals: Goals
 
-    def plan(self, context: TxContext, heads: Heads) -> StepResult | None:
+    def plan(self, context: QuorumContext, heads: Heads) -> StepResult | None:
         """Want the next effect; None: none is wanted now, or no statement of it may be signed."""
         chosen = self._next(context, heads)
         if chosen is None:
@@ -44,8 +47,8 @@ class Planner:
         if signed is None:
             return None
         wish = CallRequest(
-            account=context.account,
-            contract=context.publisher.domain.contract,
+            account=context.tx.account,
+            contract=context.tx.publisher.domain.contract,
             kind=kind,
             dedup_key=f"{kind}:{wanted}:{tries}",
             calldata=wanted,
@@ -55,43 +58,45 @@ class Planner:
             as_of_hash=signed.as_of_hash,
             digest=signed.digest,
             deadline=signed.expires_at,
+            exclusive_key=PUSH if kind == PUSH else f"{kind}:{signed.subject}",
         )
-        with context.writing() as uow:
-            added = uow.outbox.intents.add(wish, context.stamp)
+        with context.tx.writing() as uow:
+            added = uow.outbox.intents.add(wish, context.tx.stamp)
         return StepResult("wanted", added, f"{kind} {wanted}, try {tries}")
 
-    def _next(self, context: TxContext, heads: Heads) -> tuple[str, IntentKind, int] | None:
+    def _next(self, context: QuorumContext, heads: Heads) -> tuple[str, str, int] | None:
         known, now = self.books.wishes(), heads.latest.time
-        with context.store.reading() as uow:
-            under_way = uow.outbox.intents.in_states(context.account, ON_ITS_WAY)
+        with context.tx.store.reading() as uow:
+            under_way = uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
         # Beside one that can no longer land the next is planned, which then takes its nonce.
         is_busy = any(
-            one.wish.kind is IntentKind.PUSH
+            one.wish.kind == PUSH
             and not (one.state is IntentState.LIVE and (one.wish.deadline or 0) < now)
             for one in under_way
         )
         wanted = None if is_busy else self.goals.next_push(known)
-        kind = IntentKind.PUSH
+        kind = PUSH
         if wanted is None:
-            wanted, kind = self.goals.next_kick(known), IntentKind.CANCEL_KICK
+            wanted, kind = self.goals.next_kick(known), CANCEL_KICK
         if wanted is None:
             return None
         return wanted, kind, known.get(wanted, Wished("", 0, is_over=False)).tries
 
     def _signed(
-        self, context: TxContext, heads: Heads, wanted: str, kind: IntentKind
+        self, context: QuorumContext, heads: Heads, wanted: str, kind: str
     ) -> SignedStatement | None:
         """Sign a statement, or take the one that was; now and then ask for a contrary one too."""
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
         statement, record = _stated(context, wanted, kind, terms)
-        with context.store.reading() as uow:
+        with context.tx.store.reading() as uow:
             live = uow.statements.live(record)
         is_good = live is not None and live.expires_at >= head.time
         if live is not None and is_good:
             terms = (live.as_of_block or 0, live.expires_at)
             statement, record = _stated(context, wanted, kind, terms)
-        standing = context.publisher.contract.standing()
+        publisher = context.tx.publisher
+        standing = OracleContract(publisher.lines, publisher.domain.contract).standing()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
             contrary = _stated(context, wanted, kind, (terms[0], terms[1] + 1))
@@ -100,11 +105,11 @@ class Planner:
 
 
 def _stated(
-    context: TxContext, wanted: str, kind: IntentKind, terms: tuple[int, int]
+    context: QuorumContext, wanted: str, kind: str, terms: tuple[int, int]
 ) -> tuple[ReportStatement | KickStatement, SignedStatement]:
     """Say an effect under these terms: as of which block, and until when."""
     number, (as_of, deadline) = int(wanted, 16), terms
-    if kind is IntentKind.PUSH:
+    if kind == PUSH:
         report = ReportStatement(
             round=number,
             rules=1,

@@ -5,20 +5,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from oracle.bindings.contract_errors import refusal_of
 from oracle.chain.heads import Heads
+from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.lease.lease_keeper import renew, take
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
+from oracle.kickouts.kickout_context import KickoutContext
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import SendLimits
-from oracle.txmgr.confirmation.confirmer import confirm_next
 from oracle.txmgr.context import SendSettings, StepResult, TxContext
-from oracle.txmgr.manager import publish_next
+from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_now
@@ -51,7 +56,7 @@ class Replica:
     books: Books
     planner: Planner
     log: Callable[[str], None] = lambda _: None
-    _desk: TxContext | None = None
+    _desk: QuorumContext | None = None
     _back_at: int = 0
     _renewed_at: int = 0
     _reconciled: bool = field(default=False)
@@ -76,25 +81,29 @@ class Replica:
         except (Died, FatalError) as error:
             self._end(error)
 
-    def _start(self) -> TxContext:
+    def _start(self) -> QuorumContext:
         """Begin as a process does: nothing is remembered but the database."""
         world, self._talk = self.world, Talk()
         store = cast("Store", MortalStore(self.store, world, self._judge))
         epoch = take(store, "run")
         self._reconciled = False
-        return TxContext(
+        tx = TxContext(
             store=store,
             publisher=self._publisher(),
-            rules=SEED,
-            rules_hash=Hash("0x" + 64 * "0"),
-            settings=SETTINGS,
+            registry=CallRegistry(refusal_of),
             epoch=epoch,
             clock=world.clock,
             confirmations=2,
-            level="soft",
-            evidence_folder=Path("/nowhere"),
+            batch_size=world.setting.batch_size,
             sending=SendSettings(bump_blocks=world.setting.bump_blocks, bump_seconds=24),
         )
+        quorum = QuorumContext(tx, SETTINGS)
+        contexts = ReporterContexts(
+            ReportingContext(quorum, ZERO_HASH),
+            KickoutContext(quorum, SEED, Path("/nowhere")),
+        )
+        contexts.register()
+        return quorum
 
     def _publisher(self) -> SenderAccount:
         world, setting = self.world, self.world.setting
@@ -108,7 +117,8 @@ class Replica:
         pool = pool_in(world, self.books.saw_send, self._talk)
         return SenderAccount(pool, domain=Domain(CHAIN_ID, CONTRACT), caps=caps, keys=keys)
 
-    def _work(self, context: TxContext) -> None:
+    def _work(self, quorum: QuorumContext) -> None:
+        context = quorum.tx
         # Not at each turn: who was overtaken learns it from what it writes, now and then.
         if self.world.number >= self._renewed_at + _RENEWED_EVERY:
             renew(context.store, context.epoch)
@@ -122,7 +132,7 @@ class Replica:
         for _ in range(_STEPS_A_BLOCK):
             heads = self.world.heads()
             seen = self._confirm(context, heads)
-            step = publish_next(context, heads) or self.planner.plan(context, heads)
+            step = TransactionManager(context).step(heads) or self.planner.plan(quorum, heads)
             if step is None and seen is None:
                 break
             self.log(f"  {seen}")
@@ -133,7 +143,7 @@ class Replica:
     def _confirm(self, context: TxContext, heads: Heads) -> StepResult | None:
         wanted = self.books.to_watch()
         self._talk.hashes.clear()
-        seen = confirm_next(context, heads)
+        seen = TransactionManager(context).confirm(heads)
         self.books.saw_watching(wanted, self._talk.hashes)
         return seen
 
@@ -178,7 +188,7 @@ class Replica:
         self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
         dice, was_leader = self.world.dice, self._desk is not None
         if self._desk is not None:
-            self._desk.publisher.pool.close()
+            self._desk.tx.publisher.pool.close()
         self._desk = None
         self._back_at = self.world.number + _KNOCKS_EVERY
         if was_leader or isinstance(error, Died):

@@ -15,7 +15,8 @@ class Setting:
     transactions, so many revert, in another block perhaps not. `later_fee`: what the base fee
     tends to from block 60 on, for good, in gwei. `asked_tip`: what builders ask for, in gwei,
     whatever endpoints tell of earlier blocks. `attic`: how often a builder looks into what all
-    pools forgot, and `forgetful`: how often they do. `operator`: a human meddles now and then.
+    pools forgot, and `forgetful`: how often they do. `operator`: a human meddles now and
+    then. `batch_size`: so many calls go a step together.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Setting:
     forgetful: float = 0.008
     operator: bool = True
     rounds: int = 25
+    batch_size: int = 1
 
 
 @dataclass

@@ -7,12 +7,13 @@ from alembic import command
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import IntegrityError
 
+from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.domain.coverage import Level
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.records import IntentKind, IntentState
+from oracle.store.outbox.records import IntentState
 from oracle.store.raw.coverage_repository import NAMELESS
 from oracle.store.schema import SchemaAge, migrate
 from oracle.store.state.rule_set_repository import named_by
@@ -106,7 +107,8 @@ def test_every_row_of_the_first_version_stays_what_it_was(
         assert before[-1] == dict.fromkeys((1, 2, 3), named_by(rules))
         with store.transaction() as uow:
             assert [each.key for each in uow.tasks.waiting()] == [task("late")]
-            ready(uow.outbox, wish("start:1", kind=IntentKind.START_TASK, subject="task=1"))
+            start = wish("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
+            ready(uow.outbox, start)
             live(uow.outbox, wish("push:2"), "e")
 
 

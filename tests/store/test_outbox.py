@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
+from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.errors import FatalError
+from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.outbox.records import (
@@ -16,7 +19,6 @@ from oracle.store.outbox.records import (
     AttemptReason,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     Mined,
     NonceSlot,
@@ -34,12 +36,13 @@ FEE = COST // GAS
 
 
 def wish(key: str = "push:1", **changes: Any) -> CallRequest:
-    push = CallRequest(ME, CONTRACT, IntentKind.PUSH, key, "0xabcd", round=1, deadline=5000)
-    return replace(push, **changes)
+    push = CallRequest(ME, CONTRACT, PUSH, key, "0xabcd", round=1, deadline=5000)
+    return replace(push, **{"exclusive_key": PUSH, **changes})
 
 
 def kick(key: str, subject: str = "ix=7") -> CallRequest:
-    return wish(key, kind=IntentKind.PROPOSE_KICK, subject=subject)
+    about = f"{PROPOSE_KICK}:{subject}"
+    return wish(key, kind=PROPOSE_KICK, subject=subject, exclusive_key=about)
 
 
 def enrolled(outbox: Outbox) -> None:
@@ -137,7 +140,8 @@ def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(stor
 
 def test_two_starts_by_one_draw_are_never_ready_at_once(store: Store):
     def start(key: str, subject: str) -> CallRequest:
-        return wish(key, kind=IntentKind.START_TASK, subject=subject)
+        about = f"{START_TASK}:{subject}"
+        return wish(key, kind=START_TASK, subject=subject, exclusive_key=about)
 
     with store.transaction() as uow:
         ready(uow.outbox, start("start:1", "task=1"))

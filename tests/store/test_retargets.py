@@ -8,8 +8,9 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
 from oracle.store.database import Store
 from oracle.store.outbox.records import (
+    ADOPTED,
+    NOOP,
     AttemptReason,
-    IntentKind,
     IntentState,
     Mined,
     NonceState,
@@ -101,7 +102,7 @@ def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(st
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = live(outbox, kick("kick:1"))
-        noop = ready(outbox, wish("noop:5", kind=IntentKind.NOOP))
+        noop = ready(outbox, wish("noop:5", kind=NOOP))
         outbox.slots.retarget(slot, noop, 60, NOW)
         second = signed(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
@@ -189,4 +190,4 @@ def test_an_adopted_nonce_is_final_costs_what_it_cost_and_leaves_no_hole(store: 
         assert outbox.slots.committed_since(ME, 77) == 30
         assert outbox.slots.gas_spent() == (10, 30)
         kinds = {one.wish.kind for one in outbox.intents.newest(9)}
-        assert kinds == {IntentKind.ADOPTED}
+        assert kinds == {ADOPTED}

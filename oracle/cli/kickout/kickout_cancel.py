@@ -11,13 +11,14 @@ from oracle.cli.kickout.kickout_plans import address_of, why_not_cancelled
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.send_now import published, rehearsed
 from oracle.daemon.app import App
+from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Address
 from oracle.domain.reports.rounds import Kick
 from oracle.errors import InputError
 from oracle.kickouts.manual_cancel import call_off, kick_of, unsent, verdict_on
 from oracle.store.outbox.records import Account
 from oracle.txmgr.client.preflight import PreflightOutcome
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,11 @@ def cancel(
         }
         is_possible = verdict is not None and verdict.outcome is PreflightOutcome.OK
         if not found.waiting and not is_possible:
-            why = says if verdict is None else why_not_cancelled(app.publisher, verdict)
+            why = says if verdict is None else why_not_cancelled(app.contract, verdict)
             raise InputError(f"{node}: nothing of ours to cancel: {why}")
 
-        def plan(context: TxContext, _: Heads) -> StepResult | None:
-            return call_off(context, found.index)
+        def plan(reporter: ReporterContexts, _: Heads) -> StepResult | None:
+            return call_off(reporter.kickouts, found.index)
 
         if publish:
             sent = published(app, "kickout cancel", plan)

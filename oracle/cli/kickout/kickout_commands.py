@@ -8,19 +8,20 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.oracle_views import KickBucket, bucket_of
-from oracle.bindings.qos_oracle import newest_block
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.send_now import Plan, published, rehearsed
 from oracle.daemon.app import App
+from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.coverage import Level
 from oracle.domain.reports.rounds import Kick, KickState
 from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
 from oracle.kickouts.kickout_planner import rehearse
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.client.receipts import newest_block
+from oracle.txmgr.context import StepResult
 
 kickout = typer.Typer(no_args_is_help=True)
 
@@ -129,8 +130,8 @@ def propose(
         if look.obstacle is not None:
             raise InputError(f"{look.node}: {look.obstacle}")
 
-        def plan(context: TxContext, heads: Heads) -> StepResult | None:
-            return proposed(context, look, heads)
+        def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
+            return proposed(reporter.kickouts, look, heads)
 
         if not publish:
             _rehearse(app, look, plan, as_json=as_json)
@@ -157,8 +158,8 @@ def execute(
         if kick is None or kick.state is not KickState.LIVE:
             raise InputError(f"{look.node}: no kickout of it is proposed")
 
-        def plan(context: TxContext, heads: Heads) -> StepResult | None:
-            return executed(context, kick, heads)
+        def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
+            return executed(reporter.kickouts, kick, heads)
 
         if not publish:
             # That it is proposed already stands against a proposal only.

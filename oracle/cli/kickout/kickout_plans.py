@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_oracle import ContractStatus, OracleContract
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_reasons import why_not_executed, why_not_proposed
 from oracle.daemon.app import App
@@ -12,13 +12,13 @@ from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.rounds import Kick
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
+from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_wanted
 from oracle.kickouts.kickout_planner import execute as plan_execution
 from oracle.kickouts.proposer import propose as plan_proposal
 from oracle.queries.text.text_tables import in_utc
-from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 
 
 def address_of(node: str) -> Address:
@@ -59,14 +59,14 @@ def veto_of(kick: Kick, now: int) -> str:
     )
 
 
-def proposed(context: TxContext, look: KickoutCase, heads: Heads) -> StepResult:
+def proposed(context: KickoutContext, look: KickoutCase, heads: Heads) -> StepResult:
     """Sign the proposal of a look that nothing stands against, and plan it as far as that goes.
 
     Raises:
         InputError: the database is behind, a report is held, or it does not go now, and why.
     """
     _check_time(context, heads)
-    standing = context.standing()
+    standing = context.quorum.standing()
     signed = plan_proposal(context, look, standing)
     if signed is None:
         raise InputError(f"{look.node}: {why_not_proposed(context, look, standing)}")
@@ -78,7 +78,7 @@ def proposed(context: TxContext, look: KickoutCase, heads: Heads) -> StepResult:
     return planned or replace(signed, detail=f"{signed.detail}{why}")
 
 
-def executed(context: TxContext, kick: Kick, heads: Heads) -> StepResult:
+def executed(context: KickoutContext, kick: Kick, heads: Heads) -> StepResult:
     """Plan the execution of a live kickout.
 
     Raises:
@@ -86,14 +86,14 @@ def executed(context: TxContext, kick: Kick, heads: Heads) -> StepResult:
             veto or the rounds after the proposal are not over, or it does not go now, and why.
     """
     _check_time(context, heads)
-    with context.store.reading() as uow:
+    with context.tx.store.reading() as uow:
         if not is_wanted(uow, KickoutRules(context.rules, context.settings), kick):
             raise InputError(
                 f"{kick.node}: it was proposed on evidence {kick.evidence}, and what makes the "
                 "node due today is another one: look at who proposed it and on what "
                 "(`qos-oracle kickout evidence`); the vetoer can cancel it"
             )
-    standing = context.standing()
+    standing = context.quorum.standing()
     waits = "; ".join(_waits(kick, standing))
     if waits:
         raise InputError(f"{kick.node}: it cannot be executed yet: {waits}")
@@ -106,11 +106,11 @@ def executed(context: TxContext, kick: Kick, heads: Heads) -> StepResult:
     return planned
 
 
-def why_not_cancelled(publisher: SenderAccount, verdict: PreflightResult) -> str:
+def why_not_cancelled(contract: OracleContract, verdict: PreflightResult) -> str:
     """Say why the contract does not let us cancel, in words where we know them."""
     if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
         return verdict.reason or "the contract does not say why"
-    vetoer = publisher.contract.constitution().vetoer
+    vetoer = contract.constitution().vetoer
     who = (
         "nobody (the contract has no vetoer)" if vetoer == ZERO_ADDRESS else f"the vetoer {vetoer}"
     )
@@ -130,9 +130,9 @@ def _waits(kick: Kick, standing: ContractStatus) -> Iterator[str]:
         yield f"round {ripe} has to be accepted first, the newest is {head.round}"
 
 
-def _check_time(context: TxContext, heads: Heads) -> None:
-    with context.store.reading() as uow:
-        if not context.is_at_head(uow, heads):
+def _check_time(context: KickoutContext, heads: Heads) -> None:
+    with context.tx.store.reading() as uow:
+        if not context.tx.is_at_head(uow, heads):
             raise InputError(
                 f"the database is behind block {heads.latest.number}: what is due there may be no "
                 "longer due; run `qos-oracle run --once` first"

@@ -3,19 +3,17 @@
 from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus, execute_call
 from oracle.domain.reports.rounds import Kick
-from oracle.kickouts.kick_calls import LANE_SUBJECT
+from oracle.kickouts.kickout_context import EXECUTE_KICK, LANE_SUBJECT, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.kickouts.proposer import open_about, room_of_round, statement_against, tried
 from oracle.quorum.collector import gathered
 from oracle.quorum.signing_round import RENEWED_AFTER
 from oracle.quorum.statements import kick_record
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Intent, IntentKind, IntentState, SignedStatement
-from oracle.txmgr.client.preflight import preflight
-from oracle.txmgr.context import TxContext
+from oracle.store.outbox.records import Intent, IntentState, SignedStatement
 
 
-def why_not_proposed(context: TxContext, look: KickoutCase, standing: ContractStatus) -> str:
+def why_not_proposed(context: KickoutContext, look: KickoutCase, standing: ContractStatus) -> str:
     """Say why a proposal was not planned, though nothing stands against it: the first reason.
 
     Raises:
@@ -29,32 +27,32 @@ def why_not_proposed(context: TxContext, look: KickoutCase, standing: ContractSt
             f"it can be signed on round {look.signable_from} at the earliest, which was not "
             "accepted yet; `qos-oracle report push` says how far that is"
         )
-    record = kick_record(context, statement, f"{LANE_SUBJECT}{look.index}")
-    with context.store.reading() as uow:
+    record = kick_record(context.quorum, statement, f"{LANE_SUBJECT}{look.index}")
+    with context.tx.store.reading() as uow:
         reasons = (
             _why_too_late(record, standing),
-            _why_not_sent(context, uow, record, standing) if context.publisher.has_payer else None,
-            _why_unsigned(uow, record, standing) if context.publisher.has_signer else None,
+            _why_not_sent(context, uow, record, standing)
+            if context.tx.publisher.has_payer
+            else None,
+            _why_unsigned(uow, record, standing) if context.tx.publisher.has_signer else None,
         )
     known = next((why for why in reasons if why is not None), None)
-    if known is None and not context.publisher.has_payer:
+    if known is None and not context.tx.publisher.has_payer:
         return "there is no transmitter's key here to send it; who has one sends it, with ours"
     return known or _why_too_few(context, record, standing)
 
 
-def why_not_executed(context: TxContext, kick: Kick) -> str:
+def why_not_executed(context: KickoutContext, kick: Kick) -> str:
     """Say why the execution of a kickout that is ripe was not planned."""
-    subject, kind = f"{LANE_SUBJECT}{kick.index}", IntentKind.EXECUTE_KICK
-    with context.store.reading() as uow:
-        held = uow.outbox.intents.in_states(context.account, [IntentState.HELD])
+    subject, kind = f"{LANE_SUBJECT}{kick.index}", EXECUTE_KICK
+    with context.tx.store.reading() as uow:
+        held = uow.outbox.intents.in_states(context.tx.account, [IntentState.HELD])
         stopped = [one for one in held if (one.wish.kind, one.wish.subject) == (kind, subject)]
         found = open_about(context, uow, subject) or next(iter(stopped), None)
     if found is not None:
         return _under_way(found)
     call = execute_call(kick.index)
-    verdict = preflight(
-        context.lines(), context.account.address, context.publisher.contract.address, call
-    )
+    verdict = context.tx.preflight(call)
     return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
 
 
@@ -83,7 +81,7 @@ def _why_unsigned(
 
 
 def _why_not_sent(
-    context: TxContext, uow: UnitOfWork, record: SignedStatement, standing: ContractStatus
+    context: KickoutContext, uow: UnitOfWork, record: SignedStatement, standing: ContractStatus
 ) -> str | None:
     about = open_about(context, uow, record.subject)
     if about is not None:
@@ -105,7 +103,7 @@ def _why_not_sent(
 
 
 def _under_way(intent: Intent) -> str:
-    kind = intent.wish.kind.value
+    kind = intent.wish.kind
     return f"a call about it ({kind} {intent.id}) is {intent.state.value}; {_shows(intent)}"
 
 
@@ -113,9 +111,11 @@ def _shows(intent: Intent) -> str:
     return f"`qos-oracle outbox show {intent.id}` tells more"
 
 
-def _why_too_few(context: TxContext, record: SignedStatement, standing: ContractStatus) -> str:
-    signers = signers_of(context.publisher.lines, record.contract, standing.block)
-    with context.store.reading() as uow:
+def _why_too_few(
+    context: KickoutContext, record: SignedStatement, standing: ContractStatus
+) -> str:
+    signers = signers_of(context.tx.publisher.lines, record.contract, standing.block)
+    with context.tx.store.reading() as uow:
         found = gathered(uow, record)
     missing = [signer for signer in signers if signer not in found]
     here, quorum = len(signers) - len(missing), standing.head.quorum

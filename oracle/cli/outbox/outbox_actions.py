@@ -1,6 +1,6 @@
 """`outbox hold, release, bump, cancel`: what a person may do to what is on its way."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated
@@ -194,11 +194,11 @@ def desk_of(app: App, account: Account, epoch: int) -> TxContext:
 
 
 def _desk_with(app: App, account: Account, epoch: int) -> TxContext | None:
-    contexts = []
+    contexts: list[Callable[[int, Callable[[], float]], TxContext]] = []
     if app.config.oracle.address is not None and app.publisher.has_payer:
-        contexts.append(app.context)
+        contexts.append(lambda *told: app.reporter(*told).tx)
     if app.dispatch_settings is not None and app.dispatcher is not None:
-        contexts.append(app.dispatch_desk)
+        contexts.append(lambda *told: app.starter(*told).tx)
     made = (make(epoch, unix_seconds) for make in contexts)
     return next((context for context in made if context.account == account), None)
 

@@ -10,17 +10,20 @@ from oracle.cli.outbox.outbox_actions import named
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.cli.write_session import unix_seconds
 from oracle.domain.ids import TaskKey
+from oracle.errors import InputError
 from oracle.queries.outbox_answers import intent_answer, sent_of, task_of
+from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.text.outbox_advice import after_pause
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
+    ADOPTED,
     Intent,
-    IntentKind,
     IntentState,
     JournalEntry,
 )
 
 outbox = typer.Typer(no_args_is_help=True)
+_KINDS = ", ".join((*CALL_KINDS, ADOPTED))
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +38,7 @@ def list_intents(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     kind: Annotated[
-        IntentKind | None, typer.Option("--kind", help="Only those of this kind.")
+        str | None, typer.Option("--kind", help=f"Only those of this kind: {_KINDS}.")
     ] = None,
     state: Annotated[
         IntentState | None, typer.Option("--state", help="Only those in this state.")
@@ -47,6 +50,8 @@ def list_intents(
 
     A task is shown by its first digits, a reason by its class: `outbox show ID` has all of it.
     """
+    if kind is not None and kind not in (*CALL_KINDS, ADOPTED):
+        raise InputError(f"--kind {kind}: there are {_KINDS}")
     with open_app(config) as app, app.store.reading() as uow:
         intents = uow.outbox.intents.newest(limit, state, kind)
         paused = uow.outbox.senders.paused()

@@ -70,7 +70,7 @@ def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:
     newest = sent.attempts[-1] if sent.attempts else None
     return [
         str(intent.id),
-        intent.wish.kind.value.replace("_", " "),
+        intent.wish.kind.replace("_", " "),
         _about(intent),
         intent.state.value,
         "" if intent.nonce is None else str(intent.nonce),

@@ -20,15 +20,14 @@ from oracle.cli.write_session import actor, command_lease, tell_of_lease, unix_s
 from oracle.daemon.app import App
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import in_utc, print_table
+from oracle.quorum.key_watch import SignerHistory, rest_signer, resting, signing_of
+from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.outbox.records import Account
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.rebuild_from_chain import (
     RecoveryFindings,
-    SignerHistory,
     adopt as write_down,
     look,
-    rest_signer,
-    signing_of,
 )
 
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
@@ -73,25 +72,33 @@ def adopt(  # noqa: PLR0913 - a command line's options are its parameters
         if not dry_run:
             with command_lease(app, _COMMAND) as epoch:
                 app.identify()
-                answers = [_adopted(context, blocks, manner) for context in _desks(app, epoch)]
+                answers = [_adopted(one, blocks, manner) for one in _owners(app, epoch)]
         else:
             tell_of_lease(app)
             app.check_identity()
-            answers = [_adopted(context, blocks, manner) for context in _desks(app, 0)]
+            answers = [_adopted(one, blocks, manner) for one in _owners(app, 0)]
     if as_json:
         print_json(answers)
 
 
-def _desks(app: App, epoch: int) -> Iterator[TxContext]:
-    """Yield the desk of reports, and the dispatcher's, where there are keys for them."""
+class _Owner(NamedTuple):
+    """An account, and the quorum that its signer belongs to; None: it signs no statements."""
+
+    tx: TxContext
+    quorum: QuorumContext | None
+
+
+def _owners(app: App, epoch: int) -> Iterator[_Owner]:
+    """Yield the account of reports, and the dispatcher's, where there are keys for them."""
     found = False
     publisher = app.publisher if app.config.oracle.address is not None else None
     if publisher is not None and publisher.has_keys:
         found = True
-        yield replace(app.context(epoch, unix_seconds), actor=actor())
+        quorum = app.reporter(epoch, unix_seconds).quorum
+        yield _Owner(replace(quorum.tx, actor=actor()), quorum)
     if app.dispatch_settings is not None and app.dispatcher is not None:
         found = True
-        yield replace(app.dispatch_desk(epoch, unix_seconds), actor=actor())
+        yield _Owner(replace(app.starter(epoch, unix_seconds).tx, actor=actor()), None)
     if not found:
         raise InputError("[keys] names no key that sends or signs: there is nothing to adopt")
 
@@ -103,23 +110,26 @@ class _Manner(NamedTuple):
     is_quiet: bool
 
 
-def _adopted(context: TxContext, blocks: int, manner: _Manner) -> dict[str, object]:
-    dry_run = manner.dry_run
+def _adopted(owner: _Owner, blocks: int, manner: _Manner) -> dict[str, object]:
+    dry_run, (context, quorum) = manner.dry_run, owner
     if not context.publisher.has_payer:
-        signing = signing_of(context)
-        if signing is not None and not dry_run:
-            rest_signer(context, signing, actor())
+        signing = None if quorum is None else signing_of(quorum)
+        if quorum is not None and signing is not None and not dry_run:
+            rest_signer(quorum, signing, actor())
         if not manner.is_quiet:
             _show_signing(signing, dry_run=dry_run)
         return {"address": None, "dry_run": dry_run, **_signing_answer(signing)}
     found = look(context, blocks)
+    is_lost = quorum is not None and found.may_have_lost_more
+    signing = signing_of(quorum) if quorum is not None and is_lost else None
     if not found.is_nothing and not dry_run:
-        write_down(context, found, actor())
+        write_down(context, found, actor(), resting(quorum, signing))
     rests = _rests(context)
     if not manner.is_quiet:
-        _show(found, dry_run=dry_run)
+        _show(found, signing, dry_run=dry_run)
         _show_rest(found.account, rests)
-    return {**_answer(found), "rests": rests, "dry_run": dry_run}
+    answer = {**_answer(found), **_signing_answer(signing)}
+    return {**answer, "rests": rests, "dry_run": dry_run}
 
 
 def _rests(context: TxContext) -> str | None:
@@ -138,7 +148,7 @@ def _show_rest(account: Account, rests: str | None) -> None:
         )
 
 
-def _show(found: RecoveryFindings, *, dry_run: bool) -> None:
+def _show(found: RecoveryFindings, signing: SignerHistory | None, *, dry_run: bool) -> None:
     """Tell people: the table on stdout, what it means on stderr."""
     address = found.account.address
     if found.is_nothing:
@@ -165,7 +175,7 @@ def _show(found: RecoveryFindings, *, dry_run: bool) -> None:
     would = "would be" if dry_run else "is"
     typer.echo(f"the next nonce {would} {found.nonces.stop}", err=True)
     _show_dropped(found, dry_run=dry_run)
-    _show_signing(found.signing, dry_run=dry_run)
+    _show_signing(signing, dry_run=dry_run)
 
 
 def _show_dropped(found: RecoveryFindings, *, dry_run: bool) -> None:
@@ -233,7 +243,6 @@ def _answer(found: RecoveryFindings) -> dict[str, object]:
         "adopted": [_nonce_answer(found, nonce) for nonce in found.nonces],
         "dropped": list(found.dropped),
         "overtaken": [_nonce_answer(found, nonce) for nonce in found.overtaken],
-        **_signing_answer(found.signing),
     }
 
 

@@ -12,18 +12,20 @@ from oracle.cli.report.report_commands import report, report_facts
 from oracle.cli.send_now import published, rehearsed
 from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
+from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
 from oracle.errors import InputError, TransientError
 from oracle.reporting.landing import waits_for_finality
 from oracle.reporting.readiness import MISSED, why_missed
 from oracle.reporting.report_planner import cuts_now, plan_push, turn_now
+from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import why_held
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import ReportState, StoredReport
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import StepResult
 
 _PublishOption = Annotated[
     bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
@@ -80,7 +82,7 @@ def _unsent(app: App, steps: list[StepResult]) -> Iterator[str]:
         return
     account = Account(app.config.chain.id, app.publisher.sender)
     with app.store.reading() as uow:
-        earlier = uow.outbox.intents.push_on_its_way(account)
+        earlier = uow.outbox.intents.on_its_way(account, PUSH)
     if earlier is not None:
         yield (
             f"nothing was sent: the push of round {earlier.wish.round} ({earlier.id}) is "
@@ -101,7 +103,7 @@ def _turn(app: App) -> Report:
         InputError: it is held until a person releases it.
         TransientError: none has, and why: one will by itself.
     """
-    standing = app.publisher.contract.standing()
+    standing = app.contract.standing()
     with app.store.reading() as uow:
         cuts = cuts_now(uow, app.report_settings)
         found = turn_now(uow, app.report_settings, cuts, standing)
@@ -143,15 +145,15 @@ def _why_none(due: list[Cut], standing: ContractStatus) -> str:
 
 
 def _rehearsed(app: App, turn: Report) -> str:
-    def plan(context: TxContext, heads: Heads) -> StepResult | None:
+    def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
         # What became of older reports is no news to who asks of this one.
-        return plan_push(context, heads, clears=False)
+        return plan_push(reporter.reporting, heads, clears=False)
 
     said = rehearsed(app, plan, "it would be sent, as far as that goes now")
-    context = app.context(0, unix_seconds)
+    context = app.reporter(0, unix_seconds).reporting
     with app.store.reading() as uow:
         stored = uow.reports.at(turn.period)
-        is_signed = stored is None or stored.digest is not None or not context.publisher.has_signer
+        is_signed = stored is None or stored.digest is not None or not app.publisher.has_signer
         why = None if is_signed else why_held(context, uow, turn)
     return said if why is None else f"it would be held: {why}"
 
@@ -163,10 +165,10 @@ def _held(app: App, uow: UnitOfWork, turn: StoredReport) -> ReportHold | None:
     return gate if is_ours and gate is not None and gate.released_at is None else None
 
 
-def _plan(context: TxContext, heads: Heads) -> StepResult | None:
+def _plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
     """Sign, gather and plan, as far as that goes now; return the last step of it."""
     last = None
-    while (step := plan_push(context, heads)) is not None:
+    while (step := plan_push(reporter.reporting, heads)) is not None:
         last = step
         if step.intent is not None:
             break

@@ -46,7 +46,7 @@ def verify(
 
 def _contract(app: App, found: RoundCheck) -> bool | None:
     """Tell whether the contract holds just this round's words; None: a newer one came since."""
-    contract = app.publisher.contract
+    contract = app.contract
     standing: ContractStatus = contract.standing()
     accepted = found.accepted
     if standing.head.round != accepted.round:

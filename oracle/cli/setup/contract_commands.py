@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Show the contract's code hash, roles, signers, rules, limits and head."""
     with open_app(config) as app:
-        found = app.publisher.contract.constitution()
+        found = app.contract.constitution()
     _tell(_answer(found), as_json=as_json)
 
 

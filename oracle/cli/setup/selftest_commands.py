@@ -27,7 +27,7 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.dry_run import rehearse
+from oracle.txmgr.dry_run import dry_context, rehearsed
 from oracle.txmgr.recovery.nonce_sync import reconcile
 
 # A task that there is not.
@@ -171,13 +171,14 @@ def _ask_nonces(app: App, checks: _Checks) -> None:
     """Find out before the first start what would refuse it: a lost database, a used key."""
     has = app.config.keys.has
     if has("transmitter") and app.config.oracle.address is not None:
-        checks.attempt("transmitter's nonces", lambda: _nonces(app.context(0, unix_seconds)))
+        checks.attempt("transmitter's nonces", lambda: _nonces(app.reporter(0, unix_seconds).tx))
     if has("dispatcher") and app.dispatch_settings is not None:
-        checks.attempt("dispatcher's nonces", lambda: _nonces(app.dispatch_desk(0, unix_seconds)))
+        checks.attempt("dispatcher's nonces", lambda: _nonces(app.starter(0, unix_seconds).tx))
 
 
 def _nonces(context: TxContext) -> str:
-    said = rehearse(context, reconcile, "the key has never sent anything, and starts with nonce 0")
+    never = "the key has never sent anything, and starts with nonce 0"
+    said = rehearsed(lambda: reconcile(dry_context(context)), never)
     return said or "this database knows all that the chain has counted"
 
 

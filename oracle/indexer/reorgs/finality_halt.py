@@ -40,19 +40,13 @@ class HaltChanged:
     reason: str
 
 
-def why_stopped(uow: UnitOfWork) -> str | None:
-    """Return why nothing may be planned, signed or sent now; None: it may."""
-    closed = uow.latches.all_closed()
-    return f"latch {closed[0].name}: {closed[0].reason}" if closed else None
-
-
 def show(store: Store) -> str | None:
     """Let `/metrics` tell whether the latch is closed: for the start of a process.
 
     Returns why nothing may be sent; None: it may.
     """
     with store.reading() as uow:
-        is_closed, why = uow.latches.closed(FINALITY_VIOLATION) is not None, why_stopped(uow)
+        is_closed, why = uow.latches.closed(FINALITY_VIOLATION) is not None, uow.latches.reason()
     indexer_metrics.FINALITY_VIOLATION.set(is_closed)
     return why
 

@@ -89,6 +89,11 @@ class HaltRepository:
         """Return the latches that are closed now, the oldest first."""
         return [_latch_of(row) for row in self._connection.execute(_CLOSED)]
 
+    def reason(self) -> str | None:
+        """Return why nothing may be planned, signed or sent now; None: it may."""
+        closed = self.all_closed()
+        return f"latch {closed[0].name}: {closed[0].reason}" if closed else None
+
     def history(self, limit: int) -> list[Halt]:
         """Return up to `limit` latches, closed and cleared, the newest first."""
         chosen = select(latch).order_by(latch.c.id.desc()).limit(limit)

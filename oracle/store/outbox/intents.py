@@ -15,7 +15,6 @@ from oracle.store.outbox.records import (
     Account,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     JournalSubject,
     PauseKind,
@@ -195,27 +194,27 @@ class Intents:
         """Return what has not come to an end: planned, ready, assigned, live, mined."""
         return self.in_states(account, UNFINISHED)
 
-    def push_on_its_way(self, account: Account) -> Intent | None:
-        """Return the push that keeps others waiting; a mined one does not."""
-        pushes = self.in_states(account, ON_ITS_WAY)
-        return next((one for one in pushes if one.wish.kind is IntentKind.PUSH), None)
+    def on_its_way(self, account: Account, kind: str) -> Intent | None:
+        """Return the most urgent call of a kind that is on its way; a mined one is not."""
+        open_ = self.in_states(account, ON_ITS_WAY)
+        return next((one for one in open_ if one.wish.kind == kind), None)
 
-    def tries(self, account: Account, kind: IntentKind, subject: str, around: int | None) -> int:
+    def tries(self, account: Account, kind: str, subject: str, around: int | None) -> int:
         """Count the intents of a kind about a subject in a round, or in none; ended ones too."""
         counted = select(func.count()).where(
             pub_intent.c.chain_id == account.chain_id,
-            pub_intent.c.kind == kind.value,
+            pub_intent.c.kind == kind,
             pub_intent.c.subject == subject,
             pub_intent.c.round == around,
         )
         return int(self._connection.execute(counted).scalar_one())
 
     def newest(
-        self, limit: int, state: IntentState | None = None, kind: IntentKind | None = None
+        self, limit: int, state: IntentState | None = None, kind: str | None = None
     ) -> list[Intent]:
         """Return the last `limit` intents, of a state or kind where one is named, newest first."""
         chosen = _ALL if state is None else _ALL.where(pub_intent.c.state == state.value)
-        chosen = chosen if kind is None else chosen.where(pub_intent.c.kind == kind.value)
+        chosen = chosen if kind is None else chosen.where(pub_intent.c.kind == kind)
         return self._where(chosen.order_by(pub_intent.c.id.desc()).limit(limit))
 
     def counts(self) -> dict[tuple[str, str], int]:
@@ -227,12 +226,12 @@ class Intents:
         )
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def failures(self, kind: IntentKind) -> dict[str, int]:
+    def failures(self, kind: str) -> dict[str, int]:
         """Count the intents of a kind that did not come to what they were for, by the reason."""
         rows = self._connection.execute(
             select(pub_intent.c.error_class, func.count())
             .where(
-                pub_intent.c.kind == kind.value,
+                pub_intent.c.kind == kind,
                 pub_intent.c.state.in_([state.value for state in FAILED]),
             )
             .group_by(pub_intent.c.error_class)

@@ -11,12 +11,13 @@ from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.nonce_queries import WatchedNonceQueries, of_account
 from oracle.store.outbox.records import (
+    ADOPTED,
+    NOOP,
     Account,
     Attempt,
     AttemptReason,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     JournalSubject,
     Mined,
@@ -188,7 +189,7 @@ class NonceSlots(WatchedNonceQueries):
         )
         won = self._named(attempt.intent_id)
         # What a human gave up for a no-op is not to be tried again.
-        is_given_up = won.wish.kind is IntentKind.NOOP
+        is_given_up = won.wish.kind == NOOP
         to = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
         # The losers first: the indexes allow one of a kind.
         for rival in self._intents.bound_to(slot.account, slot.nonce):
@@ -236,9 +237,7 @@ class NonceSlots(WatchedNonceQueries):
         It is final from the start: nothing is ever signed for it. `tx_hash` and `mined` None: it
         was not found, or waits in the pool. A call of ours that held the nonce has lost it.
         """
-        wish = CallRequest(
-            account, account.address, IntentKind.ADOPTED, f"adopted:nonce={nonce}", "0x"
-        )
+        wish = CallRequest(account, account.address, ADOPTED, f"adopted:nonce={nonce}", "0x")
         intent = self._named(self._intents.add(wish, stamp) or 0)
         found = f"{tx_hash}" if mined is None else f"{tx_hash} in block {mined.block_number}"
         values: dict[str, str | int | None] = {

@@ -6,18 +6,9 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
 
-
-class IntentKind(StrEnum):
-    PUSH = "push"
-    PROPOSE_KICK = "propose_kick"
-    EXECUTE_KICK = "execute_kick"
-    CANCEL_KICK = "cancel_kick"
-    START_TASK = "start_task"
-    QUEUE_TASK = "queue_task"
-    DROP_TASK = "drop_task"
-    NOOP = "noop"
-    # Not ours to want any more: a nonce that a lost database gave out, read from the chain.
-    ADOPTED = "adopted"
+# The two kinds of calls that are nobody's but the outbox's: nothing, to fill a nonce; and what is
+# not ours to want any more, a nonce that a lost database gave out, read from the chain.
+NOOP, ADOPTED = "noop", "adopted"
 
 
 class IntentState(StrEnum):
@@ -40,7 +31,7 @@ class IntentState(StrEnum):
 # The class of a call that waits because another transmitter's for the same waits for a block.
 YIELDED = "left_to_another"
 
-# A push in one of these is on its way: no second one is begun.
+# A call in one of these is on its way.
 ON_ITS_WAY = (
     IntentState.PLANNED,
     IntentState.READY,
@@ -128,13 +119,14 @@ class Stamp(NamedTuple):
 class CallRequest:
     """What is wanted on chain. `not_before` and `deadline` in chain time, unix seconds.
 
-    `dedup_key` names the wish for ever: a second one of the same key is refused. `subject` is
-    what only one open kickout call of a kind, or start, may be about (`ix=7`, `task=0x…`).
+    `kind` is the name of a registered kind of calls. `dedup_key` names the wish for ever: a second
+    one of the same key is refused. `subject` is what it is about (`ix=7`, `task=0x…`). Of the
+    calls of one `exclusive_key` only one at a time is ready or has a nonce without bytes.
     """
 
     account: Account
     contract: Address
-    kind: IntentKind
+    kind: str
     dedup_key: str
     calldata: str
     subject: str = ""
@@ -146,6 +138,7 @@ class CallRequest:
     priority: int = 100
     not_before: int | None = None
     deadline: int | None = None
+    exclusive_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from oracle.store.outbox.records import (
     AttemptReason,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     NonceSlot,
     NonceState,
@@ -25,7 +24,7 @@ def wish_row(wish: CallRequest) -> dict[str, str | int | None]:
         "chain_id": wish.account.chain_id,
         "sender": wish.account.address,
         "contract": wish.contract,
-        "kind": wish.kind.value,
+        "kind": wish.kind,
         "dedup_key": wish.dedup_key,
         "subject": wish.subject,
         "period": wish.period,
@@ -37,6 +36,7 @@ def wish_row(wish: CallRequest) -> dict[str, str | int | None]:
         "priority": wish.priority,
         "not_before": wish.not_before,
         "deadline": wish.deadline,
+        "exclusive_key": wish.exclusive_key,
     }
 
 
@@ -44,7 +44,7 @@ def intent_of(row: Row[Any]) -> Intent:
     wish = CallRequest(
         account=Account(row.chain_id, Address(row.sender)),
         contract=Address(row.contract),
-        kind=IntentKind(row.kind),
+        kind=row.kind,
         dedup_key=row.dedup_key,
         calldata=row.calldata,
         subject=row.subject,
@@ -56,6 +56,7 @@ def intent_of(row: Row[Any]) -> Intent:
         priority=row.priority,
         not_before=row.not_before,
         deadline=row.deadline,
+        exclusive_key=row.exclusive_key,
     )
     return Intent(
         id=row.id,

@@ -83,13 +83,9 @@ pub_intent = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("replaces", BigInteger),  # the intent whose nonce this one was put on
     Column("yielded_at", BigInteger),  # when it was left to another transmitter
+    Column("exclusive_key", Text),  # push, propose_kick:ix=7, start_task:task=0x…
     ForeignKeyConstraint(["chain_id", "sender"], ["pub_sender.chain_id", "pub_sender.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
-    CheckConstraint(
-        "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'start_task', "
-        "'queue_task', 'drop_task', 'noop', 'adopted')",
-        name="kind",
-    ),
     CheckConstraint(
         "state IN ('planned', 'ready', 'assigned', 'live', 'mined', 'final', 'reverted', "
         "'superseded', 'cancelled', 'expired', 'rejected', 'held')",
@@ -101,48 +97,20 @@ pub_intent = Table(
     ),
 )
 
-# One push on its way at a time. A mined one does not count: the next round chains to it by `prev`,
-# so a reorg makes both fall together, and waiting for finality would stretch every period to it.
-# A mined push that a reorg makes live again may stand beside its successor, hence no 'live' here:
-# the step that readies a push looks for live ones in the same transaction. Of one account: a new
-# key does not stumble over what a lost one left.
+# Of the calls of one key only one at a time is got ready: one push, one call of a kind about a
+# lane, one start by a draw. Those that were sent do not count, whoever plans looks for them: a
+# mined one that a reorg makes live again may stand beside its successor. Of one account: a new key
+# does not stumble over what a lost one left.
+_GOT_READY = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
 Index(
-    "one_open_push",
+    "one_got_ready",
     pub_intent.c.chain_id,
     pub_intent.c.sender,
     pub_intent.c.contract,
+    pub_intent.c.exclusive_key,
     unique=True,
-    sqlite_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
-    postgresql_where=text("kind = 'push' AND state IN ('ready', 'assigned')"),
-)
-# One call of a kind about a lane is got ready at a time; whoever plans looks for those that were
-# sent. One that lost its nonce to a no-op may come back by a reorg while the next is live already.
-_LIVE_KICK = (
-    "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned')"
-)
-Index(
-    "one_live_kick",
-    pub_intent.c.chain_id,
-    pub_intent.c.sender,
-    pub_intent.c.contract,
-    pub_intent.c.kind,
-    pub_intent.c.subject,
-    unique=True,
-    sqlite_where=text(_LIVE_KICK),
-    postgresql_where=text(_LIVE_KICK),
-)
-# No two starts by one draw are got ready together. One that failed may come back from its block
-# by a reorg while the next is live already; another key does not wait for what a lost one left.
-_LIVE_START = "kind = 'start_task' AND state IN ('ready', 'assigned')"
-Index(
-    "one_live_start",
-    pub_intent.c.chain_id,
-    pub_intent.c.sender,
-    pub_intent.c.contract,
-    pub_intent.c.subject,
-    unique=True,
-    sqlite_where=text(_LIVE_START),
-    postgresql_where=text(_LIVE_START),
+    sqlite_where=text(_GOT_READY),
+    postgresql_where=text(_GOT_READY),
 )
 # Who was put on a nonce: its rivals, and what is reserved for it.
 Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)

@@ -4,13 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from oracle.bindings.contract_errors import Refusal, refusal_of
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
 from oracle.rpc.rpc_errors import RevertError
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for, place_of
+from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
 __all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for", "place_of"]
 
@@ -19,7 +19,7 @@ OUT_OF_GAS = "out_of_gas"
 
 
 class SimulatedCall(NamedTuple):
-    """A call as it was sent."""
+    """A call as it was sent, or would be."""
 
     sender: Address
     to: Address
@@ -139,16 +139,25 @@ def without_blocks(seen: ReceiptQuorum, gone: Collection[Hash]) -> ReceiptQuorum
     return ReceiptQuorum(tuple(views), seen.quorum)
 
 
-def why_reverted(lines: PoolView, receipt: Receipt, call: SimulatedCall, gas_limit: int) -> str:
+class MinedCall(NamedTuple):
+    """A call that is in a block, for how much gas, and who reads what its contract says."""
+
+    call: SimulatedCall
+    gas_limit: int
+    refusal_of: RefusalDecoder
+
+
+def why_reverted(lines: PoolView, receipt: Receipt, mined: MinedCall) -> str:
     """Say why a mined call failed, after asking again on the block before, and then on its own.
 
     A guess where the state moved on. `out_of_gas` where all gas is gone (a call hands on 63/64 of
     what it has) and the call has no reason of its own. Never raises.
     """
-    refusal, own = None, receipt.block_number
+    refusal, own, (call, gas_limit, refusal_of) = None, receipt.block_number, mined
     try:
         # What was in its way may have come before it in its own block.
-        refusal = refusal_at(lines, call, own - 1) or refusal_at(lines, call, own)
+        refusal = refusal_at(lines, call, own - 1, refusal_of)
+        refusal = refusal or refusal_at(lines, call, own, refusal_of)
         guess = str(refusal or "reverted, though it works on the block before and on its own")
     except TransientError as error:
         guess = f"reverted; {error}"
@@ -158,7 +167,9 @@ def why_reverted(lines: PoolView, receipt: Receipt, call: SimulatedCall, gas_lim
     return guess
 
 
-def refusal_at(lines: PoolView, call: SimulatedCall, block: int) -> Refusal | None:
+def refusal_at(
+    lines: PoolView, call: SimulatedCall, block: int, refusal_of: RefusalDecoder
+) -> Refusal | None:
     """Return what the contract says to a call at the end of a block; None: it works there.
 
     Raises:
@@ -170,3 +181,21 @@ def refusal_at(lines: PoolView, call: SimulatedCall, block: int) -> Refusal | No
     except RevertError as error:
         return refusal_of(error.data)
     return None
+
+
+def newest_block(lines: PoolView) -> BlockRef:
+    """Return the newest block of the endpoint that answers.
+
+    Raises:
+        TransientError: it answers null, as a node does that starts or lost its database.
+    """
+    block = lines.ask("eth_getBlockByNumber", "latest", False)
+    if not isinstance(block, dict):
+        raise TransientError("the endpoint knows no newest block")
+    with understood("a block"):
+        return BlockRef(
+            number_of(block["number"]),
+            Hash(block["hash"]),
+            Hash(block["parentHash"]),
+            number_of(block["timestamp"]),
+        )

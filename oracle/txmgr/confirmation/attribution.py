@@ -10,10 +10,10 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
+    ADOPTED,
     Account,
     Attempt,
     Intent,
-    IntentKind,
     IntentState,
     NonceSlot,
 )
@@ -81,7 +81,7 @@ def _stored(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> se
     adopted = [
         one.error_text.split()[0]
         for one in uow.outbox.intents.bound_to(slot.account, slot.nonce)
-        if one.wish.kind is IntentKind.ADOPTED and one.error_text
+        if one.wish.kind == ADOPTED and one.error_text
     ]
     return {*(one.signed.tx_hash for one in attempts), *map(Hash, adopted)}
 

@@ -12,8 +12,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
 from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
-from oracle.txmgr.broadcaster import send_attempt
-from oracle.txmgr.budget import role
+from oracle.txmgr.broadcaster import send_attempts
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
@@ -51,10 +50,12 @@ DECIDED_AT_ONCE = 64
 _Watched = tuple[NonceSlot, list[Attempt]]
 
 
-def confirm_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Take note of the next thing that happened to an open nonce; None: nothing did.
+def confirm(context: TxContext, heads: Heads) -> StepResult | None:
+    """Take note of everything that happened to open nonces; None: nothing did.
 
-    Lower nonces come first, so that what fell out of a pool goes back in their order.
+    Lower nonces come first, so that what fell out of a pool goes back in their order. A receipt
+    that is known and not final is not asked for again while its block is the chain's; of those
+    that too few endpoints confirm, some at a time.
 
     Raises:
         TransientError: no endpoint answers.
@@ -63,28 +64,6 @@ def confirm_next(context: TxContext, heads: Heads) -> StepResult | None:
     context.publisher.lines.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:
         return None
-    with context.store.reading() as uow:
-        watched = uow.outbox.slots.watched_with_attempts(context.account)
-    watch = _Pass(context, heads, watched)
-    for slot, attempts in watched:
-        step = watch.look_at(slot, attempts)
-        if step is not None:
-            return step
-    watch.show()
-    return None
-
-
-def confirm_all(context: TxContext, heads: Heads) -> StepResult | None:
-    """Take note of everything that happened to open nonces; None: nothing did.
-
-    For whoever sends by the dozen. A receipt that is known and not final is not asked for again
-    while its block is the chain's; of those that too few endpoints confirm, some at a time.
-
-    Raises:
-        TransientError: no endpoint answers.
-        InputError: an endpoint is of another chain.
-    """
-    context.publisher.lines.check_chain(context.publisher.domain.chain_id)
     with context.store.reading() as uow:
         slots = uow.outbox.slots.watched(context.account)
     settled = {one.nonce for one in _still_there(context, slots, heads)}
@@ -128,8 +107,8 @@ class _Pass:
 
     def show(self, left_out: int = 0) -> None:
         """Let whoever watches know what is not decided; `left_out` waits for its turn."""
-        UNDECIDED.labels(role(self.context)).set(self.undecided + left_out)
-        WITHOUT_RECEIPT.labels(role(self.context)).set(self.without_receipt)
+        UNDECIDED.labels(self.context.role).set(self.undecided + left_out)
+        WITHOUT_RECEIPT.labels(self.context.role).set(self.without_receipt)
 
     def may_wait(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Tell whether nothing is to be done about a call that is in the pool, or not sent."""
@@ -165,7 +144,7 @@ class _Pass:
         due = self._due(attempts) if slot.state is NonceState.LIVE else None
         if due is None or self.context.is_stopped():
             return None
-        return send_attempt(self.context, slot, due, self.heads)
+        return send_attempts(self.context, [(slot, due)], self.heads)
 
     def _hidden(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """A receipt that was there is not any more: a reorg took it, or the endpoints hide it."""

@@ -2,7 +2,6 @@
 
 import structlog
 
-from oracle.bindings.expected_events import missing_effect
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -16,10 +15,11 @@ from oracle.store.outbox.records import (
 )
 from oracle.telemetry.txmgr_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 from oracle.txmgr.budget import paid
+from oracle.txmgr.call_registry import ClosedOutcome
 from oracle.txmgr.client.nonce_uses import Use
-from oracle.txmgr.client.receipts import Receipt, SimulatedCall, why_reverted
+from oracle.txmgr.client.receipts import MinedCall, Receipt, SimulatedCall, why_reverted
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS, close_report
+from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
 # What a person does about a transaction of our key that is not ours.
 TWO_WAYS_OUT = (
@@ -69,10 +69,10 @@ def settle(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) 
     cost = paid(context, slot, won, receipt) if receipt.is_priced else None
     if not receipt.succeeded:
         call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
-        limit = won.signed.gas_limit
-        why = why_reverted(context.publisher.lines, receipt, call, limit)
+        mined = MinedCall(call, won.signed.gas_limit, context.registry.refusal_of)
+        why = why_reverted(context.publisher.lines, receipt, mined)
         return _closed(context, slot, cost, why)
-    missing = missing_effect(receipt, wish.contract, wish.calldata, wish.digest)
+    missing = context.registry.kind_of(intent).missing_effect(receipt, intent)
     if missing is None:
         return _closed(context, slot, cost)
     return _held(context, slot, cost, f"{receipt.hash} succeeded without our {missing}")
@@ -89,7 +89,7 @@ def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             uow.outbox.senders.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
         for intent in bound:
-            close_report(uow, intent, reason)
+            _tell_kind(context, uow, intent, reason)
     FOREIGN.inc()
     structlog.get_logger().error(
         "foreign_nonce",
@@ -121,13 +121,17 @@ def _named(uow: UnitOfWork, slot: NonceSlot) -> Intent:
     return intent
 
 
+def _tell_kind(context: TxContext, uow: UnitOfWork, intent: Intent, reason: str | None) -> None:
+    context.registry.kind_of(intent).on_closed(uow, intent, ClosedOutcome(reason))
+
+
 def _closed(
     context: TxContext, slot: NonceSlot, cost: Paid | None, reason: str | None = None
 ) -> StepResult:
     with context.writing() as uow:
         intent = _named(uow, slot)
         uow.outbox.slots.settle(slot, context.stamp, reason, cost)
-        close_report(uow, intent, reason)
+        _tell_kind(context, uow, intent, reason)
     did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
     return StepResult(did, intent.id, reason or f"block {slot.block_number}")
 
@@ -142,7 +146,7 @@ def _held(context: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) 
             "error_text": reason,
         }
         uow.outbox.intents.move(intent, IntentState.HELD, context.stamp, why)
-        close_report(uow, intent, reason)
+        _tell_kind(context, uow, intent, reason)
     WITHOUT_EFFECT.inc()
     structlog.get_logger().error("sent_without_effect", intent=intent.id, missing=missing)
     return StepResult(f"{intent.wish.kind} held", intent.id, reason)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.store.outbox.records import Attempt, Intent, NonceSlot
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Attempt, Intent, NonceSlot, NonceState
 from oracle.txmgr.client.chain_nonces import counts_of
 from oracle.txmgr.client.receipts import (
     Receipt,
@@ -33,6 +34,24 @@ class UnconfirmedNonce:
     def sent_block(self) -> int:
         """The head when the newest bytes were sent first."""
         return self.newest.first_sent_block or 0
+
+
+def stuck_beside(uow: UnitOfWork, context: TxContext, ready: Intent) -> UnconfirmedNonce | None:
+    """Return the call of the same kind that waits for a receipt, whose nonce may be taken.
+
+    None: there is none, or this kind takes no nonce over.
+    """
+    if not context.registry.kind_of(ready).takes_over:
+        return None
+    for slot in uow.outbox.slots.watched(context.account):
+        if slot.state is not NonceState.LIVE:
+            continue
+        intent = uow.outbox.intents.named(slot.intent_id)
+        attempts = uow.outbox.slots.attempts(slot)
+        is_sent = bool(attempts) and attempts[-1].sends > 0
+        if intent is not None and intent.wish.kind == ready.wish.kind and is_sent:
+            return UnconfirmedNonce(slot, intent, attempts)
+    return None
 
 
 def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:

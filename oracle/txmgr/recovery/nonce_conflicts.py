@@ -4,27 +4,30 @@ Somebody else uses its key, or our database is old. A start is refused: a person
 that runs goes on without that sender; it rests until a person says that it may go on.
 """
 
+from collections.abc import Callable
+
 import structlog
 
-from oracle.bindings.qos_oracle import newest_block
 from oracle.errors import TransientError
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.client.nonce_uses import Use, Wanted, use_of
+from oracle.txmgr.client.receipts import newest_block
 from oracle.txmgr.confirmation.finalizer import TWO_WAYS_OUT, words_of
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.recovery.nonce_sync import NonceAheadError, reconcile
-from oracle.txmgr.recovery.rebuild_from_chain import rest_signer, signing_of
 
 # What a reason of ours has in it, and what stands before the one that it took the place of.
 _OURS = "this database gave out only those below"
 _BEFORE = "; it rested before, "
 
 
-def compare_at_start(context: TxContext) -> StepResult | None:
+def compare_at_start(
+    context: TxContext, if_known: Callable[[], None] | None = None
+) -> StepResult | None:
     """As `reconcile`, at the start of a daemon: one whose sender rests already for it may start.
 
-    Its signer rests as after `outbox adopt`: an old copy may hold that pause as well.
+    `if_known` is done then: an old copy of the database may hold that pause as well.
 
     Raises:
         NonceAheadError: the chain has overtaken the sender, and nobody was told yet.
@@ -36,9 +39,8 @@ def compare_at_start(context: TxContext) -> StepResult | None:
         pause = _pause_of(context)
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             raise
-        signing = signing_of(context)
-        if signing is not None:
-            rest_signer(context, signing, context.actor)
+        if if_known is not None:
+            if_known()
         # What it rests for is known; that the chain has gone on since needs no other proof.
         return None
 

@@ -4,24 +4,14 @@ An old copy, or none at all: what the lost one sent is read from the blocks, by 
 ever given out again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Account, CallRequest, IntentKind, Mined, Stamp
+from oracle.store.outbox.records import NOOP, Account, CallRequest, Mined, Stamp
 from oracle.txmgr.client.chain_nonces import Count, Spent, agreed, counts_of, spent_nonces
 from oracle.txmgr.context import TxContext
-
-
-@dataclass(frozen=True, slots=True)
-class SignerHistory:
-    """The contract, and until when (chain time) the signer is to keep quiet; None: no signer."""
-
-    round: int
-    last_report: Hash
-    quiet_until: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +32,16 @@ class RecoveryFindings:
     overtaken: Sequence[int]
     dropped: Sequence[int]
     spent: Mapping[int, Spent]
-    # None: the account does not serve the oracle contract, or no signature can have been lost.
-    signing: SignerHistory | None
 
     @property
     def is_nothing(self) -> bool:
         """The database has seen all that the chain has."""
-        return not self.nonces and not self.overtaken and not self.dropped
+        return not self.may_have_lost_more and not self.dropped
+
+    @property
+    def may_have_lost_more(self) -> bool:
+        """The lost database did what this one does not know: signatures may be lost as well."""
+        return bool(self.nonces or self.overtaken)
 
 
 def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
@@ -87,12 +80,16 @@ def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
         overtaken=overtaken,
         dropped=dropped,
         spent=spent,
-        signing=signing_of(context) if nonces or overtaken else None,
     )
 
 
-def adopt(context: TxContext, found: RecoveryFindings, actor: str) -> None:
-    """Write it down, in one commit: final slots, the next nonce, and how long the signer rests.
+def adopt(
+    context: TxContext,
+    found: RecoveryFindings,
+    actor: str,
+    also: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
+) -> None:
+    """Write it down, in one commit: final slots, the next nonce, and what else `also` writes.
 
     A nonce that no pool has any more is given to a no-op, which the daemon sends: what stands
     behind it could never land.
@@ -115,38 +112,7 @@ def adopt(context: TxContext, found: RecoveryFindings, actor: str) -> None:
             outbox.holes.reopen(account, nonce, stamp)
             outbox.intents.add(_noop(account, nonce), stamp)
         outbox.senders.adopt(account, max(found.known or 0, found.nonces.stop), stamp)
-        if found.signing is not None:
-            _keep_quiet(uow, context, found.signing, stamp)
-
-
-def rest_signer(context: TxContext, signing: SignerHistory, actor: str | None) -> None:
-    """Do what is to be done for a signer alone: what it signed and lost may still land."""
-    with context.writing() as uow:
-        _keep_quiet(uow, context, signing, context.stamp._replace(actor=actor))
-
-
-def signing_of(context: TxContext) -> SignerHistory | None:
-    """Return how the contract stands, and how long the signer is to rest; None: a dispatcher.
-
-    Raises:
-        TransientError: no endpoint answers.
-    """
-    if context.dispatch is not None:
-        return None
-    standing = context.standing()
-    until = standing.block.time + context.settings.ttl_seconds
-    return SignerHistory(
-        standing.head.round,
-        standing.last_report,
-        until if context.publisher.has_signer else None,
-    )
-
-
-def _keep_quiet(uow: UnitOfWork, context: TxContext, signing: SignerHistory, stamp: Stamp) -> None:
-    if signing.quiet_until is None:
-        return
-    domain, signer = context.publisher.domain, context.publisher.signer.address
-    uow.statements.keep_quiet(domain.chain_id, domain.contract, signer, signing.quiet_until, stamp)
+        also(uow, stamp)
 
 
 def _agreed_count(context: TxContext) -> Count:
@@ -167,7 +133,7 @@ def _noop(account: Account, nonce: int) -> CallRequest:
     return CallRequest(
         account=account,
         contract=account.address,
-        kind=IntentKind.NOOP,
+        kind=NOOP,
         dedup_key=f"noop:adopted:nonce={nonce}",
         calldata="0x",
         priority=0,

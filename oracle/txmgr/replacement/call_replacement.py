@@ -1,85 +1,61 @@
 """Puts another call on a nonce that waits (publishing.md 3.3): at most one of the two lands.
 
-A push whose statement can no longer land makes room for the next one, and one whose signatures
-count no more for the same statement with others. A no-op, which does nothing, takes the nonce of
-a call that an operator cancels.
+One that its kind gives up makes room for the next of its kind. A no-op, which does nothing, takes
+the nonce of a call that an operator cancels.
 """
 
 from dataclasses import replace
 
-from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError, InputError
-from oracle.quorum.resigning import refused, statement_behind
-from oracle.quorum.statements import why_dead
-from oracle.reporting.push_call import is_renewed_by
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
+    NOOP,
     AttemptReason,
     CallRequest,
     Intent,
-    IntentKind,
     IntentState,
     NonceState,
     SignedCall,
 )
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
-from oracle.txmgr.budget import role, room
+from oracle.txmgr.budget import gas_of_block, limit_for, room
+from oracle.txmgr.call_registry import ClosedOutcome
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, gas_limit
 from oracle.txmgr.client.preflight import PreflightOutcome, count, preflight
-from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
+from oracle.txmgr.client.receipts import SimulatedCall
+from oracle.txmgr.confirmation.unconfirmed import (
+    UnconfirmedNonce,
+    is_mined,
+    refuse_mined,
+    stuck_beside,
+)
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.deferral import close_report, end
-from oracle.txmgr.inclusion_time import why_too_late
+from oracle.txmgr.deferral import follow, refused, why_late
 from oracle.txmgr.replacement.fee_bump import send_newest
 from oracle.txmgr.replacement.replacement_offer import Replacement, offer
-from oracle.txmgr.signing_queue import gas_of_block, limit_for, signed_call
+from oracle.txmgr.signing_queue import signed_call
 
 _WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
 
 
-def retarget_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Put the push that is ready on the nonce of one that can no longer land; None: none is."""
+def replace_next(context: TxContext, heads: Heads) -> StepResult | None:
+    """Put a call that is ready on the nonce of one that its kind gives up; None: none is."""
     with context.store.reading() as uow:
         if uow.outbox.senders.paused_because(context.account) is not None:
             return None
-        fresh = _ready_push(uow, context)
-        waiting = None if fresh is None else stuck_push(uow, context)
+        fresh = _ready_call(uow, context)
+        waiting = None if fresh is None else stuck_beside(uow, context, fresh)
     if fresh is None or waiting is None:
         return None
-    standing = context.standing()
+    is_given_up = context.registry.kind_of(fresh).may_take_over(waiting.intent, fresh)
     with context.store.reading() as uow:
-        reason = why_hopeless(uow, waiting.intent, standing)
-        late = why_too_late(context, uow, fresh.wish.deadline, heads.latest.time)
+        late = why_late(context, uow, fresh, heads)
     if late is not None:
-        return end(context, fresh, IntentState.EXPIRED, late)
-    may_land = reason is None and not is_renewed_by(waiting.intent, fresh)
-    if may_land or is_mined(context, waiting):
+        return follow(context, fresh, late)
+    if not is_given_up or is_mined(context, waiting):
         return None
     return _retarget(context, waiting, fresh, heads)
-
-
-def stuck_push(uow: UnitOfWork, context: TxContext) -> UnconfirmedNonce | None:
-    """Return the push that waits for a receipt; None: none does."""
-    for slot in uow.outbox.slots.watched(context.account):
-        if slot.state is not NonceState.LIVE:
-            continue
-        intent = uow.outbox.intents.named(slot.intent_id)
-        attempts = uow.outbox.slots.attempts(slot)
-        is_sent = bool(attempts) and attempts[-1].sends > 0
-        if intent is not None and intent.wish.kind is IntentKind.PUSH and is_sent:
-            return UnconfirmedNonce(slot, intent, attempts)
-    return None
-
-
-def why_hopeless(uow: UnitOfWork, push: Intent, standing: ContractStatus) -> str | None:
-    """Tell why a push that was sent can no longer land; None: it may, or it has landed."""
-    wish = push.wish
-    accepted = uow.rounds.accepted_round(wish.round or 0)
-    ours = (wish.digest, wish.account.address)
-    if accepted is not None and (accepted.digest, accepted.transmitter) == ours:
-        return None
-    return why_dead(uow, statement_behind(uow, push, standing), standing)
 
 
 def cancel(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
@@ -120,7 +96,8 @@ def prepared_no_op(context: TxContext, intent_id: int) -> Replacement:
         raise InputError(f"intent {intent_id} is about to be sent: try again once it was")
     waiting = UnconfirmedNonce(slot, intent, attempts)
     refuse_mined(context, waiting)
-    verdict = preflight(context.publisher.lines, account.address, account.address, "0x")
+    to_ourselves = SimulatedCall(account.address, account.address, "0x")
+    verdict = preflight(context.publisher.lines, to_ourselves, context.registry.refusal_of)
     # Some rollups count their data as gas.
     limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
     found = offer(context, waiting, limit, "0x")
@@ -140,25 +117,26 @@ def _retarget(
     context: TxContext, waiting: UnconfirmedNonce, fresh: Intent, heads: Heads
 ) -> StepResult | None:
     wish, slot = fresh.wish, waiting.slot
-    verdict = preflight(context.lines(), wish.account.address, wish.contract, wish.calldata)
+    verdict = context.preflight(wish.calldata, wish.contract)
     count(wish.kind, verdict)
     if verdict.outcome is not PreflightOutcome.OK:
         return refused(context, fresh, verdict, heads)
     limit = limit_for(verdict.gas, wish.calldata, gas_of_block(context))
     found = None if limit is None else offer(context, waiting, limit, wish.calldata)
     if limit is None or found is None or found.fees is None:
-        FEE_CAPPED.labels(role(context)).set(1)
+        FEE_CAPPED.labels(context.role).set(1)
         return None
     twin = Replacement(waiting, limit, found.fees, found.beside)
     signed = signed_call(context, fresh, slot.nonce, found.fees, limit)
     with context.writing() as uow:
         # Looked at once more, in the commit that reserves and gives the nonce.
-        is_same = _ready_push(uow, context) == fresh and stuck_push(uow, context) == waiting
+        is_same = _ready_call(uow, context) == fresh
+        is_same = is_same and stuck_beside(uow, context, fresh) == waiting
         if not is_same or twin.cost > room(uow, context, slot):
             return None
         uow.outbox.intents.reserve(fresh, twin.cost)
         _take_over(uow, context, waiting, (fresh, signed, AttemptReason.RETARGET), heads)
-    FEE_CAPPED.labels(role(context)).set(0)
+    FEE_CAPPED.labels(context.role).set(0)
     said = f"nonce {slot.nonce} of intent {waiting.intent.id}"
     return StepResult(f"{wish.kind} retargeted", fresh.id, said)
 
@@ -175,7 +153,7 @@ def displace(context: TxContext, no_op: Replacement, heads: Heads) -> StepResult
         account=account,
         # To ourselves, of nothing.
         contract=account.address,
-        kind=IntentKind.NOOP,
+        kind=NOOP,
         dedup_key=f"noop:nonce={slot.nonce}:after={len(waiting.attempts)}",
         calldata="0x",
         priority=0,
@@ -207,14 +185,15 @@ def _take_over(
     slots = uow.outbox.slots
     slots.retarget(waiting.slot, intent, heads.latest.number, context.stamp)
     slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, context.stamp)
-    if not is_renewed_by(waiting.intent, intent):
-        # Should it land all the same, the fold will see it.
-        close_report(uow, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}")
+    # Should it land all the same, the fold will see it.
+    outcome = ClosedOutcome(f"{reason} of nonce {waiting.slot.nonce}", intent)
+    context.registry.kind_of(waiting.intent).on_closed(uow, waiting.intent, outcome)
 
 
-def _ready_push(uow: UnitOfWork, context: TxContext) -> Intent | None:
+def _ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:
+    """Return the most urgent ready call that may take the nonce of another of its kind."""
     ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
-    return next((one for one in ready if one.wish.kind is IntentKind.PUSH), None)
+    return next((one for one in ready if context.registry.kind_of(one).takes_over), None)
 
 
 def _planned(wish: CallRequest) -> Intent:

@@ -8,22 +8,21 @@ from typing import NamedTuple
 
 from oracle.chain.heads import Heads
 from oracle.errors import InputError
-from oracle.reporting.push_call import is_urgent_behind
 from oracle.rpc.fanout import number_of, understood
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
-from oracle.txmgr.broadcaster import send_attempt
-from oracle.txmgr.budget import role, room
-from oracle.txmgr.client.preflight import PreflightOutcome, preflight
+from oracle.txmgr.broadcaster import send_attempts
+from oracle.txmgr.budget import gas_of_block, limit_for, room
+from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
 from oracle.txmgr.replacement.replacement_offer import TOO_LITTLE, Replacement, offer
-from oracle.txmgr.signing_queue import gas_of_block, limit_for, signed_call
+from oracle.txmgr.signing_queue import signed_call
 
-# A push that others wait behind is bumped after so many blocks (decided in issue 5, 3.5).
+# A call that others wait behind is bumped after so many blocks (decided in issue 5, 3.5).
 _URGENT_BLOCKS = 2
 # The gas of older bytes is estimated once more: the state has moved on.
 _OLD_BLOCKS = 10
@@ -45,11 +44,11 @@ def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
         is_resting = uow.outbox.senders.paused_because(context.account) is not None
         waiting = None if is_resting else lowest(uow, context)
         may_bump = waiting is not None and _has_attempts_left(context, waiting)
-        is_urgent = waiting is not None and is_urgent_behind(uow, context, waiting.intent)
+        is_urgent = waiting is not None and _is_urgent(uow, context, waiting)
     if waiting is None or not may_bump:
-        FEE_CAPPED.labels(role(context)).set(0)
+        FEE_CAPPED.labels(context.role).set(0)
         if waiting is None and not is_resting:
-            ATTEMPTS_EXHAUSTED.labels(role(context)).set(0)
+            ATTEMPTS_EXHAUSTED.labels(context.role).set(0)
         return None
     if not _is_due(context, waiting, heads, is_urgent=is_urgent) or is_mined(context, waiting):
         return None
@@ -136,13 +135,17 @@ def send_newest(context: TxContext, slot: NonceSlot, heads: Heads) -> StepResult
         attempts = uow.outbox.slots.attempts(slot)
     if not attempts or attempts[-1].sends:
         return None
-    return send_attempt(context, slot, attempts[-1], heads)
+    return send_attempts(context, [(slot, attempts[-1])], heads)
+
+
+def _is_urgent(uow: UnitOfWork, context: TxContext, waiting: UnconfirmedNonce) -> bool:
+    return context.registry.kind_of(waiting.intent).is_urgent(uow, waiting.intent)
 
 
 def _has_attempts_left(context: TxContext, waiting: UnconfirmedNonce) -> bool:
     """Tell whether one more may be signed; else the best of them is sent again and again."""
     is_left = len(waiting.attempts) < context.sending.max_attempts
-    ATTEMPTS_EXHAUSTED.labels(role(context)).set(int(not is_left))
+    ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not is_left))
     return is_left
 
 
@@ -174,7 +177,7 @@ def _gas(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
     now, wish = waiting.newest.signed.gas_limit, waiting.intent.wish
     is_refused = waiting.newest.last_error_class == SendOutcome.INTRINSIC.value
     first = waiting.attempts[0].first_sent_block or 0
-    verdict = preflight(context.lines(), wish.account.address, wish.contract, wish.calldata)
+    verdict = context.preflight(wish.calldata, wish.contract)
     if verdict.outcome is PreflightOutcome.REFUSED and not _is_in_the_way(context, waiting):
         # It fails as things are: more money makes it fail sooner. Another call, or a human's
         # `outbox cancel`, takes its nonce; a reorg may make it good again.
@@ -221,7 +224,7 @@ def _bump(context: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResu
     found = offer(context, waiting, limit, waiting.intent.wish.calldata)
     fees, beside = found.fees, found.beside
     step = None if fees is None else _signed(context, Replacement(waiting, limit, fees, beside))
-    FEE_CAPPED.labels(role(context)).set(int(step is None))
+    FEE_CAPPED.labels(context.role).set(int(step is None))
     return step
 
 

@@ -1,14 +1,15 @@
 """What may be offered in the place of bytes that wait, and which limit is in the way (3.6)."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from oracle.signing.signer import Fees
-from oracle.txmgr.budget import tightest
+from oracle.store.outbox.records import Attempt
+from oracle.txmgr.budget import l1_cost, tightest
 from oracle.txmgr.client.fee_quote import bumped, raised, raised_both, wanted_in
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.signing_queue import dearest, l1_cost
 
 # A pool has refused the newest bytes for what they pay.
 TOO_LITTLE = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
@@ -86,6 +87,14 @@ def offer(
         else bumped(last, now, cap, wanted_in(said or ""))
     )
     return ReplacementFees(fees, asked, raised(last.max_fee), cap, setting, beside)
+
+
+def dearest(attempts: Sequence[Attempt]) -> Fees:
+    """Return what a twin has to beat: the highest of each fee that was signed for the nonce."""
+    return Fees(
+        max(one.signed.max_fee_wei for one in attempts),
+        max(one.signed.tip_wei for one in attempts),
+    )
 
 
 def _cap(

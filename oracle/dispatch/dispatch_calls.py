@@ -1,0 +1,197 @@
+"""The calls of the dispatcher: starts of drawn tasks, and words about the queue.
+
+What is not wanted any more never leaves.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from oracle.bindings.expected_events import missing_effect
+from oracle.bindings.task_network import (
+    drop_call,
+    queue_call,
+    start_as_of_call,
+    start_call,
+    without_as_of,
+)
+from oracle.chain.heads import Heads
+from oracle.dispatch.assigner import StoredNetworkView, standing_in
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.drawer import line_at
+from oracle.domain.ids import TaskKey
+from oracle.domain.state.node import Membership
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.assignment import AssignmentPlan, queue_of
+from oracle.systems.crynux.crynux_queue import room_for
+from oracle.txmgr.call_registry import CallKind, CallStage, Decision
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.client.receipt_quorum import Receipt
+from oracle.txmgr.context import TxContext
+
+# How the outbox names them.
+START_TASK, QUEUE_TASK, DROP_TASK = "start_task", "queue_task", "drop_task"
+# Why a call of the dispatcher is given up.
+NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
+# Starts first; then room in the queue; then the mere word that a task waits.
+_START, _DROP, _QUEUE = 100, 150, 200
+# An old seed block that is final needs no checking; its hash may be out of the contract's reach.
+_CHECKED_BLOCKS = 200
+# Of a hundred wei of the budget so many are kept for starts, whoever floods the queue.
+_KEPT_FOR_STARTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchContext:
+    """What dispatching needs beside an account: who is drawn, and how many tasks may wait."""
+
+    tx: TxContext
+    settings: DispatchSettings
+
+
+class CallKey(NamedTuple):
+    """What a wish of the dispatcher is about; `subject` names it for ever."""
+
+    kind: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A call that makes sense now; `draw`: the one that it starts."""
+
+    about: CallKey
+    task: TaskKey
+    priority: int
+    draw: StoredDraw | None = None
+
+
+def wanted_now(uow: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, Want]:
+    """Return the calls that make sense at the cursor, in the order of their urgency."""
+    return {want.about: want for want in (*_starts(uow), *_about_the_queue(uow, settings))}
+
+
+def key_of(call: Intent) -> CallKey:
+    """Return what a call is about."""
+    return CallKey(call.wish.kind, call.wish.subject)
+
+
+def _starts(uow: UnitOfWork) -> Iterator[Want]:
+    for draw in uow.draws.standing():
+        about = CallKey(START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
+        yield Want(about, draw.task, _START, draw)
+
+
+def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
+    """Tell of the tasks that found no node, and drop those for which there is no room."""
+    cursor = uow.cursor.get()
+    if cursor is None:
+        return
+    plan = AssignmentPlan(standing_in(uow), frozenset())
+    queue = queue_of(line_at(StoredNetworkView(uow), settings.pricing), plan, cursor.number)
+    if not queue:
+        return
+    counts = uow.nodes.counts().items()
+    members = sum(many for (standing, _, _), many in counts if standing is Membership.MEMBER)
+    room = room_for(members, settings.alpha)
+    for one in reversed(queue[room:]):
+        about = CallKey(DROP_TASK, f"task={one.task.key}")
+        yield Want(about, one.task.key, _DROP)
+    for one in queue[:room]:
+        if not one.task.queued:
+            about = CallKey(QUEUE_TASK, f"task={one.task.key}")
+            yield Want(about, one.task.key, _QUEUE)
+
+
+def calldata_of(want: Want, heads: Heads) -> str:
+    """Return the input of the call that is wanted.
+
+    A start that checks its seed block gives way to a plain one when that block is final and old.
+    """
+    draw = want.draw
+    if draw is None:
+        is_drop = want.about.kind == DROP_TASK
+        return drop_call(want.task) if is_drop else queue_call(want.task)
+    is_old = heads.latest.number - draw.seed_block > _CHECKED_BLOCKS
+    if is_old and draw.seed_block <= heads.final.number:
+        return start_call(draw.task, draw.node)
+    return start_as_of_call(draw.task, draw.node, draw.seed_block, draw.seed_hash)
+
+
+class _DispatchCall(CallKind):
+    """A refusal ends none of them: the fold will see what the contract knows already.
+
+    Then the call is not wanted any more. Ended before, it would be planned anew at once, over and
+    over.
+    """
+
+    def __init__(self, context: DispatchContext) -> None:
+        self._context = context
+
+    @override
+    def still_wanted_all(
+        self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
+    ) -> Sequence[Decision]:
+        """Look once for all: each has its reason, and is what we would plan now."""
+        if stage in {CallStage.WAIT, CallStage.ASSIGN}:
+            return [Decision.go()] * len(calls)
+        if not self._context.tx.is_at_head(uow, heads):
+            behind = ("behind", "the database is behind the head")
+            return [Decision.wait_a_block(heads, behind)] * len(calls)
+        wanted = {want.about: want for want in self._wants(uow)}
+        return [_as_wanted(one, wanted, heads) for one in calls]
+
+    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
+        """Yield what is wanted of this kind, and perhaps of others."""
+        return _about_the_queue(uow, self._context.settings)
+
+    @override
+    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
+        name = "" if result.refusal is None else result.refusal.name
+        return Decision.wait_a_block(heads, (name or "unknown", result.reason))
+
+    @override
+    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+        return missing_effect(receipt, call.wish.contract, call.wish.calldata, call.wish.digest)
+
+
+class StartCall(_DispatchCall):
+    """The start of a task on the node that was drawn for it."""
+
+    name = START_TASK
+
+    @override
+    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
+        return _starts(uow)
+
+    @override
+    def calldata_to_try(self, call: Intent, heads: Heads) -> str:
+        """A start as of the newest block is tried without the check of that block."""
+        wish = call.wish
+        is_newest = wish.as_of_block is not None and wish.as_of_block >= heads.latest.number
+        return without_as_of(wish.calldata) if is_newest else wish.calldata
+
+
+class QueueCall(_DispatchCall):
+    """The word that no node is free for a task."""
+
+    name = QUEUE_TASK
+    reserve_share = _KEPT_FOR_STARTS
+
+
+class DropCall(_DispatchCall):
+    """A task leaves the queue, which has no room for it."""
+
+    name = DROP_TASK
+    reserve_share = _KEPT_FOR_STARTS
+
+
+def _as_wanted(call: Intent, wanted: Mapping[CallKey, Want], heads: Heads) -> Decision:
+    want = wanted.get(key_of(call))
+    if want is not None and call.wish.calldata == calldata_of(want, heads):
+        return Decision.go()
+    return Decision.end(IntentState.SUPERSEDED, NOT_WANTED)

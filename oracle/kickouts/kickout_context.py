@@ -1,0 +1,46 @@
+"""What kickouts need beside a quorum: the rules that make a node due, and proof of it."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.scoring.rules import Rules
+from oracle.kickouts.proof import EvidenceVerifier, LookOnlyVerifier
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.txmgr.context import TxContext
+
+# How the outbox names the calls about a kickout.
+PROPOSE_KICK, EXECUTE_KICK, CANCEL_KICK = "propose_kick", "execute_kick", "cancel_kick"
+# Those that are against a node.
+AGAINST = (PROPOSE_KICK, EXECUTE_KICK)
+# What a kickout call is about, before the number of its lane.
+LANE_SUBJECT = "ix="
+
+
+@dataclass(frozen=True, slots=True)
+class KickoutContext:
+    """`evidence_folder`: where evidence is laid down before anything names its hash.
+
+    `verifier` verifies what a kickout rests on; without one every kickout waits.
+    """
+
+    quorum: QuorumContext
+    rules: Rules
+    evidence_folder: Path
+    verifier: EvidenceVerifier | None = None
+
+    @property
+    def tx(self) -> TxContext:
+        """The account that sends."""
+        return self.quorum.tx
+
+    @property
+    def settings(self) -> ReportSettings:
+        """Periods, bands and times of reports."""
+        return self.quorum.settings
+
+    def dry(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":
+        """Return the same for a dry run: it verifies nothing, and writes evidence to `folder`."""
+        real = self.verifier
+        looker = None if real is None else LookOnlyVerifier.of(real)
+        return replace(self, quorum=quorum, evidence_folder=folder, verifier=looker)

@@ -1,0 +1,67 @@
+"""What a quorum needs beside an account: where others are met, and what still lacks."""
+
+from dataclasses import dataclass, field
+
+from oracle.bindings.qos_oracle import ContractStatus, OracleContract
+from oracle.domain.ids import Hash
+from oracle.domain.reports.report import ReportSettings
+from oracle.quorum.board import Board
+from oracle.quorum.peer_client import PeerClients
+from oracle.txmgr.context import TxContext
+
+
+@dataclass(slots=True)
+class MissingSignatures:
+    """Written by the planning of a push alone; None: nothing lacks.
+
+    `signatures`: who has not signed the report that has the turn, where that lasts. `standing`:
+    why what our own signer signs counts for nothing.
+    """
+
+    signatures: str | None = None
+    standing: str | None = None
+    # The statement that others have not signed, and since which second of the chain.
+    _waiting: tuple[Hash, int] | None = field(default=None, repr=False)
+
+    @property
+    def why(self) -> str | None:
+        """Return what a person has to know first."""
+        return self.standing or self.signatures
+
+    def began(self, digest: Hash, now: int) -> int:
+        """Note that a statement lacks signatures; return since when, in chain time."""
+        if self._waiting is None or self._waiting[0] != digest:
+            self._waiting = (digest, now)
+        return self._waiting[1]
+
+    def nothing(self) -> None:
+        """Note that no signature lacks."""
+        self.signatures = self._waiting = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumContext:
+    """One reporter among k of n. `tx`: the account that sends, and the key that signs.
+
+    `board` shows what is signed here to the other reporters, `peers`. `settings`: how long a
+    statement lives.
+    """
+
+    tx: TxContext
+    settings: ReportSettings
+    board: Board | None = None
+    peers: PeerClients | None = None
+    # What the next report still lacks of a quorum.
+    missing: MissingSignatures = field(default_factory=MissingSignatures)
+
+    def contract(self) -> OracleContract:
+        """Return the oracle contract as the endpoints have it that have come as far as we."""
+        return OracleContract(self.tx.lines(), self.tx.publisher.domain.contract)
+
+    def standing(self) -> ContractStatus:
+        """Return how the contract stands at the newest block.
+
+        Raises:
+            TransientError: no endpoint answers, or none that has the contract.
+        """
+        return self.contract().standing()

@@ -1,0 +1,127 @@
+"""A push that was sent: when it can no longer land, and when the same goes once more.
+
+A signer was removed, or the quorum changed, while it waited for a block or in that block; or the
+contract rested in that block, and does no more.
+"""
+
+from typing import NamedTuple
+
+from oracle.bindings.contract_errors import OF_SIGNATURES
+from oracle.bindings.qos_oracle import ContractStatus
+from oracle.domain.ids import Hash
+from oracle.quorum.resigning import statement_behind
+from oracle.quorum.statements import why_dead
+from oracle.reporting.reporting_context import PUSH, ReportingContext
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.reports.report_repository import ReportState
+from oracle.txmgr.client.receipts import SimulatedCall, refusal_at
+
+_MINED = frozenset({IntentState.MINED, IntentState.REVERTED})
+_SENT = _MINED | {IntentState.LIVE}
+
+
+def may_go_again(context: ReportingContext, push: Intent, calldata: str) -> bool:
+    """Tell whether the statement of a push that was sent may be brought once more.
+
+    `calldata`: it, with the signatures that count now. Ask only while the contract listens.
+
+    Raises:
+        TransientError: no endpoint tells why it failed.
+    """
+    return _needs_other_signatures(context, push, calldata) or _met_a_rest(context, push)
+
+
+def why_hopeless(uow: UnitOfWork, push: Intent, standing: ContractStatus) -> str | None:
+    """Tell why a push that was sent can no longer land; None: it may, or it has landed."""
+    wish = push.wish
+    accepted = uow.rounds.accepted_round(wish.round or 0)
+    ours = (wish.digest, wish.account.address)
+    if accepted is not None and (accepted.digest, accepted.transmitter) == ours:
+        return None
+    return why_dead(uow, statement_behind(uow, push, standing), standing)
+
+
+def is_renewed_by(push: Intent, fresh: Intent) -> bool:
+    """Tell whether a push brings the same statement as one that was sent."""
+    return push.wish.digest is not None and push.wish.digest == fresh.wish.digest
+
+
+def _needs_other_signatures(context: ReportingContext, push: Intent, calldata: str) -> bool:
+    """Tell whether the contract refuses a push for its signatures, and others are there.
+
+    On the nonce of one that waits at most one of the two lands; one that was mined was refused,
+    and stays so.
+    """
+    wish = push.wish
+    if push.state not in _SENT or wish.calldata == calldata:
+        return False
+    verdict = context.tx.preflight(wish.calldata, wish.contract)
+    return verdict.refusal is not None and verdict.refusal.name in OF_SIGNATURES
+
+
+def _met_a_rest(context: ReportingContext, push: Intent) -> bool:
+    """Tell whether a push failed because the contract rested in its block.
+
+    What else a block refuses it for is not paid for twice. One that a reorg brings back may land
+    beside the next: the later of the two is refused.
+    """
+    if push.state not in _MINED or push.nonce is None:
+        return False
+    with context.tx.store.reading() as uow:
+        slot = uow.outbox.slots.at(context.tx.account, push.nonce)
+    if slot is None or slot.succeeded is not False or slot.block_number is None:
+        return False
+    wish = push.wish
+    call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
+    lines, refusal_of = context.tx.lines(), context.tx.registry.refusal_of
+    refusal = refusal_at(lines, call, slot.block_number, refusal_of)
+    return refusal is not None and refusal.is_pause
+
+
+# Pushes among which those of one statement are looked for, and how many there may be.
+LOOKED_BACK, MOST_TRIES = 50, 5
+# A push that was not sent, because its round was taken or its block was gone, may go again.
+MAY_GO_AGAIN = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
+# A round that another report took counts as missed, also where a fork gives it back.
+_OPEN = frozenset({ReportState.DUE, ReportState.MISSED})
+
+
+class GivenUp(NamedTuple):
+    """A statement that could still land, and is not tried any more.
+
+    `until`: chain time from which the next one may take its place. `why`: how its last try ended.
+    """
+
+    round: int
+    period: int
+    digest: Hash
+    until: int
+    why: str
+
+
+def given_up(uow: UnitOfWork) -> list[GivenUp]:
+    """Return the statements whose round is free and whose tries are used up, newest first."""
+    by_digest: dict[Hash, list[Intent]] = {}
+    for push in uow.outbox.intents.newest(LOOKED_BACK, kind=PUSH):
+        if push.wish.digest is not None:
+            by_digest.setdefault(push.wish.digest, []).append(push)
+    found = (_given_up(uow, digest, pushes) for digest, pushes in by_digest.items())
+    return [one for one in found if one is not None]
+
+
+def _given_up(uow: UnitOfWork, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
+    newest = pushes[0]
+    period, number, deadline = newest.wish.period, newest.wish.round, newest.wish.deadline
+    if len(pushes) < MOST_TRIES or newest.state not in MAY_GO_AGAIN:
+        return None
+    if period is None or number is None or deadline is None:
+        return None
+    stored, cursor = uow.reports.at(period), uow.cursor.get()
+    # Cut again since, on another block, it is another statement.
+    if stored is None or stored.state not in _OPEN or stored.digest != digest:
+        return None
+    is_taken = uow.rounds.accepted_round(number) is not None
+    if is_taken or (cursor is not None and cursor.time > deadline):
+        return None
+    return GivenUp(number, period, digest, deadline, newest.error_text or newest.state.value)

@@ -1,0 +1,46 @@
+"""What reporting needs beside a quorum: the rules in force, and when a report goes or waits."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from oracle.chain.heads import Heads
+from oracle.domain.ids import Hash
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.sanity_limits import Sanity
+from oracle.domain.reports.submission_policy import SubmissionPolicy
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.txmgr.context import BLOCKS_UNDER_HEAD, TxContext
+
+# How the outbox names the push of a report.
+PUSH = "push"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportingContext:
+    """`level`: which head a report's as-of must lie under.
+
+    `patience`: when a report is worth its gas; `sanity`: when it waits for a human.
+    """
+
+    quorum: QuorumContext
+    rules_hash: Hash
+    level: Literal["soft", "safe"] = "soft"
+    patience: SubmissionPolicy = field(default_factory=SubmissionPolicy)
+    sanity: Sanity = field(default_factory=Sanity)
+
+    @property
+    def tx(self) -> TxContext:
+        """The account that sends."""
+        return self.quorum.tx
+
+    @property
+    def settings(self) -> ReportSettings:
+        """Periods, bands and times of reports."""
+        return self.quorum.settings
+
+    def newest_as_of(self, heads: Heads) -> int:
+        """Return the highest block that a report sent now may speak of."""
+        under_head = heads.latest.number - BLOCKS_UNDER_HEAD
+        if self.level == "safe":
+            return min((heads.safe or heads.final).number, under_head)
+        return under_head
