@@ -9,25 +9,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from oracle.bindings.contract_errors import refusal_of
 from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
-from oracle.bindings.qos_oracle import OracleContract
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState, index_next
-from oracle.indexer.rebuild import RebuildOptions
-from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.kickouts.proof import EvidenceVerifier
-from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
-from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
 from oracle.signing.typed_data import Domain
@@ -36,14 +28,14 @@ from oracle.store.ops.identity import Identity
 from oracle.store.outbox.records import Account, Intent, Stamp
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
-from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmation.confirmer import confirm
-from oracle.txmgr.context import Rank, StepResult, TxContext
+from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.evm.chain import Chain
 from tests.evm.network import Network
+from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 
 ETHER = 10**18
@@ -152,7 +144,7 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
 
 
 @dataclass
-class Office:
+class Office(WithContexts):
     """One daemon on the premises; `restart` is another process on the same database."""
 
     premises: Premises
@@ -191,69 +183,12 @@ class Office:
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.pace = IngestState()
-        self.contexts = self._contexts_of(Domain(CHAIN_ID, premises.address))
+        rules_hash = rules_id(RULES, "reference", self.settings)
+        domain = Domain(CHAIN_ID, premises.address)
+        self.contexts = contexts_of(self, domain, RULES, rules_hash)
         self.contexts.register()
         if self.context.publisher.has_payer:
             reconcile(self.context)
-
-    def _contexts_of(self, domain: Domain) -> ReporterContexts:
-        given = self.equipment
-        peers, head_start = given.get("peers"), given.get("head_start", 0)
-        tx = TxContext(
-            store=self.store,
-            publisher=SenderAccount(
-                pool_of(*self.urls), domain=domain, caps=self.caps, keys=self.premises.keys
-            ),
-            registry=CallRegistry(refusal_of),
-            epoch=self.epoch,
-            clock=lambda: self.premises.chain.time,
-            confirmations=2,
-            rank=Rank(
-                has_others=peers is not None or head_start > 0,
-                head_start=head_start,
-                blocks_ahead=given.get("blocks_ahead", 0),
-            ),
-        )
-        quorum = QuorumContext(tx, self.settings, given.get("board"), peers)
-        rebuild = RebuildOptions(lease=self.epoch)
-        verifier = EvidenceVerifier(self.source, self.store, self.folder, rebuild)
-        return ReporterContexts(
-            ReportingContext(quorum, rules_id(RULES, "reference", self.settings)),
-            KickoutContext(quorum, RULES, self.folder_for_evidence, verifier),
-        )
-
-    @property
-    def context(self) -> TxContext:
-        """The account that sends."""
-        return self.contexts.tx
-
-    @context.setter
-    def context(self, tx: TxContext) -> None:
-        self.contexts = self.contexts.at(tx)
-
-    @property
-    def quorum(self) -> QuorumContext:
-        return self.contexts.quorum
-
-    @property
-    def reporting(self) -> ReportingContext:
-        return self.contexts.reporting
-
-    @reporting.setter
-    def reporting(self, reporting: ReportingContext) -> None:
-        self.contexts = replace(self.contexts, reporting=reporting).at(self.context)
-
-    @property
-    def kickouts(self) -> KickoutContext:
-        return self.contexts.kickouts
-
-    @kickouts.setter
-    def kickouts(self, kickouts: KickoutContext) -> None:
-        self.contexts = replace(self.contexts, kickouts=kickouts).at(self.context)
-
-    @property
-    def contract(self) -> OracleContract:
-        return OracleContract(self.context.publisher.lines, self.premises.address)
 
     def close(self) -> None:
         self.source.close()

@@ -30,7 +30,7 @@ from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import look
 from oracle.queries.stats import dispatch_census
 from oracle.queries.status import census
-from oracle.quorum.key_watch import rest_signer, signing_of, watch_key
+from oracle.quorum.key_watch import watch_key
 from oracle.reporting.readiness import first_hole, why_waiting
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
@@ -214,20 +214,13 @@ class DaemonSteps:
             if self.wait is not None:
                 reconcile(manager.context)
             else:
-                is_reporter = self.reporter is not None and manager == self._transmitter()
-                manager.sync_nonces(
-                    is_running=self.is_reconciled,
-                    if_known=self._rest_signer if is_reporter else None,
-                )
+                reporter = self.reporter
+                is_ours = reporter is not None and manager.context is reporter.tx
+                rest = reporter.rest_signer if reporter is not None and is_ours else None
+                manager.sync_nonces(is_running=self.is_reconciled, if_known=rest)
         self.is_reconciled = self.reporter is not None or bool(managers)
         self._show_rests()
         return None
-
-    def _rest_signer(self) -> None:
-        """Sign nothing for a while: the nonces of our account were used elsewhere."""
-        if self.reporter is not None:
-            quorum = self.reporter.quorum
-            rest_signer(quorum, signing_of(quorum), quorum.tx.actor)
 
     def _show_rests(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""

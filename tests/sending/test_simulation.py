@@ -51,6 +51,15 @@ def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_
         assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
 
 
+@pytest.mark.parametrize("size", [3, 100])
+@pytest.mark.parametrize("name", ["two", "twice the noise", "short purse"])
+def test_case_f74_calls_that_go_in_batches_happen_once_each_too(name: str, size: int, empty: Path):
+    for seed in (1, 2):
+        played = play(replace(SETTINGS[name], rounds=8, batch_size=size), seed, empty)
+        assert played.faults == (), f"{name}, seed {seed}"
+        assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
+
+
 def test_case_f74_in_these_worlds_everything_that_can_go_wrong_does(empty: Path):
     played = play(replace(SETTINGS["twice the noise"], rounds=12), 1, empty)
     happened = " ".join(played.passed)

@@ -1,0 +1,89 @@
+"""What an office works with: the account, the quorum, and the customers of both."""
+
+from dataclasses import replace
+from typing import Any
+
+from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.qos_oracle import OracleContract
+from oracle.daemon.contexts import ReporterContexts
+from oracle.domain.ids import Hash
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.kickouts.kickout_context import KickoutContext
+from oracle.kickouts.proof import EvidenceVerifier
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.reporting.reporting_context import ReportingContext
+from oracle.signing.typed_data import Domain
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.call_registry import CallRegistry
+from oracle.txmgr.context import Rank, TxContext
+from tests.pools import pool_of
+
+
+class WithContexts:
+    """An office's contexts; one that is put in another's place is known to the others too."""
+
+    contexts: ReporterContexts
+    premises: Any
+
+    @property
+    def context(self) -> TxContext:
+        """The account that sends."""
+        return self.contexts.tx
+
+    @context.setter
+    def context(self, tx: TxContext) -> None:
+        self.contexts = self.contexts.at(tx)
+
+    @property
+    def quorum(self) -> QuorumContext:
+        return self.contexts.quorum
+
+    @property
+    def reporting(self) -> ReportingContext:
+        return self.contexts.reporting
+
+    @reporting.setter
+    def reporting(self, reporting: ReportingContext) -> None:
+        self.contexts = replace(self.contexts, reporting=reporting).at(self.context)
+
+    @property
+    def kickouts(self) -> KickoutContext:
+        return self.contexts.kickouts
+
+    @kickouts.setter
+    def kickouts(self, kickouts: KickoutContext) -> None:
+        self.contexts = replace(self.contexts, kickouts=kickouts).at(self.context)
+
+    @property
+    def contract(self) -> OracleContract:
+        return OracleContract(self.context.publisher.lines, self.premises.address)
+
+
+def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
+    """What the daemon of an office works with, as its settings and equipment say."""
+    premises = office.premises
+    given = office.equipment
+    peers, head_start = given.get("peers"), given.get("head_start", 0)
+    tx = TxContext(
+        store=office.store,
+        publisher=SenderAccount(
+            pool_of(*office.urls), domain=domain, caps=office.caps, keys=premises.keys
+        ),
+        registry=CallRegistry(refusal_of),
+        epoch=office.epoch,
+        clock=lambda: premises.chain.time,
+        confirmations=2,
+        rank=Rank(
+            has_others=peers is not None or head_start > 0,
+            head_start=head_start,
+            blocks_ahead=given.get("blocks_ahead", 0),
+        ),
+    )
+    quorum = QuorumContext(tx, office.settings, given.get("board"), peers)
+    rebuild = RebuildOptions(lease=office.epoch)
+    verifier = EvidenceVerifier(office.source, office.store, office.folder, rebuild)
+    return ReporterContexts(
+        ReportingContext(quorum, rules_hash),
+        KickoutContext(quorum, rules, office.folder_for_evidence, verifier),
+    )
