@@ -232,7 +232,7 @@ pub_attempt = Table(
     UniqueConstraint("chain_id", "sender", "nonce", "seq"),
 )
 
-# One row for every change of the tables above, in the commit that made it.
+# One row for every change of the outbox, in the commit that made it.
 pub_journal = Table(
     "pub_journal",
     metadata,

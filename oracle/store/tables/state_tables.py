@@ -30,6 +30,7 @@ def _position(*, is_key: bool) -> list[Column[int]]:
     ]
 
 
+# What the fold knows of each node; a projection.
 node = Table(
     "node",
     metadata,
@@ -67,7 +68,8 @@ node = Table(
     sqlite_with_rowid=False,
 )
 
-# With a rowid: keys are random, and a small index of keys stays in memory where whole rows do not.
+# What the fold knows of each task; a projection. With a rowid: keys are random, and a small index
+# of keys stays in memory where whole rows do not.
 task = Table(
     "task",
     metadata,
@@ -115,7 +117,7 @@ Index(
     postgresql_where=text(_UNSCORED),
 )
 
-# Only rules with `close = terminal` need it.
+# Groups that are not closed yet; only rules with `close = terminal` need it.
 open_group = Table(
     "open_group",
     metadata,
@@ -124,6 +126,7 @@ open_group = Table(
     Column("closed", Boolean, nullable=False),
 )
 
+# Groups that were compared.
 group_result = Table(
     "group_result",
     metadata,
@@ -134,6 +137,7 @@ group_result = Table(
     sqlite_with_rowid=False,
 )
 
+# Who took part in a group, with rank and points.
 group_member = Table(
     "group_member",
     metadata,
@@ -147,6 +151,7 @@ group_member = Table(
     sqlite_with_rowid=False,
 )
 
+# Every task score that a node ever got, and the rules that made it.
 score = Table(
     "score",
     metadata,
@@ -165,6 +170,7 @@ score = Table(
     sqlite_with_rowid=False,
 )
 
+# Every change of a node's reliability, with its cause.
 reliability_change = Table(
     "reliability_change",
     metadata,
@@ -181,6 +187,7 @@ reliability_change = Table(
     sqlite_with_rowid=False,
 )
 
+# Events that broke a rule and were passed over.
 anomaly = Table(
     "anomaly",
     metadata,
@@ -192,6 +199,7 @@ anomaly = Table(
     sqlite_with_rowid=False,
 )
 
+# From when to when a node was due to be kicked out.
 kickout = Table(
     "kickout",
     metadata,
@@ -210,6 +218,7 @@ Index(
     postgresql_where=text("closed_block IS NULL"),
 )
 
+# One row: the last event folded.
 last_event = Table(
     "last_event",
     metadata,
