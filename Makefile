@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending lies sim machine soak fuzz bench dashboard nightly cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard nightly cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -49,6 +49,9 @@ faults:  ## Play the 76 fault cases of ingest (ARGS="-k case_29" for one of them
 
 sending:  ## Play the 74 fault cases of publishing (ARGS="-k case_f09" for one of them)
 	pytest tests -k test_case_f $(ARGS)
+
+fidelity:  ## Write what became of every statement of the sources, into build/fidelity.md
+	python -m tests.house.fidelity
 
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.lies.run $(ARGS)

@@ -1,6 +1,6 @@
 """What the legacy QoS document says with numbers and examples, each once.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
 See docs/reference/sources.md#crynux-qos-of-2024.
 """
 

@@ -1,6 +1,6 @@
 """What the article on Pocket's node selector says with numbers and examples, once.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
 See docs/reference/sources.md#pocket-node-selector.
 """
 
