@@ -1,6 +1,6 @@
 """Tells when a kickout call must not go on, and ends what was not sent.
 
-See tests/sending/cases.toml#F56.
+See tests/sending/cases.toml#f56.
 """
 
 import structlog
