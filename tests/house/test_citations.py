@@ -150,6 +150,13 @@ def test_every_decision_that_is_named_by_number_exists():
     assert {one for one in named if one[1] not in known} == set()
 
 
+def test_every_decision_is_in_the_index_once():
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
+    named = re.findall(r"^- \[\d{4} [^\]]*\]\((\d{4}-[\w-]+\.md)\)", index, re.MULTILINE)
+    pages = [path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
+    assert sorted(named) == sorted(pages)
+
+
 def test_every_case_that_is_named_is_in_its_list():
     lists = [anchors(name) for name in texts() if name.endswith("/cases.toml")]
     listed = frozenset[str]().union(*lists)
