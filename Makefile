@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending lies sim machine soak fuzz bench dashboard reference nightly cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard reference nightly cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)

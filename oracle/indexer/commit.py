@@ -1,6 +1,7 @@
 """Writes one window down: raw rows, state, reports, coverage and cursor, in one transaction.
 
-Whatever goes wrong on the way, either all of it is there afterwards or nothing (chain.md 3.5).
+Whatever goes wrong on the way, either all of it is there afterwards or nothing
+(docs/explanation/ingest.md#commit).
 """
 
 from collections.abc import Callable
@@ -107,7 +108,10 @@ def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
 
 
 def _fold(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow, written: CommitResult) -> None:
-    """Fold the window; where a period ends at the head, cut its report (decision 8)."""
+    """Fold the window; where a period ends at the head, cut its report.
+
+    See docs/explanation/reports.md#cut-at-period-end.
+    """
     reporter = folder.reporter
     stops: list[BlockRef] = []
     if reporter is not None and arrival.window.headers:

@@ -1,4 +1,7 @@
-"""Tells when a kickout call must not go on, and ends what was not sent (case F56)."""
+"""Tells when a kickout call must not go on, and ends what was not sent.
+
+See tests/sending/cases.toml#f56.
+"""
 
 import structlog
 

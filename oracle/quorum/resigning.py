@@ -1,7 +1,8 @@
-"""What becomes of a call that does not work now (publishing.md 3.7), signatures before all.
+"""What becomes of a call that does not work now, signatures before all.
 
 A push or a proposal that is refused for its signatures gets others, once: a signer may have been
 removed, or the quorum changed, since they were gathered.
+See docs/reference/rpc-requirements.md#contract-errors.
 """
 
 import re

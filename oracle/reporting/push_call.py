@@ -160,9 +160,10 @@ def _may_go_again(context: TxContext, intent: Intent, heads: Heads) -> bool:
 
 
 def is_urgent_behind(uow: UnitOfWork, context: TxContext, intent: Intent) -> bool:
-    """Tell whether a crossing of bands waits behind this push (publishing.md 3.5).
+    """Tell whether a crossing of bands waits behind this push.
 
     Compared is what the newest report that is due says with what the push will have written.
+    See docs/explanation/reports.md#when-to-publish.
     """
     if intent.wish.kind is not IntentKind.PUSH or intent.wish.period is None:
         return False

@@ -21,10 +21,11 @@ from oracle.txmgr.context import TxContext
 
 
 def is_worth(context: TxContext, report: Report, standing: ContractStatus) -> SubmissionValue:
-    """Tell whether to send a report now, and the most wei per gas to pay (publishing.md 3.5).
+    """Tell whether to send a report now, and the most wei per gas to pay.
 
     Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
     What the sanity gate holds is not sent, whoever signed it; that is written down here.
+    See docs/explanation/reports.md#when-to-publish.
     """
     with context.store.reading() as uow:
         reason = why_held(context, uow, report)

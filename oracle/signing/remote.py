@@ -1,7 +1,7 @@
 """A key behind another host's JSON-RPC (Web3Signer, Clef, a KMS proxy): asked once, then checked.
 
 The wire is `line.Line`'s opposite number: one request, one answer, no retries, no redirects, a
-limit on time and size. What comes back is believed in nothing (F70).
+limit on time and size. What comes back is believed in nothing (tests/sending/cases.toml#f70).
 """
 
 import itertools

@@ -1,6 +1,7 @@
-"""What became of what we sent (publishing.md 3.10), counted from the rows of the outbox.
+"""What became of what we sent, counted from the rows of the outbox.
 
-Counters are recounts: a restart changes none of them (invariant I14).
+Counters are recounts: a restart changes none of them (docs/explanation/transactions.md#i14).
+See docs/explanation/daemon.md#metrics.
 """
 
 from bisect import bisect_left

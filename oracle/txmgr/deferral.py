@@ -31,7 +31,8 @@ def not_now(
     # Whoever cancels a kickout may do so when its node has recovered.
     is_early = refusal.name == "NotAllowed" and intent.wish.kind is IntentKind.CANCEL_KICK
     if refusal.action is Action.WAIT or is_early:
-        # Nobody is in a hurry to kick out: without a time from the contract, once a period (F58).
+        # Nobody is in a hurry to kick out: without a time from the contract, once a period
+        # (tests/sending/cases.toml#f58).
         now, period = heads.latest.time, context.settings.period_seconds
         until = refusal.not_before or now + (period if intent.wish.kind in _AGAINST else 1)
         if refusal.name in OF_REST:

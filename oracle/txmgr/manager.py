@@ -1,7 +1,8 @@
-"""A planned call gets checked, a nonce, a signature, and is sent (publishing.md 3.3).
+"""A planned call gets checked, a nonce, a signature, and is sent.
 
 Each step is one commit, and each commit stands before what it makes possible: whoever dies
 between two of them goes on with the same nonce and the same bytes.
+See docs/explanation/transactions.md#states.
 """
 
 from oracle.chain.heads import Heads

@@ -1,4 +1,4 @@
-"""Takes many independent calls one step nearer to the chain in one turn (publishing.md 3.3).
+"""Takes many calls a step nearer to the chain (docs/explanation/transactions.md#many-at-once).
 
 The dispatcher's calls are about different tasks and nodes, so they may go together: one batch of
 questions, one commit. As for single calls, each commit stands before what it makes possible, and

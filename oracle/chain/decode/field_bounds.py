@@ -1,7 +1,8 @@
-"""How a contract's values fit our fields (events.md, types): expressions of generated readers.
+"""How a contract's values fit our fields: expressions of generated readers.
 
 Descriptions (memory, versions, sizes) are bounded to what their field holds: anybody may write
 any number there, and his task or node counts all the same. Names and places are never bent.
+See docs/reference/events-and-jsonl.md#types.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""Makes one decoder for each event out of its ABI: Python text, compiled once (chain.md 3.10).
+"""Makes one decoder for each event out of its ABI: Python text, compiled once.
 
 A generated decoder checks the number of topics, the length and every unused bit, and then
 slices; it is about a hundred times as fast as web3's `process_log` and checked against it.
+See docs/explanation/ingest.md#decoding.
 """
 
 import struct
@@ -86,7 +87,7 @@ def log_position(sub: str) -> str:
 
 
 def call_position(sub: str) -> str:
-    """Return that of a call, before the logs of its transaction (events.md)."""
+    """Return that of a call, before the logs of its transaction."""
     return f"position(Position, (log.block, log.tx, -1, {sub}))"
 
 

@@ -42,7 +42,10 @@ class DispatchSection(Section):
 
 
 def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:
-    """Return what is missing or cannot be: the numbers have no default (scoring.md 7)."""
+    """Return what is missing or cannot be: the numbers have no default.
+
+    See docs/explanation/dispatch.md#settings-without-a-default.
+    """
     faults = []
     if dispatch.enabled and not has_key:
         faults.append("keys.dispatcher_keystore: is missing, and dispatch.enabled is on")

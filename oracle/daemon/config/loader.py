@@ -36,7 +36,8 @@ from oracle.telemetry.logging_setup import hide
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
-# A soft report speaks of a block this far under the head (decision 10).
+# A soft report speaks of a block this far under the head
+# (docs/explanation/reports.md#when-to-publish).
 SOFT_BLOCKS = 2
 # The contract that registers nodes with the oracle contract, and starts what we draw.
 ACTED_ON = "TaskNetwork"

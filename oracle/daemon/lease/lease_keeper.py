@@ -1,6 +1,7 @@
-"""One writer for one database: takes the lease, keeps it, gives it back (decision 13).
+"""One writer for one database: takes the lease, keeps it, gives it back.
 
 Every command that writes works inside `leased`; commands that only read never need it.
+See docs/explanation/daemon.md#lease.
 """
 
 from collections.abc import Iterator

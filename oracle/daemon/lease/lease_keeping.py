@@ -1,7 +1,8 @@
-"""Holds the lease while the daemon works, on threads of its own (publishing.md 3.9).
+"""Holds the lease while the daemon works, on threads of its own.
 
 The worker may wait long for an endpoint; the lease must not run out meanwhile. Whoever lost it,
 or cannot renew it, has to end: another process may be writing already.
+See docs/explanation/daemon.md#lease.
 """
 
 import threading

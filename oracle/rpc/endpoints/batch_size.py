@@ -1,4 +1,7 @@
-"""How many questions one endpoint takes in a batch, learned from its refusals (chain.md 3.7)."""
+"""How many questions one endpoint takes in a batch, learned from its refusals.
+
+See docs/explanation/ingest.md#batches.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a probe found out about an endpoint (chain.md 3.8)."""
+"""What a probe found out about an endpoint (docs/explanation/endpoints.md#probe)."""
 
 from dataclasses import dataclass
 

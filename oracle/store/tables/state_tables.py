@@ -55,7 +55,8 @@ node = Table(
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
     Column("changed_at", BigInteger, nullable=False, index=True),
-    # The time at which H is 1 again; NULL where it is 1 already (scoring.md 1).
+    # The time at which H is 1 again; NULL where it is 1 already
+    # (docs/reference/scoring-rules.md#numbers).
     Column("recovers_until", BigInteger, index=True),
     # The legacy rules' own; nothing but zeros under any other.
     Column("window", BigInteger, nullable=False, server_default=_ZERO),

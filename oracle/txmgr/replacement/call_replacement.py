@@ -1,8 +1,9 @@
-"""Puts another call on a nonce that waits (publishing.md 3.3): at most one of the two lands.
+"""Puts another call on a nonce that waits: at most one of the two lands.
 
 A push whose statement can no longer land makes room for the next one, and one whose signatures
 count no more for the same statement with others. A no-op, which does nothing, takes the nonce of
 a call that an operator cancels.
+See docs/explanation/transactions.md#one-at-a-time.
 """
 
 from dataclasses import replace
