@@ -50,6 +50,9 @@ faults:  ## Play the 76 fault cases of ingest (ARGS="-k case_29" for one of them
 sending:  ## Play the 74 fault cases of publishing (ARGS="-k case_f09" for one of them)
 	pytest tests -k test_case_f $(ARGS)
 
+fidelity:  ## Write what became of every statement of the sources, into build/fidelity.md
+	python -m tests.house.fidelity
+
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.lies.run $(ARGS)
 
