@@ -10,7 +10,7 @@ def main(folder: Path) -> None:
     """Write all of them; older ones are replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
-        (folder / name).write_text(page(), "utf-8")
+        (folder / f"{name}.md").write_text(page(), "utf-8")
     print(f"{len(PAGES)} pages in {folder}")
 
 

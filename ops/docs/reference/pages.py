@@ -13,11 +13,11 @@ from reference import (
 )
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "cli.md": cli_page.page,
-    "settings.md": settings_page.page,
-    "metrics.md": metrics_page.page,
-    "alerts.md": alerts_page.page,
-    "log-events.md": log_events_page.page,
-    "http.md": http_page.page,
-    "database.md": tables_page.page,
+    "cli": cli_page.page,
+    "settings": settings_page.page,
+    "metrics": metrics_page.page,
+    "alerts": alerts_page.page,
+    "log-events": log_events_page.page,
+    "http": http_page.page,
+    "database": tables_page.page,
 }
