@@ -1,7 +1,7 @@
 """What holds after every call, whoever made it, read off the chain alone.
 
 The model is not asked: these would hold for a contract that the model gets wrong.
-See docs/contracts.md#hardening.
+See docs/reference/contract.md#hardening.
 """
 
 from dataclasses import dataclass, field
