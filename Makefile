@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending lies sim machine soak fuzz bench dashboard nightly cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard reference nightly cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -50,6 +50,9 @@ faults:  ## Play the 76 fault cases of ingest (ARGS="-k case_29" for one of them
 sending:  ## Play the 74 fault cases of publishing (ARGS="-k case_f09" for one of them)
 	pytest tests -k test_case_f $(ARGS)
 
+fidelity:  ## Write what became of every statement of the sources, into build/fidelity.md
+	python -m tests.house.fidelity
+
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.lies.run $(ARGS)
 
@@ -70,6 +73,9 @@ bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 
 dashboard:  ## Draw the Grafana dashboard anew
 	PYTHONPATH=ops/grafana python -m dashboard.drawing ops/grafana/qos-oracle.json
+
+reference:  ## Write settings, commands, metrics, alerts, tables … into build/reference/
+	PYTHONPATH=ops/docs python -m reference build/reference
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
 	$(MAKE) slow mutants lies sim machine fuzz

@@ -1,4 +1,7 @@
-"""Why the contract refuses, by its own errors, and what we do about each (publishing.md 3.7)."""
+"""Why the contract refuses, by its own errors, and what we do about each.
+
+See docs/reference/rpc-requirements.md#contract-errors.
+"""
 
 from collections.abc import Mapping
 from functools import cache

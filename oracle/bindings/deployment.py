@@ -18,7 +18,8 @@ from oracle.txmgr.client.fee_quote import gas_limit
 from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of
 from oracle.txmgr.client.send_raw import send
 
-# A network of some thousand nodes and a period of a minute (publishing.md 2.6).
+# A network of some thousand nodes and a period of a minute
+# (docs/explanation/kickouts.md#limits-in-the-contract).
 DEFAULT_LIMITS = ContractLimits(
     max_step=10_000,
     max_words=1024,

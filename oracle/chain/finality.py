@@ -1,4 +1,7 @@
-"""Which block is final: what the chain says, a depth in blocks and one in seconds (3.3)."""
+"""Which block is final: what the chain says, a depth in blocks and one in seconds.
+
+See docs/explanation/ingest.md#finality.
+"""
 
 from dataclasses import dataclass
 

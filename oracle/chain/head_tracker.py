@@ -1,4 +1,7 @@
-"""Follows the head over all endpoints: nobody who lags or stands still is believed (3.2)."""
+"""Follows the head over all endpoints: nobody who lags or stands still is believed.
+
+See docs/explanation/ingest.md#heads.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

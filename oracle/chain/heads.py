@@ -17,9 +17,10 @@ class Heads:
     """One look at the chain; all three come from one endpoint.
 
     `final` is the lower of the endpoint's `finalized` block, where it knows one, and of the
-    newest block less the finality depth; it never goes down (chain.md 3.3). `safe` is None where
-    the endpoint does not know it. `stalled`: no endpoint has shown a new block for far longer
-    than blocks take; nobody is to be blamed for what did not happen meanwhile (3.2).
+    newest block less the finality depth; it never goes down (docs/explanation/ingest.md#finality).
+    `safe` is None where the endpoint does not know it. `stalled`: no endpoint has shown a new
+    block for far longer than blocks take; nobody is to be blamed for what did not happen meanwhile
+    (docs/explanation/ingest.md#heads).
     """
 
     latest: BlockRef

@@ -1,7 +1,8 @@
-"""Checks what `eth_getLogs` gave, entry by entry, before it is used (chain.md 3.9, level L0).
+"""Checks what `eth_getLogs` gave, entry by entry, before it is used.
 
 An endpoint may be wrong about everything: what is outside the question, pending, removed, said
 twice with different words or no hex at all never passes; the caller asks again or elsewhere.
+See docs/explanation/verification.md#l0.
 """
 
 import re

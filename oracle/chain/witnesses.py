@@ -1,4 +1,7 @@
-"""Asks endpoints which block stands at a height: nobody is believed alone (chain.md 3.6)."""
+"""Asks endpoints which block stands at a height: nobody is believed alone.
+
+See docs/explanation/reorgs.md#witnesses.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,7 +20,8 @@ _REST_SECONDS = 60.0
 class Witness(NamedTuple):
     """What one endpoint says of a height: its block there, None where it has none, and its head.
 
-    One whose head is below the height is no witness of what is at it (chain.md 3.6).
+    One whose head is below the height is no witness of what is at it
+    (docs/explanation/reorgs.md#witnesses).
     """
 
     endpoint: str

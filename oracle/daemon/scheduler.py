@@ -1,8 +1,8 @@
 """Repeats the daemon's steps: one worker, one turn at a time, until told to stop.
 
 The only place where a failure may end: a TransientError is told and tried again at the next turn,
-anything else ends the daemon. Steps are short (decision 4), so a stop waits for the turn at hand
-and no longer.
+anything else ends the daemon. Steps are short (docs/explanation/daemon.md#short-jobs), so a stop
+waits for the turn at hand and no longer.
 """
 
 import logging.config

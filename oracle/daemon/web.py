@@ -52,11 +52,19 @@ def build(
 
     @web.get("/livez")
     def livez() -> Response:
+        """200 while every loop turns, else 503 and which are silent. Restart the process then."""
         silent = watch.beats.silent()
         return JSONResponse({"silent": silent}, _NOT_NOW if silent else 200)
 
     @web.get("/readyz")
     def readyz() -> Response:
+        """200 while it does its work, else 503 and the reasons.
+
+        Within 10 blocks of the head and a look at it in the last minute, no latch closed, no block
+        left out, no report held, no sender that a person has to release, no fork in doubt, no
+        history below the level that is asked for, a chain that moves, no step failing three times
+        in a row, and the database there.
+        """
         with seats.one() as is_seated:
             faults = _database_faults(store) if is_seated else [_FULL]
         reasons = watch.reasons() + faults
@@ -75,10 +83,16 @@ def build(
 
     @web.get("/metrics")
     def prometheus() -> Response:
+        """Everything for Prometheus, from memory."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     @web.get("/v1/status")
     def status() -> Response:
+        """What `qos-oracle status --json` prints.
+
+        `dispatcher` only where this process starts tasks, `contract` where it sends reports, both
+        as they stood when they were asked last.
+        """
         return _answered(
             seats,
             lambda: status_answer(
@@ -88,6 +102,7 @@ def build(
 
     @web.get("/v1/outbox")
     def outbox() -> Response:
+        """What `qos-oracle outbox list --json` prints."""
         return _answered(seats, lambda: _intents(store()))
 
     if board is not None:
@@ -102,7 +117,7 @@ def _show_statements(web: FastAPI, board: Board, buckets: ClientBuckets) -> None
     """Show what was signed to anybody: it is going to be public, and counts for nothing alone."""
 
     def shown(asked: Request, place: str) -> Response:
-        # A proxy on this machine says for whom it asks; see docs/operating.md.
+        # A proxy on this machine says for whom it asks; see docs/how-to/run-several-reporters.md.
         if not buckets.take("" if asked.client is None else asked.client.host):
             return JSONResponse({"error": "too many requests"}, _TOO_MANY)
         found = board.at(place)
@@ -112,10 +127,15 @@ def _show_statements(web: FastAPI, board: Board, buckets: ClientBuckets) -> None
 
     @web.get("/v1/report/{around}")
     def report(asked: Request, around: int) -> Response:
+        """What this reporter signed for a round: fields, digest, signer, signature.
+
+        From memory; 404 where nothing was signed, 429 above 20 a second for each address.
+        """
         return shown(asked, f"report/{around}")
 
     @web.get("/v1/kick/{node}")
     def kick(asked: Request, node: str) -> Response:
+        """The same of a kickout, by the node's address."""
         return shown(asked, f"kick/{node}")
 
 

@@ -1,7 +1,7 @@
 """A local EVM chain that the demo drives: it mines when told, at the times that it is told.
 
 Anvil leaves nothing on the disk, and keeps enough history for every reorg and old state we ask
-for (facts.md 1).
+for.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Draws nodes for waiting tasks at the end of every block, in the transaction that folds it.
 
 A record, like reports: what was drawn stands in `draw`, and a rewind takes it back exactly. What
-is armed is never stored: it follows from the state at the cursor (docs/decisions/0060).
+is armed is never stored: it follows from the state at the cursor (decision 0060).
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet

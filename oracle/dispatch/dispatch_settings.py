@@ -16,7 +16,7 @@ from oracle.systems.crynux.selection_weight import Weighting
 class DispatchSettings:
     """The numbers of `[dispatch]`. All but the last two decide who is drawn.
 
-    `start_block`: the first block at whose end a task may be armed (docs/decisions/0060).
+    `start_block`: the first block at whose end a task may be armed (decision 0060).
     `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
     are on their way to the chain at the same time.
     """

@@ -8,7 +8,10 @@ from oracle.domain.ids import Hash
 
 
 class Position(NamedTuple):
-    """Where something was said; sorts as executed (events.md: total order)."""
+    """Where something was said; sorts as executed.
+
+    See docs/reference/events-and-jsonl.md#position-and-time.
+    """
 
     block: int
     tx: int

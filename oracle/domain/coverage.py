@@ -1,4 +1,7 @@
-"""Which blocks were read for what, how sure we are of it, and who said so (chain.md 3.4, 3.9)."""
+"""Which blocks were read for what, how sure we are of it, and who said so.
+
+See docs/explanation/storage.md#coverage and docs/explanation/verification.md.
+"""
 
 import json
 from collections.abc import Collection, Iterable, Iterator
@@ -15,8 +18,8 @@ from oracle.domain.ids import Address
 class Level(IntEnum):
     """What was checked about a range of blocks; each level includes those below it.
 
-    NOTHING is for what came in before levels were kept. Level L6 of chain.md, the comparison of
-    counters, is about the whole state at a block and stands by itself.
+    NOTHING is for what came in before levels were kept. The comparison of counters
+    (docs/explanation/verification.md#l6) is about the whole state at a block and stands by itself.
     """
 
     NOTHING = -1
@@ -59,7 +62,10 @@ class IngestScope:
 
     @cached_property
     def id(self) -> bytes:
-        """Return 32 bytes: the sha256 of the scope's JSON (chain.md 3.4: filter_id)."""
+        """Return 32 bytes: the sha256 of the scope's JSON.
+
+        See docs/explanation/storage.md#coverage.
+        """
         return sha256(self.to_json().encode()).digest()
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""Whole-number arithmetic that every machine agrees on (scoring.md 1).
+"""Whole-number arithmetic that every machine agrees on (docs/reference/scoring-rules.md#numbers).
 
 Scores are integers in units of 10^-18; exp(-s/tau) is an integer in units of 2^-128.
 """

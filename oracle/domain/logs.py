@@ -41,7 +41,8 @@ class Call:
     # Whether it succeeded; a reverted call defines nothing.
     succeeded: bool
 
-    # What a call says comes before the logs of its transaction (events.md).
+    # What a call says comes before the logs of its transaction
+    # (docs/reference/events-and-jsonl.md).
     index: ClassVar[int] = -1
 
 

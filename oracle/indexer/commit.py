@@ -1,6 +1,7 @@
 """Writes a window down in one transaction: raw rows, state, coverage, what hooks add, cursor.
 
-Whatever goes wrong on the way, either all of it is there afterwards or nothing (chain.md 3.5).
+Whatever goes wrong on the way, either all of it is there afterwards or nothing
+(docs/explanation/ingest.md#commit).
 """
 
 from collections.abc import Callable

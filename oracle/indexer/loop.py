@@ -30,7 +30,7 @@ from oracle.indexer.window_witness import OutvotedError, check_witness
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Work between two looks at everything else (decision 4).
+# Work between two looks at everything else (docs/explanation/daemon.md#short-jobs).
 TARGET_SECONDS = 1.0
 # Heads known for longer are asked for anew even where history is far from them: publishing and
 # confirming go by them.
@@ -44,9 +44,10 @@ _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 class WindowCommitted:
     """One window that was committed.
 
-    `events` counts by type of event, as events.md spells it; `anomalies` are those of them that
-    broke a rule, `notes` what hooks wrote. `newest` is the chain's newest known block, `cursor`
-    the last one folded. The seconds are those of asking the chain, folding and committing.
+    `events` counts by type of event, as docs/reference/events-and-jsonl.md#vocabulary spells it;
+    `anomalies` are those of them that broke a rule, `notes` what hooks wrote. `newest` is the
+    chain's newest known block, `cursor` the last one folded. The seconds are those of asking the
+    chain, folding and committing.
     """
 
     blocks: BlockRange

@@ -63,8 +63,9 @@ def shown(rules: RuleSet) -> str:
 def check_period(uow: UnitOfWork, seconds: int) -> None:
     """Write down how long a period is, or check that it is as long as it was.
 
-    The number of a period is its start over its length (decision 8): with another length the
-    same numbers would mean other times, and reports would be taken for cut already.
+    The number of a period is its start over its length
+    (docs/explanation/reports.md#cut-at-period-end): with another length the same numbers would
+    mean other times, and reports would be taken for cut already.
 
     Raises:
         InputError: it is not.

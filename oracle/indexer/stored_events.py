@@ -1,4 +1,7 @@
-"""Writes what the stored logs say as JSON lines, for `replay` and for other tools (events.md)."""
+"""Writes what the stored logs say as JSON lines, for `replay` and for other tools.
+
+See docs/reference/events-and-jsonl.md#the-file-format.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby

@@ -1,7 +1,8 @@
-"""Has a second endpoint say where a window of history ends, before it is taken in (chain.md 3.6).
+"""Has a second endpoint say where a window of history ends, before it is taken in.
 
 A header chain of its own fits itself: its roots, its blooms and its hashes. What it cannot have is
 another endpoint that ends up at the same block.
+See docs/explanation/verification.md#who-is-believed.
 """
 
 from collections.abc import Mapping

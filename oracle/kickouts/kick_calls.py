@@ -1,4 +1,7 @@
-"""The calls about a kickout, and when they must not go on: what was not sent ends (case F56)."""
+"""The calls about a kickout, and when they must not go on: what was not sent ends.
+
+See tests/sending/cases.toml#f56.
+"""
 
 import structlog
 from typing_extensions import override
@@ -97,7 +100,7 @@ def lane_of(wish: CallRequest) -> int:
 
 
 class _KickCall(CallKind):
-    """A call about a kickout; nobody is in a hurry to kick out (F58)."""
+    """A call about a kickout; nobody is in a hurry to kick out (tests/sending/cases.toml#f58)."""
 
     is_shared = True
 

@@ -57,7 +57,7 @@ class KickoutCase:
 def looks_at(
     uow: UnitOfWork, law: KickoutRules, level: Level, late: Collection[int] = ()
 ) -> list[KickoutCase]:
-    """Look at every open spell, the oldest first (decision 10).
+    """Look at every open spell, the oldest first (docs/explanation/kickouts.md#lifecycle).
 
     It can be proposed when the spell's opening is final, the node is a member whose lane on chain
     is under `settings.kick_below` and was so in the last `settings.kick_after_rounds` rounds of

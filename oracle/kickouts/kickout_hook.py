@@ -1,4 +1,4 @@
-"""Reviews the kickouts whose evidence a rewind takes away (case F56)."""
+"""Reviews the kickouts whose evidence a rewind takes away (tests/sending/cases.toml#f56)."""
 
 from typing_extensions import override
 

@@ -1,6 +1,7 @@
-"""Kickouts (decision 10): proposed on final evidence, executed when still due, cancelled when not.
+"""Kickouts: proposed on final evidence, executed when still due, cancelled when not.
 
 The contract checks all of it again; here nothing is proposed that the evidence does not show.
+See docs/explanation/kickouts.md#lifecycle.
 """
 
 from collections.abc import Collection, Sequence
@@ -67,8 +68,9 @@ def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
     """Plan the next call about a kickout: cancel or execute, else all proposals; None: nothing.
 
     History plans nothing: a spell that is open there may have closed since. Nor does a chain that
-    stands still: nobody is to be blamed for what did not happen meanwhile (chain.md 3.2). While
-    the sanity gate holds a report, kickouts are cancelled and nothing else.
+    stands still: nobody is to be blamed for what did not happen meanwhile
+    (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are
+    cancelled and nothing else.
     """
     if heads.stalled or context.tx.is_stopped():
         return None
@@ -169,7 +171,7 @@ def _when(verdict: PreflightResult, otherwise: int) -> int | None:
     """Return from when a refused call may work, in chain time; None: now, or never.
 
     `otherwise`: where the contract does not say. An empty bucket is not asked in every block
-    again, but when it has been refilled (case F58).
+    again, but when it has been refilled (tests/sending/cases.toml#f58).
     """
     refusal = verdict.refusal
     if refusal is None or refusal.action is not Action.WAIT:

@@ -1,4 +1,7 @@
-"""Verifies the blocks behind a kickout as far as the chain allows; until then it waits (3.9)."""
+"""Verifies the blocks behind a kickout as far as the chain allows; until then it waits.
+
+See docs/explanation/verification.md.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""What legacy rules say of nodes and tasks (scoring.md 8), in the words of the source, as JSON."""
+"""What legacy rules say of nodes and tasks, in the words of the source, as JSON.
+
+See docs/explanation/legacy.md#scores.
+"""
 
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest

@@ -1,7 +1,8 @@
-"""Counts what became of everything that we sent, for `/metrics` (publishing.md 3.10).
+"""Counts what became of everything that we sent, for `/metrics`.
 
 Nonces below the lowest one that is still open never change again: they are counted once and
 remembered, the others anew at each look. So a look costs what is open, and a restart recounts.
+See docs/explanation/daemon.md#metrics.
 """
 
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Scores a file of events from nothing: what anybody can check us by (events.md, `replay`)."""
+"""Scores a file of events from nothing: what anybody can check us by.
+
+See docs/reference/events-and-jsonl.md#what-replay-prints.
+"""
 
 import json
 from collections.abc import Iterable, Iterator

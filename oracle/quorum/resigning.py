@@ -1,7 +1,9 @@
-"""Brings a statement once more: with other signatures, or with more gas (publishing.md 3.7).
+"""Brings a statement once more: with other signatures, or with more gas.
 
 A push or a proposal that is refused for its signatures gets others, once: a signer may have been
 removed, or the quorum changed, since they were gathered.
+See docs/reference/rpc-requirements.md#contract-errors.
+See docs/reference/rpc-requirements.md#contract-errors.
 """
 
 from collections.abc import Callable

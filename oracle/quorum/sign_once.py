@@ -1,4 +1,7 @@
-"""One round, one signature (I11): a second one only when the first can no longer land."""
+"""One round, one signature: a second one only when the first can no longer land.
+
+See docs/explanation/transactions.md#i11.
+"""
 
 from dataclasses import replace
 
@@ -93,7 +96,10 @@ def _may_sign(
 
 
 def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
-    """Tell of a second statement that was asked for while the first may land (case F61)."""
+    """Tell of a second statement that was asked for while the first may land.
+
+    See tests/sending/cases.toml#f61.
+    """
     quorum_metrics.REFUSED.labels(record.kind).inc()
     structlog.get_logger().warning(
         "second_statement_refused",

@@ -85,9 +85,10 @@ class PushCall(CallKind):
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Tell whether a crossing of bands waits behind this push (publishing.md 3.5).
+        """Tell whether a crossing of bands waits behind this push.
 
         Compared is what the newest report that is due says with what the push will have written.
+        See docs/explanation/reports.md#when-to-publish.
         """
         period = call.wish.period
         if period is None:

@@ -1,4 +1,7 @@
-"""Whether the fold knows enough to report from (publishing.md 3.5, start-up; case F50)."""
+"""Whether the fold knows enough to report from.
+
+See docs/explanation/reports.md#when-to-publish; tests/sending/cases.toml#f50.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby

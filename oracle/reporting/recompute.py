@@ -1,4 +1,7 @@
-"""Computes the report of any period anew, in memory, from the stored logs alone (decision 8)."""
+"""Computes the report of any period anew, in memory, from the stored logs alone.
+
+See docs/explanation/reports.md#cut-at-period-end.
+"""
 
 from itertools import groupby
 

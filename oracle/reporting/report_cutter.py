@@ -39,9 +39,10 @@ class ReportCutter(BlockHook):
         self._peers: PopulationMaxima | None = None
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest: int) -> bool:
-        """Tell whether `block` opens a later period at the head (decision 8).
+        """Tell whether `block` opens a later period at the head.
 
         `newest` is the height of the newest known header: history cuts no reports.
+        See docs/explanation/reports.md#cut-at-period-end.
         """
         length = self.settings.period_seconds
         opens_period = period_of(block.time, length) > period_of(parent.time, length)

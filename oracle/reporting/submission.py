@@ -23,10 +23,12 @@ from oracle.store.outbox.records import Intent
 def is_worth(
     context: ReportingContext, report: Report, standing: ContractStatus
 ) -> SubmissionValue:
-    """Tell whether to send a report now, and the most wei per gas to pay (publishing.md 3.5).
+    """Tell whether to send a report now, and the most wei per gas to pay.
 
     Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
     What the sanity gate holds is not sent, whoever signed it; that is written down here.
+    See docs/explanation/reports.md#when-to-publish.
+    See docs/explanation/reports.md#when-to-publish.
     """
     with context.tx.store.reading() as uow:
         reason = why_held(context, uow, report)

@@ -1,7 +1,8 @@
-"""What vendors say when they refuse, and what it means (chain.md 3.7; first match wins).
+"""What vendors say when they refuse, and what it means.
 
 Their words change overnight: nothing depends on this table but how quickly we react. What it does
 not know is `UNKNOWN`, and is asked of another endpoint, then for less.
+See docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""A websocket that says "look now" when there is a new block, and nothing else (chain.md 3.2).
+"""A websocket that says "look now" when there is a new block, and nothing else.
 
 What it tells is never believed, and nothing waits for it: without it every block comes with the
 next poll. A silent one is found out by the head that polling sees, and is given up.
+See docs/explanation/ingest.md#heads.
 """
 
 from collections.abc import Callable

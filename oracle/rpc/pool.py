@@ -1,8 +1,8 @@
 """Several endpoints of one chain: the first that is well does the work, or else the next one.
 
 The order of the settings holds; one that failed, or is far slower than another, loses its place
-until it has been good for a minute (chain.md 3.8). Before it is used its chain is proven: at the
-start, after every failure, on each switch and every hour.
+until it has been good for a minute (docs/explanation/endpoints.md#order). Before it is used its
+chain is proven: at the start, after every failure, on each switch and every hour.
 """
 
 import time

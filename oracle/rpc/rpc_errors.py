@@ -1,7 +1,8 @@
-"""The one door through which an endpoint's failures become ours (chain.md 3.7).
+"""The one door through which an endpoint's failures become ours.
 
 Words of errors differ from vendor to vendor: `fault_words` knows many, and nothing here trusts
 them. `kinds` says what each kind is answered with.
+See docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 import re
@@ -59,7 +60,8 @@ class RpcError(TransientError):
 
     `retry_after` in seconds, where it said so; `blocks` is the most that it takes in one range,
     where it said so; `suggested` the range that it would answer, first and last block, as it
-    wrote it: equal to the asked one, inverted or outside of it as it may be (chain.md 3.7).
+    wrote it: equal to the asked one, inverted or outside of it as it may be
+    (docs/reference/rpc-requirements.md#errors-when-reading).
     `of_batch`: one answer to a whole batch. `is_ours`: it is our own limit that it exceeds.
     """
 

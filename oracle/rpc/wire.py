@@ -1,6 +1,7 @@
 """JSON-RPC on the wire: questions with numbers, one exchange over HTTP, typed answers.
 
-And how many questions an endpoint takes in a batch, learned from its refusals (chain.md 3.7).
+And how many questions an endpoint takes in a batch, learned from its refusals
+(docs/explanation/ingest.md#ranges).
 """
 
 import itertools

@@ -1,4 +1,7 @@
-"""Opens a key wherever it lies, and makes sure that it is the one that is meant (F69)."""
+"""Opens a key wherever it lies, and makes sure that it is the one that is meant.
+
+See tests/sending/cases.toml#f69.
+"""
 
 import os
 import re

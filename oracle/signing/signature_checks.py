@@ -1,7 +1,8 @@
-"""What a signature must be before anybody else sees it, whoever made it (publishing.md 5).
+"""What a signature must be before anybody else sees it, whoever made it.
 
 Nothing that a key's place says is believed: the address is recovered from our own digest, and a
 transaction's bytes are rebuilt from what was asked for, so that no field can differ.
+See docs/decisions/0092-remote-signer-verification.md.
 """
 
 from collections.abc import Iterator

@@ -49,12 +49,13 @@ class SignedBytes:
 
 
 class Signer(Protocol):
-    """One account (publishing.md section 5). Its key may lie in a file, a KMS or another host.
+    """One account. Its key may lie in a file, a KMS or another host.
 
     Whoever implements it checks what comes back before it hands it on: the address recovered from
     our own digest, low-s, and every field of a decoded transaction (`signers.checking`). It never
     asks twice: a lost answer is a `TransientError`, and never means that nothing was signed.
     Ask it outside of database transactions: it may take seconds.
+    See docs/explanation/quorum.md#why-signatures.
     """
 
     @property

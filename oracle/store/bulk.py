@@ -1,7 +1,8 @@
-"""The bulk paths: many rows of one table at the speed of the driver (chain.md 3.12).
+"""The bulk paths: many rows of one table at the speed of the driver.
 
 Rows are tuples in the order of the table's columns. SQLite takes them as they are; PostgreSQL by
 COPY, through a temporary table where rows may be there already.
+See docs/explanation/storage.md#bulk-writes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 Row = tuple[Any, ...]
 
-# Below this many rows COPY's round trips cost more than they save (chain.md 3.12).
+# Below this many rows COPY's round trips cost more than they save
+# (docs/explanation/storage.md#bulk-writes).
 _COPY_FROM = 50
 # Keys in one question; short ones are compiled and planned faster.
 KEYS = 500

@@ -1,4 +1,7 @@
-"""The store: one transaction over everything, committed where the story ends (house.md 3.7)."""
+"""The store: one transaction over everything, committed where the story ends.
+
+See docs/explanation/storage.md#unit-of-work.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

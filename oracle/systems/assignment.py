@@ -1,4 +1,4 @@
-"""Which node is drawn for which waiting task, block after block (docs/decisions/0060).
+"""Which node is drawn for which waiting task, block after block (decision 0060).
 
 A pure function of the chain: tasks and nodes as they stand at the end of a block, the block's own
 hash, and what the same function said of the block before.
@@ -51,9 +51,10 @@ class InLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One draw, with what went into it: scoring.md 7 gives the same node to everybody.
+    """One draw, with what went into it: everybody draws the same node.
 
     `candidates` is empty where the drawer was not asked to explain.
+    See docs/reference/scoring-rules.md#the-draw.
     """
 
     task: TaskKey

@@ -24,7 +24,8 @@ _NONE = "none"
 _TRUTHS = {"true": True, "false": False}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
-# Integers in units of 10^-18; Pocket counts in doubles (pocket.md), so none of its numbers is.
+# Integers in units of 10^-18; Pocket counts in doubles (docs/explanation/pocket.md), so none of
+# its numbers is.
 _FRACTIONS = frozenset(each.name for each in fields(Weighting) if each.type is int)
 
 

@@ -46,7 +46,7 @@ _SYSTEMS: tuple[System, ...] = (
     System(
         name="seed",
         version=SEED.version,
-        source="seeds/000 and 002",
+        source="Crynux documents, 2026",
         summary="today's documents to the letter; weighted by stake, QoS and models",
         policy=SEED_POLICY,
         has_rules=True,
@@ -54,7 +54,7 @@ _SYSTEMS: tuple[System, ...] = (
     System(
         name="relay",
         version=RELAY.version,
-        source="crynux.md 3",
+        source="Crynux relay, 2026-08",
         summary="what the production relay of 2026-08 does",
         policy=RELAY_POLICY,
         has_rules=True,
@@ -62,7 +62,7 @@ _SYSTEMS: tuple[System, ...] = (
     System(
         name="legacy",
         version=LEGACY["version"],
-        source="seeds/001 and 004",
+        source="Crynux documents, 2024",
         summary="the documents of 2024: three nodes a task, two rounds, monthly scores",
         policy=LEGACY_POLICY,
         has_rules=True,
@@ -70,7 +70,7 @@ _SYSTEMS: tuple[System, ...] = (
     System(
         name="article",
         version=ARTICLE.version,
-        source="seeds/003",
+        source="Pocket article",
         summary="Pocket's selector: tickets by latency and success rate",
         policy=ARTICLE,
         has_rules=False,
@@ -78,7 +78,7 @@ _SYSTEMS: tuple[System, ...] = (
     System(
         name="portal_api_head",
         version=PORTAL_API_HEAD.version,
-        source="pocket.md",
+        source="Pocket portal-api",
         summary="Pocket's selector as its portal really has it, bug for bug",
         policy=PORTAL_API_HEAD,
         has_rules=False,

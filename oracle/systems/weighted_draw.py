@@ -1,6 +1,7 @@
-"""The weighted draw that anyone can repeat: which nodes a seed picks (scoring.md 7).
+"""The weighted draw that anyone can repeat: which nodes a seed picks.
 
 Whole numbers and SHA-256 alone, so that every machine and every language picks the same.
+See docs/reference/scoring-rules.md#the-draw.
 """
 
 from bisect import bisect_right

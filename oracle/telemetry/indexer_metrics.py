@@ -53,7 +53,9 @@ VERIFIED_BLOCKS = Counter(
 )
 VERIFY_FAILURES = Counter(
     "oracle_verify_failures_total",
-    "Answers that contradict what the chain says of itself.",
+    "Answers that contradict their block's header or other logs, by what contradicts;"
+    " sender: a call was signed by another account, or says something else than what "
+    "was signed.",
     ["check", "endpoint"],
     registry=REGISTRY,
 )
@@ -65,13 +67,15 @@ MISSING_LOGS = Counter(
 )
 LOGS_CUT_OFF = Counter(
     "oracle_endpoint_logs_cut_off_total",
-    "Times that an endpoint was found to leave logs out of an answer without a word.",
+    "Times that an endpoint was found to leave logs out of an answer without a word: "
+    "it stops at a count, or its ranges lack what their blocks have.",
     ["endpoint"],
     registry=REGISTRY,
 )
 UNPROVEN_SENDERS = Counter(
     "oracle_verify_unproven_senders_total",
-    "Calls whose sender is the endpoint's word alone: no signature of a known kind proves it.",
+    "Calls whose sender is the endpoint's word alone: unsigned, of an unknown type, "
+    "or contradicted by all. Their blocks do not count as proven.",
     ["endpoint"],
     registry=REGISTRY,
 )
@@ -83,13 +87,14 @@ DUPLICATE_LOGS = Counter(
 )
 WRONG_LOG_TIMES = Counter(
     "oracle_wrong_log_times_total",
-    "Logs that came with another time than their block's header, which was taken.",
+    "Logs whose blockTimestamp was not their header's time, which was taken; the log "
+    "event log_times_differ names both.",
     ["endpoint"],
     registry=REGISTRY,
 )
 WINDOW_SPLITS = Counter(
     "oracle_window_splits_total",
-    "Ranges that were asked for in parts, and why.",
+    "Ranges asked for in parts: refused (by kind), may be cut off, one block.",
     ["reason"],
     registry=REGISTRY,
 )
@@ -98,19 +103,21 @@ WINDOW_BLOCKS = Gauge(
 )
 TRUST = Gauge(
     "oracle_chain_trust",
-    "What the chain's headers can be believed: 1 proven, 0 not known yet, -1 not to be used.",
+    "What the chain's headers (and signatures: sender) are worth: 1 proven by 20 "
+    "blocks or calls, 0 not known yet, -1 not to be used.",
     ["trait"],
     registry=REGISTRY,
 )
 DEMOTED = Counter(
     "oracle_chain_trust_lost_total",
-    "How often something proven before turned out not to be so.",
+    "Times that something proven turned out to be wrong; tried again after an hour.",
     ["trait"],
     registry=REGISTRY,
 )
 WITNESSED_WINDOWS = Counter(
     "oracle_witnessed_windows_total",
-    "Windows of history, by what a second endpoint said of their last block.",
+    "Windows of history, by what a second endpoint said of their last block: agreed, "
+    "disputed, alone (there is none), unanswered.",
     ["result"],
     registry=REGISTRY,
 )
@@ -119,11 +126,13 @@ for _result in ("agreed", "disputed", "alone", "unanswered"):
     WITNESSED_WINDOWS.labels(_result)
 REFUSED = Gauge(
     "oracle_block_refused",
-    "1 while a block is not taken in, because what is said of it cannot be true.",
+    "1 while a block is not taken in, because what is said of it cannot be true and "
+    "nobody proves it.",
     registry=REGISTRY,
 )
 BELOW_LEVEL = Gauge(
     "oracle_blocks_below_level",
-    "Blocks that were read less surely than [verify] asks for and the chain allows.",
+    "Blocks read less surely than verify.history asks for and the chain allows; read "
+    "again before anything is reported.",
     registry=REGISTRY,
 )

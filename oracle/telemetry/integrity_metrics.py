@@ -1,4 +1,4 @@
-"""Metrics of how sure we are of what we hold (docs/operating.md says what each is for)."""
+"""Metrics of how sure we are of what we hold (`make reference` lists them)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,9 @@ AUDITED = Gauge(
     "oracle_audited_blocks", "Blocks that a second endpoint was asked about.", registry=REGISTRY
 )
 UNCOVERED = Gauge(
-    "oracle_uncovered_blocks", "Blocks up to the folded one that were not read.", registry=REGISTRY
+    "oracle_uncovered_blocks",
+    "Blocks up to the folded one that were not read for the configured contracts and events.",
+    registry=REGISTRY,
 )
 SUSPECT = Gauge(
     "oracle_suspect_blocks",
@@ -26,14 +28,19 @@ SUSPECT = Gauge(
     registry=REGISTRY,
 )
 DEAD_LETTERS = Gauge(
-    "oracle_dead_letters", "Logs and calls that could not be read.", registry=REGISTRY
+    "oracle_dead_letters",
+    "Logs and calls of kinds that we know and could not read.",
+    registry=REGISTRY,
 )
 AUDIT_POSSIBLE = Gauge(
-    "oracle_audit_possible", "1 where there is a second endpoint to ask.", registry=REGISTRY
+    "oracle_audit_possible",
+    "0 where there is one endpoint only, and nobody to ask.",
+    registry=REGISTRY,
 )
 AUDITS = Counter(
     "oracle_audits_total",
-    "Windows that a second endpoint was asked about, by what came of it.",
+    "Windows of the audit: equal, repaired (the first endpoint was wrong), denied "
+    "(the second was), unproven, unanswered.",
     ["result"],
     registry=REGISTRY,
 )
@@ -42,13 +49,13 @@ for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
     "oracle_count_difference",
-    "What a contract counts less what we counted, at one block.",
+    "What a contract counts less what we counted, at one block: members, rounds, indexes.",
     ["counter"],
     registry=REGISTRY,
 )
 COUNTERS_COMPARED = Counter(
     "oracle_counters_compared_total",
-    "Comparisons with the contracts' counters.",
+    "Comparisons with the contracts' counters, one an hour at the head.",
     registry=REGISTRY,
 )
 

@@ -1,4 +1,4 @@
-"""Every metric of the daemon (docs/operating.md says what each is for).
+"""Every metric of the daemon (`make reference` lists them).
 
 Namespace `oracle_`, base units, a registry of our own, bounded labels only: never a node, an
 address or a hash. Counters and seconds are written where things happen; what is counted from the
@@ -82,13 +82,14 @@ STEP_DONE = Gauge(
 )
 STEP_FAILURES = Counter(
     "oracle_step_failures_total",
-    "Turns that failed and are tried again.",
+    "Turns of a step that failed and are tried again.",
     ["step"],
     registry=REGISTRY,
 )
 _BUILD = Gauge(
     "oracle_build_info",
-    "Always 1; says what runs, by which rules, and whether it sends reports.",
+    "Always 1: version, rules (the same for all reporters of one contract), dry_run "
+    "1: no report is sent.",
     ["version", "rules", "dry_run"],
     registry=REGISTRY,
 )
@@ -170,7 +171,7 @@ class _CensusCollector(Collector):
             )
         yield _labelled(
             "oracle_outbox_intents",
-            "Outbox by kind and state.",
+            "What we want on chain, by kind and state.",
             ["kind", "state"],
             {(kind, state): count for (kind, state), count in census.outbox.items()},
         )
@@ -180,7 +181,9 @@ class _CensusCollector(Collector):
             value=census.anomalies,
         )
         yield CounterMetricFamily(
-            "oracle_gas_used", "Gas of our final transactions.", value=census.gas_used
+            "oracle_gas_used",
+            "Gas of our final transactions, as the database counts it.",
+            value=census.gas_used,
         )
         yield CounterMetricFamily(
             "oracle_spent_wei", "Fees of our final transactions.", value=census.spent_wei
@@ -188,7 +191,7 @@ class _CensusCollector(Collector):
         if census.balance_wei is not None:
             yield GaugeMetricFamily(
                 "oracle_transmitter_balance_wei",
-                "What the transmitter has left.",
+                "What the transmitter has left, in wei.",
                 value=census.balance_wei,
             )
         if census.dispatch is not None:
@@ -197,18 +200,24 @@ class _CensusCollector(Collector):
 
 def _of_dispatch(census: DispatchCensus) -> Iterator[Metric]:
     yield GaugeMetricFamily(
-        "oracle_tasks_waiting", "Tasks created, not started, not ended.", value=census.waiting
+        "oracle_tasks_waiting",
+        "With [dispatch]: tasks created, neither started nor ended.",
+        value=census.waiting,
     )
     yield GaugeMetricFamily(
-        "oracle_draws_standing", "Tasks drawn for, not started yet.", value=census.standing
+        "oracle_draws_standing",
+        "With [dispatch]: tasks for which a node is drawn that has not started.",
+        value=census.standing,
     )
     yield GaugeMetricFamily(
         "oracle_oldest_draw_blocks",
-        "Blocks since the oldest draw that stands.",
+        "With [dispatch]: blocks since the oldest draw that stands.",
         value=census.oldest_blocks,
     )
     failures = CounterMetricFamily(
-        "oracle_starts_failed", "Starts that did not land, by reason.", labels=["reason"]
+        "oracle_starts_failed",
+        "With [dispatch]: starts that did not land, by reason; overtaken costs nothing.",
+        labels=["reason"],
     )
     # Alerts see a zero before the first.
     for reason, count in sorted({"reverted": 0, **census.failures}.items()):
@@ -217,7 +226,7 @@ def _of_dispatch(census: DispatchCensus) -> Iterator[Metric]:
     if census.balance_wei is not None:
         yield GaugeMetricFamily(
             "oracle_dispatcher_balance_wei",
-            "What the dispatcher has left.",
+            "What the dispatcher has left, in wei.",
             value=census.balance_wei,
         )
 

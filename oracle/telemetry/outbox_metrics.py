@@ -1,6 +1,7 @@
-"""What became of what we sent (publishing.md 3.10), counted from the rows of the outbox.
+"""What became of what we sent, counted from the rows of the outbox.
 
-Counters are recounts: a restart changes none of them (invariant I14).
+Counters are recounts: a restart changes none of them (docs/explanation/transactions.md#i14).
+See docs/explanation/daemon.md#metrics.
 """
 
 from bisect import bisect_left
@@ -164,13 +165,13 @@ class _Figures(Collector):
         )
         yield _counters(
             "oracle_publisher_attempts",
-            "Transactions signed, by why.",
+            "Transactions signed, by why: first, bump, retarget, noop.",
             ("kind", "reason"),
             told.attempts,
         )
         yield _gauges(
             "oracle_publisher_kickouts",
-            "Kickouts proposed on chain, by what became of them.",
+            "Kickouts proposed on chain: live, vetoed, cancelled (dead anyway), executed.",
             ("state",),
             {(state,): many for state, many in told.kickouts.items()},
         )
@@ -195,13 +196,14 @@ class _Figures(Collector):
 def _of_totals(totals: Totals) -> Iterator[Metric]:
     yield _counters(
         "oracle_publisher_transactions_final",
-        "Nonces that are over, by what became of their call.",
+        "Nonces that are over: success, reverted, superseded by another call of ours,"
+        " foreign. Recounted from the database at every start.",
         ("kind", "outcome"),
         totals.outcomes,
     )
     for name, text, counts in (
         ("oracle_publisher_gas_used", "Gas of final transactions.", totals.gas),
-        ("oracle_publisher_spend_wei", "Fees of final transactions.", totals.wei),
+        ("oracle_publisher_spend_wei", "Fees of final transactions, all in all.", totals.wei),
     ):
         yield _counters(name, text, ("kind",), {(kind,): many for kind, many in counts.items()})
     for name, text, shown in (
@@ -223,7 +225,7 @@ def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
         yield _gauges(f"oracle_publisher_{name}", text, ("account",), shown)
     yield _gauges(
         "oracle_publisher_paused",
-        "1: it sends nothing, and why.",
+        "1 for each account that sends nothing, by why.",
         ("account", "kind"),
         {(role, one.paused): 1 for role, one in accounts.items() if one.paused is not None},
     )
@@ -238,16 +240,16 @@ _OF_AN_ACCOUNT: tuple[tuple[str, str, Callable[[AccountFigures], float | None]],
     ("slots_open", "Nonces given out and not over.", lambda one: one.open_slots),
     ("balance_wei", "What the account has.", lambda one: one.balance_wei),
     ("reserved_wei", "What open nonces may still cost.", lambda one: one.reserved_wei),
-    ("runway_seconds", "How long the balance lasts.", lambda one: one.runway_seconds),
+    ("runway_seconds", "The balance over the last day's pace.", lambda one: one.runway_seconds),
 )
 
 
 def _of_contract(told: ContractFigures) -> Iterator[Metric]:
     for name, text, value in (
         ("round_on_chain", "Round of the contract at the newest block.", told.round),
-        ("asof_lag_blocks", "Blocks from the last report's block.", told.as_of_lag_blocks),
-        ("contract_paused_until", "Until when the contract rests.", told.paused_until),
-        ("kicks_paused", "1 while kickouts rest.", int(told.kicks_paused)),
+        ("asof_lag_blocks", "Blocks since the last report's block.", told.as_of_lag_blocks),
+        ("contract_paused_until", "Unix time until which the contract rests.", told.paused_until),
+        ("kicks_paused", "1 while the contract takes no kickouts.", int(told.kicks_paused)),
         ("rules_agree", "0: the contract names other rules than ours.", int(told.rules_agree)),
         ("kick_tokens", "Kickouts that the bucket still allows.", told.kick_tokens),
     ):

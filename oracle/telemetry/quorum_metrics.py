@@ -23,13 +23,14 @@ DISAGREEMENT = Counter(
 )
 EQUIVOCATION = Counter(
     "oracle_publisher_equivocations_total",
-    "Signers seen with two statements for one round that could both land.",
+    "Times that a signer was seen with two statements for one round that could both land.",
     ["signer"],
     registry=REGISTRY,
 )
 SIGNED_ELSEWHERE = Counter(
     "oracle_publisher_signed_elsewhere_total",
-    "Accepted rounds and proposals with a signature of our key over what we never signed.",
+    "Accepted rounds and proposed kickouts with a signature of our key over what this"
+    " database never signed.",
     registry=REGISTRY,
 )
 SIGNATURES = Gauge(

@@ -9,7 +9,8 @@ from oracle.telemetry.metrics import REGISTRY
 
 CALLS = Counter(
     "oracle_endpoint_calls_total",
-    "JSON-RPC requests by how they ended; a batch counts once.",
+    "JSON-RPC requests by how they ended (answered, throttled, unreachable …); a "
+    "batch counts once.",
     ["endpoint", "method", "outcome"],
     registry=REGISTRY,
 )
@@ -89,7 +90,7 @@ FINAL_BACKWARDS = Counter(
 )
 STALLED = Gauge(
     "oracle_chain_stalled",
-    "1 while no endpoint shows a new block for far longer than blocks take.",
+    "1 while no endpoint shows a new block for ten block times, a minute at least.",
     registry=REGISTRY,
 )
 WAKEUPS = Counter(

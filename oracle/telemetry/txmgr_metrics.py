@@ -23,7 +23,8 @@ FEE_CAP = Gauge(
 
 BROADCASTS = Counter(
     "oracle_publisher_broadcasts_total",
-    "Sends of signed bytes to one endpoint, by what it made of them.",
+    "Sends of signed bytes to one endpoint, by what it made of them: sent, already, "
+    "underpriced, ambiguous, unknown …",
     ["endpoint", "result"],
     registry=REGISTRY,
 )
@@ -35,18 +36,20 @@ UNDECIDED = Gauge(
 )
 WITHOUT_RECEIPT = Gauge(
     "oracle_publisher_nonces_without_receipt",
-    "Nonces that the final block counts as used, while no endpoint shows a receipt of ours.",
+    "Nonces that the final block counts as used, while no endpoint shows a receipt of"
+    " ours: receipts are hidden, or too few show whose transaction it was.",
     ["account"],
     registry=REGISTRY,
 )
 FOREIGN = Counter(
     "oracle_publisher_foreign_nonces_total",
-    "Nonces of our key that somebody else used.",
+    "Nonces of our key that a transaction used which we did not sign, as enough "
+    "endpoints show it.",
     registry=REGISTRY,
 )
 TAKEN_BACK = Counter(
     "oracle_publisher_reorged_transactions_total",
-    "Mined transactions that a reorganisation took out of the chain.",
+    "Mined transactions that a reorganisation took back; the same bytes are sent again.",
     registry=REGISTRY,
 )
 WITHOUT_EFFECT = Counter(
@@ -59,13 +62,15 @@ WITHOUT_EFFECT = Counter(
 # `account` is the role of the key: transmitter or dispatcher.
 FEE_CAPPED = Gauge(
     "oracle_publisher_fee_capped",
-    "1 while a transaction waits and a cap forbids to pay 10 % more for it.",
+    "1 while a transaction waits and a cap of [limits], or our ether, forbids to pay "
+    "10 % more for it.",
     ["account"],
     registry=REGISTRY,
 )
 ATTEMPTS_EXHAUSTED = Gauge(
     "oracle_publisher_attempts_exhausted",
-    "1 while a transaction waits for which limits.max_attempts were signed.",
+    "1 while a transaction waits for which limits.max_attempts were signed; they are "
+    "only sent again.",
     ["account"],
     registry=REGISTRY,
 )

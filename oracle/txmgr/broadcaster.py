@@ -1,4 +1,7 @@
-"""Sends stored bytes and acts on what the endpoints say (publishing.md 3.7)."""
+"""Sends stored bytes and acts on what the endpoints say.
+
+See docs/reference/rpc-requirements.md#send-errors.
+"""
 
 from collections.abc import Sequence
 

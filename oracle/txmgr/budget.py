@@ -1,6 +1,7 @@
-"""What may be spent (publishing.md 3.6): per transaction, hour and day, and our ether.
+"""What may be spent: per transaction, hour and day, and our ether.
 
 Looked at again in the commit that reserves, bumps and no-ops included. Amounts in wei.
+See docs/explanation/transactions.md#fees.
 """
 
 from dataclasses import dataclass

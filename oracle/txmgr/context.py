@@ -22,7 +22,7 @@ from oracle.txmgr.run_memory import Searches, Turns
 
 @dataclass(frozen=True, slots=True)
 class SendSettings:
-    """The numbers of `[limits]` that are no money (publishing.md 3.6).
+    """The numbers of `[limits]` that are no money (docs/explanation/transactions.md#fees).
 
     A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of the chain's
     time have passed; at most `max_attempts` are signed for a nonce. `max_in_flight`: nonces of

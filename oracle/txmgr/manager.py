@@ -1,7 +1,8 @@
-"""Brings the calls of one account to the chain, and watches them there (publishing.md 3.3).
+"""Brings the calls of one account to the chain, and watches them there.
 
 Each step is one commit, and each commit stands before what it makes possible: whoever dies
 between two of them goes on with the same nonces and the same bytes.
+See docs/explanation/transactions.md#states.
 """
 
 from collections.abc import Callable

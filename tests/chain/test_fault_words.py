@@ -1,4 +1,7 @@
-"""What vendors say when they refuse, and what we make of it (chain.md 3.7)."""
+"""What vendors say when they refuse, and what we make of it.
+
+See docs/reference/rpc-requirements.md#errors-when-reading.
+"""
 
 import pytest
 

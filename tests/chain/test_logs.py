@@ -1,4 +1,7 @@
-"""What eth_getLogs gives is checked entry by entry before it is used (chain.md 3.9, L0)."""
+"""What eth_getLogs gives is checked entry by entry before it is used.
+
+See docs/explanation/verification.md#l0.
+"""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""The histories that docs/comparison.md speaks of, and whether it tells the truth."""
+"""The histories that docs/explanation/comparison.md speaks of, and whether it tells the truth."""

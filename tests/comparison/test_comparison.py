@@ -1,4 +1,4 @@
-"""What docs/comparison.md shows is what its commands print."""
+"""What docs/explanation/comparison.md shows is what its commands print."""
 
 import re
 import shlex
@@ -9,7 +9,8 @@ import pytest
 from oracle.cli.main import run
 from tests.comparison.written import HISTORIES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "explanation" / "comparison.md").read_text(encoding="utf-8")
 _SHOWN = re.compile(
     r"^```\n\$ qos-oracle ((?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )

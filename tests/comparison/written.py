@@ -1,4 +1,4 @@
-"""Writes the short histories of docs/comparison.md, as JSON lines, into docs/comparison.
+"""Writes the short histories of docs/explanation/comparison.md into docs/comparison: JSON lines.
 
 Run: python tests/comparison/written.py. Standard library only; the same bytes every time.
 """

@@ -1,4 +1,4 @@
-"""The fault cases of publishing.md 4 that the oracle contract answers for."""
+"""The fault cases that the oracle contract answers for (tests/sending/cases.toml)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""A cancellation names no cause; our record says who kept the others waiting (crynux.md 2.5 d)."""
+"""A cancellation names no cause; our record says who kept the others waiting.
+
+See docs/explanation/crynux.md#commit-and-disclose-contracts.
+"""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Whole-number arithmetic of scores: the same on every machine (scoring.md 1)."""
+"""Whole-number arithmetic of scores: the same on every machine.
+
+See docs/reference/scoring-rules.md#numbers.
+"""
 
 from decimal import ROUND_FLOOR, Decimal, getcontext, localcontext
 

@@ -1,4 +1,7 @@
-"""When a validation group closes and what its members score (scoring.md 2)."""
+"""When a validation group closes and what its members score.
+
+See docs/reference/scoring-rules.md#task-groups.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""The file format of events: strict in, one way out (events.md)."""
+"""The file format of events: strict in, one way out.
+
+See docs/reference/events-and-jsonl.md#the-file-format.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,7 @@
-"""What is not legal is an anomaly and ignored whole, and nothing else is (events.md)."""
+"""What is not legal is an anomaly and ignored whole, and nothing else is.
+
+See docs/reference/events-and-jsonl.md#what-is-legal.
+"""
 
 import pytest
 

@@ -1,4 +1,8 @@
-"""Nodes come, go and come back; what of them stays (scoring.md 4 and 5)."""
+"""Nodes come, go and come back; what of them stays.
+
+See docs/reference/scoring-rules.md#reliability and
+docs/reference/scoring-rules.md#qos-and-kickout.
+"""
 
 import pytest
 

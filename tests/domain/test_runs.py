@@ -1,4 +1,7 @@
-"""Commit/disclose networks: three nodes on one task, followed each for itself (events.md)."""
+"""Commit/disclose networks: three nodes on one task, followed each for itself.
+
+See docs/reference/events-and-jsonl.md#what-is-legal.
+"""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state.task import Ending

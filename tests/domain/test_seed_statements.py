@@ -1,6 +1,7 @@
-"""What the current QoS document says with numbers and examples (seeds/000), each once.
+"""What the current QoS document says with numbers and examples, each once.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-qos.
 """
 
 from fractions import Fraction

@@ -24,7 +24,10 @@ def units(number: str | float) -> int:
 
 
 def close_to(number: str, value: int) -> bool:
-    """Vectors are rounded to nearest, we round down at every step (scoring.md 1)."""
+    """Vectors are rounded to nearest, we round down at every step.
+
+    See docs/reference/scoring-rules.md#numbers.
+    """
     return abs(units(number) - value) <= 2
 
 

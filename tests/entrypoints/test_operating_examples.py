@@ -1,4 +1,4 @@
-"""What docs/operating.md shows of `select` and `queue` is what they print."""
+"""What docs/how-to/select-and-verify.md shows of both commands is what they print."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 _SHOWN = re.compile(
     r"^```\n\$ qos-oracle ((?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
-EXAMPLES = _SHOWN.findall((DOCS / "operating.md").read_text(encoding="utf-8"))
+EXAMPLES = _SHOWN.findall((DOCS / "how-to/select-and-verify.md").read_text(encoding="utf-8"))
 
 
 def test_both_commands_are_shown():

@@ -20,7 +20,10 @@ PRICES = [
 
 
 def figure() -> History:
-    """The figure of the page of 2024-07 (crynux.md 1.6): four groups, and a busy RTX 4080."""
+    """The figure of the page of 2024-07: four groups, and a busy RTX 4080.
+
+    See docs/explanation/crynux.md#dispatch-figures.
+    """
     history = History().joins("N", gpu_name="RTX 4080", gpu_vram=16).joins("B", gpu_vram=8)
     history.creates("0", fee=1).starts("0", "N").after(10)
     for name, price in (("a", 40), ("b", 30), ("c", 20)):
@@ -42,7 +45,10 @@ def events(tmp_path):
 
 
 def legacy_figure() -> History:
-    """The figure of the legacy page (crynux.md 1.6): three RTX 4090 of 24 GB are there."""
+    """The figure of the legacy page: three RTX 4090 of 24 GB are there.
+
+    See docs/explanation/crynux.md#dispatch-figures.
+    """
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", gpu_name="RTX 3060", gpu_vram=12).creates("0").starts("0", "A").after(10)
     kinds = {"GPT": TaskKind.LLM, "SD": TaskKind.SD}

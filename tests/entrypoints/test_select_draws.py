@@ -16,7 +16,7 @@ from tests.systems.crynux.making import NOW, a_node
 from tests.systems.crynux.test_draw_vectors import node_of
 
 HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
-# All that was lost has healed (scoring.md 1).
+# All that was lost has healed (docs/reference/scoring-rules.md#numbers).
 LONG_AFTER = 1 << 21
 # The others ask for a score or an H that no short history of `seed` brings about.
 BY_EVENTS = ("all weights zero*", "one candidate*", "equal weights*")

@@ -1,4 +1,4 @@
-"""A final block that is not the chain's: cases 4, 5 and 16 of chain.md section 5."""
+"""A final block that is not the chain's: cases 4, 5 and 16."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Nobody is kicked out by mistake: cases 20, 75 and 76 of chain.md section 5, on a real chain."""
+"""Nobody is kicked out by mistake, on a real chain: cases 20, 75 and 76."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A chain that changed below final, and what goes on after it (case 4 of chain.md section 5)."""
+"""A chain that changed below final, and what goes on after it (case 4)."""
 
 import re
 from contextlib import suppress

@@ -11,7 +11,8 @@ from tests.faults.dumping import dump
 from tests.faults.indexer import Indexer
 from tests.machine.mortal import Nursery, nursery
 
-# What must have been come to, in this order (chain.md 3.5 and 3.6).
+# What must have been come to, in this order (docs/explanation/ingest.md#commit and
+# docs/explanation/reorgs.md).
 COMMIT = (
     "begin",
     "CursorRepository.get",

@@ -1,4 +1,4 @@
-"""The chain leaves blocks that we hold: cases 1 to 3 and 6 to 12 of chain.md section 5."""
+"""The chain leaves blocks that we hold: cases 1 to 3 and 6 to 12."""
 
 import pytest
 

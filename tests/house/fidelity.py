@@ -1,7 +1,8 @@
-"""Reads docs/fidelity.md, and writes the counts in it: `python -m tests.house.fidelity`."""
+"""Reads docs/fidelity/*.toml, and writes it as tables to build/fidelity.md: `make fidelity`."""
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -10,67 +11,68 @@ from pathlib import Path
 from tests.domain.vectors import entries, is_listed
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "fidelity.md"
-SOURCES = {
-    "Q": "current QoS document",
-    "L": "legacy QoS document",
-    "D": "current dispatching",
-    "P": "Pocket's node selector",
-    "T": "legacy dispatching",
-}
-COLUMNS = 5
+DATA = ROOT / "docs" / "fidelity"
+PAGE = ROOT / "build" / "fidelity.md"
 NOT_OURS = "not implemented: "
 THE_NETWORKS = "the network's: "
 NO_TEST = "none: "
-AS_SAID = "-"
 
-_ROW = re.compile(r"^\| ([A-Z])(\d+) \|.*$", re.MULTILINE)
 _NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|sol|md|json|toml))(?:::([\w.]+))?`")
-_TABLES = ("statements", "vectors")
-_OPENING, _CLOSING = "<!-- counts: {} -->\n", "<!-- end -->"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One statement of a source and what became of it; `cells` without the number."""
+class Statement:
+    """One statement of a source and what became of it; `decided` is empty where as said."""
 
     source: str
     number: int
-    cells: tuple[str, ...]
+    says: str
+    where: str
+    test: str
+    decided: str = ""
 
     @property
     def name(self) -> str:
         return f"{self.source}{self.number}"
 
     @property
-    def where(self) -> str:
-        return self.cells[1]
-
-    @property
-    def test(self) -> str:
-        return self.cells[2]
+    def words(self) -> str:
+        return f"{self.says} {self.where} {self.test} {self.decided}"
 
     @property
     def tests(self) -> list[str]:
         return [name for path, name in named(self.test) if path.startswith("tests/") and name]
 
-    @property
-    def decided(self) -> str:
-        return self.cells[3]
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One document: the letter of its statements, its title, and the statements in order."""
+
+    letter: str
+    title: str
+    statements: tuple[Statement, ...]
 
 
-def rows(text: str) -> list[Row]:
-    """Return the rows of every source's table, in the order of the page."""
-    found = []
-    for match in _ROW.finditer(text):
-        cells = [cell.strip() for cell in match.group().strip("|").split("|")]
-        found.append(Row(match[1], int(match[2]), tuple(cells[1:])))
-    return found
+@cache
+def sources() -> tuple[Source, ...]:
+    """Return every source's statements, by file name."""
+    return tuple(_source(path) for path in sorted(DATA.glob("*.toml")))
 
 
-def named(cell: str) -> list[tuple[str, str]]:
-    """Return what a cell names in backticks: (path from the root, name in it or "")."""
-    return [(path, name or "") for path, name in _NAMED.findall(cell)]
+def statements() -> list[Statement]:
+    return [one for source in sources() for one in source.statements]
+
+
+def _source(path: Path) -> Source:
+    found = tomllib.loads(path.read_text("utf-8"))
+    letter = found["source"]
+    rows = tuple(Statement(letter, **row) for row in found["statement"])
+    return Source(letter, found["title"], rows)
+
+
+def named(text: str) -> list[tuple[str, str]]:
+    """Return what a text names in backticks: (path from the root, name in it or "")."""
+    return [(path, name or "") for path, name in _NAMED.findall(text)]
 
 
 @cache
@@ -98,37 +100,61 @@ def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
             yield from (prefix + t.id for t in node.targets if isinstance(t, ast.Name))
 
 
-def table(text: str, name: str) -> str:
-    """Return the counts as the page has them, between its two marks."""
-    _, opening, rest = text.partition(_OPENING.format(name))
-    body, closing, _ = rest.partition(_CLOSING)
-    if not opening or not closing:
-        raise ValueError(f"{PAGE.name} has no marks around the counts of {name}")
-    return body
+@cache
+def reached() -> frozenset[str]:
+    """Return the modules of `oracle/` that the command `qos-oracle` imports, by path."""
+    waiting, seen = ["oracle/cli/main.py", "oracle/__main__.py"], set[str]()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                waiting += [file for one in node.names for file in _files(one.name)]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = (node.module, *(f"{node.module}.{one.name}" for one in node.names))
+                waiting += [file for name in names for file in _files(name)]
+    return frozenset(seen)
 
 
-def counted(text: str, name: str) -> str:
-    """Return the counts as they are."""
-    return _statements(rows(text)) if name == "statements" else _vectors()
+def _files(module: str) -> list[str]:
+    base = module.replace(".", "/")
+    if not base.startswith("oracle"):
+        return []
+    return [path for path in (f"{base}.py", f"{base}/__init__.py") if (ROOT / path).is_file()]
 
 
-def _statements(found: list[Row]) -> str:
+def page() -> str:
+    """Return everything as one page of tables, counts first."""
+    parts = ["# Fidelity\n\nMade by `make fidelity` from docs/fidelity/*.toml.\n", _counts()]
+    for source in sources():
+        lines = ["| # | Statement | Where | Test | Decided otherwise |", "|---|---|---|---|---|"]
+        lines += [
+            f"| {one.name} | {one.says} | {one.where} | {one.test} | {one.decided or '-'} |"
+            for one in source.statements
+        ]
+        parts.append(f"## {source.letter}: {source.title}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join((*parts, "## Vectors\n", _vectors()))
+
+
+def _counts() -> str:
     columns = (
         "Source", "Statements", "shown by a test", "implemented", "the network's",
         "not implemented", "decided otherwise",
     )  # fmt: skip
     lines = [f"| {' | '.join(columns)} |", "|" + len(columns) * "---|"]
-    for letter, title in SOURCES.items():
-        own = [row for row in found if row.source == letter]
+    for source in sources():
+        rows = source.statements
         counts = (
-            len(own),
-            sum(bool(row.tests) for row in own),
-            sum(row.where.startswith("`") for row in own),
-            sum(row.where.startswith(THE_NETWORKS) for row in own),
-            sum(row.where.startswith(NOT_OURS) for row in own),
-            sum(row.decided != AS_SAID for row in own),
+            len(rows),
+            sum(bool(one.tests) for one in rows),
+            sum(one.where.startswith("`") for one in rows),
+            sum(one.where.startswith(THE_NETWORKS) for one in rows),
+            sum(one.where.startswith(NOT_OURS) for one in rows),
+            sum(bool(one.decided) for one in rows),
         )
-        lines.append(f"| {letter}: {title} | " + " | ".join(map(str, counts)) + " |")
+        lines.append(f"| {source.letter}: {source.title} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -145,14 +171,6 @@ def _vectors() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Write the counts anew."""
-    text = PAGE.read_text("utf-8")
-    for name in _TABLES:
-        opening = _OPENING.format(name)
-        text = text.replace(opening + table(text, name), opening + counted(text, name))
-    PAGE.write_text(text, "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), "utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES = 300
 LEAST_WORDS = 3
-# Laws 9 and house.md 2.5: a thing without a room is a thing not understood yet.
+# CONTRIBUTING.md: a thing without a room is a thing not understood yet.
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "base", "types", "misc", "shared"}
 # A path of somebody's machine: of a home, or of this very checkout.
 MACHINES = re.compile(rf"/(?:home|Users)/[a-z]\w*/|/root/|{re.escape(str(ROOT))}/")

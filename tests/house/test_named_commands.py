@@ -11,7 +11,8 @@ import typer
 from oracle.cli.main import build
 
 ROOT = Path(__file__).resolve().parents[2]
-WHERE = ("README.md", "docs/*.md", "ops/**/*.yml", "ops/**/*.service", "oracle/**/*.py")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
+WHERE = (*PAGES, "ops/**/*.yml", "ops/**/*.service", "oracle/**/*.py")
 # In backticks, or the rest of a line that shows a command.
 NAMED = re.compile(
     r"`([^`\n]+)`|(?:^\s+|\$ )(qos-oracle .+)$|Example: (qos-oracle .+?)[\"']", re.MULTILINE

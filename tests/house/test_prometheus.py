@@ -14,8 +14,8 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.registry import Collector
 
 from oracle.telemetry import metrics
+from reference.metrics_page import everything_shown
 from tests.house.alert_cases import ALWAYS, CASES, AlertCase
-from tests.house.test_documents import everything_shown
 
 FOLDER = Path(__file__).resolve().parents[2] / "ops" / "prometheus"
 ALERTS = FOLDER / "alerts.yml"

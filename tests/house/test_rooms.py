@@ -13,7 +13,7 @@ from tests.house.error_texts import readers
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE = ROOT / "oracle"
 SOURCES = sorted(ORACLE.rglob("*.py"))
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+ARCHITECTURE = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
 # What can be taken in at a glance (decision 0141).
 MOST_FILES = 15
 

@@ -1,4 +1,4 @@
-"""docs/security.md: every point has a test that there is, or a person; ops/ is as it says."""
+"""Every point of docs/explanation/security.md has a test or a person; ops/ is as it says."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "security.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
 _CHECKLIST = TEXT.split("## Checklist")[1]
 POINTS = [
     tuple(cell.strip() for cell in line.strip("|").split("|"))

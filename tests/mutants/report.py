@@ -19,8 +19,8 @@ _OPENING = """\
 # What happens when a defence is missing
 
 Made by `.venv/bin/python tests/mutants/run.py` (`make mutants`) from what it saw;
-docs/reliability.md says what it is for. With `--only NAME` it makes the lines anew whose mutants
-have that in their name.
+docs/explanation/fault-model.md says what it is for. With `--only NAME` it makes the lines anew
+whose mutants have that in their name.
 
 A *mutant* is a patch in `tests/mutants/` that takes one defence away. *Noticed*: every test that
 the patch names is green without it and fails with it, by what it asserts and not for want of a

@@ -1,7 +1,7 @@
 """The truth about a commit/disclose network: what its own rules make of what everybody does.
 
 Kept by whoever drives the contracts, beside the chain and without looking at a log of it; what
-it says of a task is in the words of events.md.
+it says of a task is in the words of docs/reference/events-and-jsonl.md#vocabulary.
 """
 
 from dataclasses import dataclass, field
@@ -75,7 +75,10 @@ class Job:
         return 2 * POINTS[self.commits.index(part)] if part in self.commits else 0
 
     def keeps_waiting(self, part: Part) -> bool:
-        """Tell who is to blame if nothing more comes (crynux.md 2.5 d)."""
+        """Tell who is to blame if nothing more comes.
+
+        See docs/explanation/crynux.md#commit-and-disclose-contracts.
+        """
         if len(self.commits) < 3:
             return part not in self.commits
         return part not in self.disclosures or part is self.winner

@@ -1,7 +1,8 @@
 """The contracts that stand for Crynux's first generation say what that said, in its order.
 
-By the table of crynux.md 2.1 and the vectors `event_sequences` (a-01 to a-08) and
-`event_counts_gen_a`, which come from the contracts and their own tests.
+By the table of docs/explanation/crynux.md#commit-and-disclose-contracts and the vectors
+`event_sequences` (a-01 to a-08) and `event_counts_gen_a`, which come from the contracts and their
+own tests.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The worked example of docs/profiles.md is a profile, and says what the page says."""
+"""The worked example of docs/how-to/add-a-network.md is a profile, and says what the page says."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.scoring.missing_signals import shortfalls
 from oracle.systems.crynux.crynux_rule_sets import SEED
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "profiles.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "add-a-network.md"
 EXPELLED = {
     "type": "event",
     "name": "WorkerExpelled",

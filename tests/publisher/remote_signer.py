@@ -35,7 +35,7 @@ class RefusedByPolicyError(Exception):
 
 @dataclass(frozen=True)
 class Policy:
-    """docs/security.md's example: what a transmitter may sign, and nothing else."""
+    """docs/explanation/security.md's example: what a transmitter may sign, and nothing else."""
 
     chain_id: int
     to: str

@@ -122,7 +122,7 @@ class Member:
         until(renewed_or_ended, "a renewed lease", self.tail)
         assert self._process is not None
         if self._process.poll() is not None:
-            # "could not renew the lease for 20 s", docs/operating.md.
+            # "could not renew the lease for 20 s": a stalled leader ends by itself.
             assert self._process.returncode == 1, self.tail()
             self.restart_after_a_kill()
 

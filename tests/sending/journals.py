@@ -1,4 +1,7 @@
-"""Reads an outbox's journal against what is allowed to happen (publishing.md 3.3, I15)."""
+"""Reads an outbox's journal against what is allowed to happen.
+
+See docs/explanation/transactions.md#states and docs/explanation/transactions.md#i15.
+"""
 
 from tests.office import Office
 

@@ -161,7 +161,10 @@ def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):
 
 
 def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: Office):
-    """Reports never clamp (decision 11): a failing node is excluded at once, or not at all."""
+    """Reports never clamp: a failing node is excluded at once, or not at all.
+
+    See docs/reference/report-format.md#records.
+    """
     office = sqlite_office
     premises = office.premises
     narrow = (100, *astuple(LIMITS)[1:])

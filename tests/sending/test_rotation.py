@@ -1,4 +1,4 @@
-"""The drill of docs/security.md: a transmitter rests, ends what it sent, and is changed."""
+"""The drill of docs/how-to/rotate-and-replace-keys.md: a transmitter rests and is changed."""
 
 from dataclasses import replace
 from pathlib import Path

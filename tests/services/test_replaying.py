@@ -1,4 +1,4 @@
-"""What `replay` prints, to the letter of events.md."""
+"""What `replay` prints, to the letter of docs/reference/events-and-jsonl.md#what-replay-prints."""
 
 import json
 

@@ -1,6 +1,7 @@
-"""Reads the outbox with SQL of its own and holds it to the invariants of publishing.md 3.8.
+"""Reads the outbox with SQL of its own and holds it to its invariants.
 
 Nothing of the product is used: what it wrote, asked and sent is what is judged.
+See docs/explanation/transactions.md#invariants.
 """
 
 import sqlite3
@@ -187,8 +188,8 @@ class Books:
             " WHERE i.state IN ('expired', 'cancelled', 'rejected', 'held', 'superseded', 'ready',"
             " 'planned') AND s.state NOT IN ('mined', 'final')"
             # The loser of a nonce is named when the winner, or the no-op that an operator put in
-            # its place, is mined (3.3). A fork may bring it back: its hash is watched on (I8),
-            # and it is over when its slot is.
+            # its place, is mined (docs/explanation/transactions.md#states). A fork may bring it
+            # back: its hash is watched on (I8), and it is over when its slot is.
             " AND NOT (i.state IN ('superseded', 'cancelled') AND i.superseded_by = s.intent_id)"
         ).fetchall()
         for intent, state, slot in ended:

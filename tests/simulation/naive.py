@@ -1,8 +1,9 @@
 """A publisher as they are written in a week: the harness must catch it, or catches nothing.
 
-Its shape is that of a task relay in production (crynux.md): a row for each wish; send, then note
-that it was sent; what has no receipt by its deadline has failed and is sent again, as a new
-transaction with a new nonce; the first receipt ends it. Nothing in it is wrong on purpose.
+Its shape is that of a task relay in production (docs/explanation/crynux.md): a row for each wish;
+send, then note that it was sent; what has no receipt by its deadline has failed and is sent again,
+as a new transaction with a new nonce; the first receipt ends it. Nothing in it is wrong on
+purpose.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,7 @@
-"""What the current dispatching document says with numbers and examples (seeds/002), each once.
+"""What the current dispatching document says with numbers and examples, each once.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-dispatching.
 """
 
 from fractions import Fraction

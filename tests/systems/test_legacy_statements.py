@@ -1,6 +1,7 @@
-"""What the legacy QoS document says with numbers and examples (seeds/001), each once.
+"""What the legacy QoS document says with numbers and examples, each once.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-qos-of-2024.
 """
 
 from datetime import UTC, datetime
@@ -19,7 +20,8 @@ from oracle.systems.crynux.requirements import misfit, requirement_of
 from oracle.systems.registry import rule_set
 from tests.histories import GENESIS_TIME, History, folded, node, task
 
-# None of these was ever published (crynux.md 7 row 37): numbers that come out even.
+# None of these was ever published (docs/explanation/crynux.md#what-its-sources-say-differently):
+# numbers that come out even.
 CHOSEN = {
     "legacy.vram_weight": "0.25",
     "legacy.timeout_weight": "0.25",

@@ -1,6 +1,7 @@
-"""What the article on Pocket's node selector says with numbers and examples (seeds/003), once.
+"""What the article on Pocket's node selector says with numbers and examples, once.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#pocket-node-selector.
 """
 
 from collections import Counter

@@ -1,6 +1,7 @@
-"""What the current dispatching document says of queue, dispatch and downloads (seeds/002).
+"""What the current dispatching document says of queue, dispatch and downloads.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-dispatching.
 """
 
 from collections.abc import Sequence, Set as AbstractSet

@@ -1,6 +1,7 @@
-"""What the legacy dispatching document says, where no other test shows it (seeds/004).
+"""What the legacy dispatching document says, where no other test shows it.
 
-docs/fidelity.md says which statement is shown by which test.
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-dispatching-of-2024.
 """
 
 from fractions import Fraction

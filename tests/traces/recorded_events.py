@@ -11,7 +11,8 @@ from typing import Any
 
 Event = dict[str, Any]
 
-# First topic -> our word, and whether a node follows the task (crynux-trace.md 2).
+# First topic -> our word, and whether a node follows the task
+# (docs/explanation/crynux.md#the-recorded-chain).
 _LOGS = {
     "0x24d242f18ee31f8680a00041d1cc841752e13001a3a9a67f5c7562ba5fe67b2b": ("task_queued", False),
     "0x9bd27d3fcd577a82b21e57704c0d97fad539157111679935b4584f4e1abe37dc": ("task_started", True),

@@ -1,4 +1,7 @@
-"""What the real contracts let happen and the recorded chain does not show (crynux-trace.md 6)."""
+"""What the real contracts let happen and the recorded chain does not show.
+
+See docs/explanation/crynux.md#vsstask-contracts.
+"""
 
 import pytest
 from eth_abi.abi import encode

@@ -10,7 +10,8 @@ from tests.traces.following import FOLDER
 
 Row = dict[str, Any]
 
-# The node was to answer, or its accepted result was never uploaded (events.md, last table).
+# The node was to answer, or its accepted result was never uploaded
+# (docs/explanation/crynux.md#how-crynux-vss-reads).
 _BLAMED = {"ParametersUploaded", "Validated", "GroupValidated"}
 _OUTCOMES = {
     "EndSuccess": "succeeded",

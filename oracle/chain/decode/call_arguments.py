@@ -1,7 +1,8 @@
-"""Reads what a call was given, as the EVM does: wherever its offsets point (chain.md 3.10).
+"""Reads what a call was given, as the EVM does: wherever its offsets point.
 
 Whoever calls a contract may lay out the input as he likes, and the contract takes it; so the
 decoders of logs, which know one layout only, would lose his call. Words are as strict here.
+See docs/explanation/ingest.md#decoding.
 """
 
 import re

@@ -1,7 +1,9 @@
-"""How a contract's values fit our fields (events.md, types): what reads them, bent to the field.
+"""How a contract's values fit our fields: what reads them, bent to the field.
 
 Descriptions (memory, versions, sizes) are bounded to what their field holds: anybody may write
 any number there, and his task or node counts all the same. Names and places are never bent.
+See docs/reference/events-and-jsonl.md#types.
+See docs/reference/events-and-jsonl.md#types.
 """
 
 import re

@@ -1,7 +1,7 @@
 """What the oracle contract says, of any network; a round's words come from the `push` call.
 
 The contract takes a push only as the direct call of an account without code, so that the input
-of its transaction is the input of the push (publishing.md 2).
+of its transaction is the input of the push (docs/reference/report-format.md#records).
 """
 
 from collections.abc import Callable, Mapping

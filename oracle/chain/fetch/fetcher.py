@@ -1,4 +1,4 @@
-"""Fetches one window from one endpoint and checks it whole (chain.md 3.9).
+"""Fetches one window from one endpoint and checks it whole (docs/explanation/verification.md).
 
 Two ways: seamed, where only seams and blocks with logs are looked at, for history of a chain whose
 headers prove nothing; and linked, where every header is read. There the logs of what may still
@@ -96,7 +96,8 @@ class WindowFetcher:
         """Return the window of these blocks; shorter only where the chain skipped the last ones.
 
         Headers are read after the logs, or the logs are asked for by the headers' hashes, of an
-        endpoint that admits what it does not know: a fork in between shows (chain.md 3.9, L1).
+        endpoint that admits what it does not know: a fork in between shows
+        (docs/explanation/verification.md#l1).
 
         Raises:
             RpcError: no whole and consistent answer.

@@ -1,4 +1,4 @@
-"""Asks one endpoint for logs, until it has given all of them (chain.md 3.7).
+"""Asks one endpoint for logs, until it has given all of them (docs/explanation/ingest.md#ranges).
 
 A range that is refused is cut in two, whatever the reason given, down to one block; one block
 that is still too much comes out of its receipts, or is asked for topic by topic. A count that

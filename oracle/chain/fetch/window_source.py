@@ -1,8 +1,9 @@
-"""Gets windows from whichever endpoint gives them whole, and proves what can be (chain.md 3.9).
+"""Gets windows from whichever endpoint gives them whole, and proves what can be.
 
 An endpoint that contradicts its own headers, or leaves out what another one has, loses the window
 to the next one. What two contradict by the same words is how the chain is, and believed no more;
 what one alone contradicts, and nobody else proves, is refused.
+See docs/explanation/verification.md.
 """
 
 from collections.abc import Iterator, Sequence

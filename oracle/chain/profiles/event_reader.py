@@ -161,7 +161,10 @@ class EventReader:
         return decoded
 
     def _read_calls(self, calls: Sequence[Call], decoded: Decoded) -> None:
-        """Say what calls say; a reverted one defines nothing (crynux.md 2.5)."""
+        """Say what calls say; a reverted one defines nothing.
+
+        See docs/explanation/crynux.md#vsstask-contracts.
+        """
         if not self._by_selector:
             return
         for call in calls:
@@ -211,7 +214,10 @@ def _route(speeches: Sequence[ContractVocabulary]) -> _Route:
 
 
 def _told_apart(speeches: Sequence[ContractVocabulary]) -> Callable[[Log], list[DomainEvent]]:
-    """Return the reader of events of one first topic, by topics and length (case 64)."""
+    """Return the reader of events of one first topic, by topics and length.
+
+    See tests/faults/cases.toml#64.
+    """
     known = {
         (1 + sum(given.indexed for given in signature.inputs), compiled.digits): compiled
         for signature, _, compiled in speeches

@@ -1,6 +1,7 @@
 """A profile: which events and calls of which contracts we read, and what each means in our words.
 
-It is data: a TOML file, shipped or a user's own (docs/profiles.md); `profile_files` reads it.
+It is data: a TOML file, shipped or a user's own (docs/how-to/add-a-network.md);
+`profile_loader` reads it.
 """
 
 from collections.abc import Callable, Mapping

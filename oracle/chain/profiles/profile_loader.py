@@ -1,4 +1,7 @@
-"""Reads a profile from its TOML file, and finds every fault of it at once (docs/profiles.md)."""
+"""Reads a profile from its TOML file, and finds every fault of it at once.
+
+docs/how-to/add-a-network.md says what may stand in it.
+"""
 
 import hashlib
 import json

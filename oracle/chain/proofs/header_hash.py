@@ -1,7 +1,8 @@
 """The hash of a block, from the fields of its header: what proves roots, bloom and parent.
 
-Forks add fields at the end (facts.md 6); a field that is absent was not there yet. Chains whose
-headers are others come out with another hash: such a chain's headers cannot be proven.
+Forks add fields at the end (docs/explanation/verification.md#header-hash); a field that is absent
+was not there yet. Chains whose headers are others come out with another hash: such a chain's
+headers cannot be proven.
 """
 
 import msgspec

@@ -1,6 +1,6 @@
 """The chain's hash function, by the quickest library that is there.
 
-`safe-pysha3` takes 1 us for 32 bytes, pycryptodome 8 us (docs/decisions/0065).
+`safe-pysha3` takes 1 us for 32 bytes, pycryptodome 8 us (decision 0065).
 """
 
 from collections.abc import Callable

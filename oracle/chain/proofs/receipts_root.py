@@ -1,6 +1,7 @@
-"""Receipts as the receipts root is made of them: EIP-2718, types 0 to 4 (facts.md 6).
+"""Receipts as the receipts root is made of them: EIP-2718, types 0 to 4.
 
 They are written in hex, as endpoints give them, and made bytes once for a whole receipt.
+See docs/explanation/verification.md#receipts-root.
 """
 
 from binascii import a2b_hex

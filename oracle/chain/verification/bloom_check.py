@@ -1,6 +1,7 @@
-"""Compares the blooms of headers with the logs of their blocks (chain.md 3.9, level L3).
+"""Compares the blooms of headers with the logs of their blocks.
 
 A bloom only raises suspicion; nothing is left unasked because of one.
+See docs/explanation/verification.md#l3.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
-"""Which of a chain's seals are worth anything: believed only after proof, and no longer (3.9).
+"""Which of a chain's seals are worth anything: believed only after proof, and no longer.
 
-Blooms are zero on some chains, receipts roots made up on others (chain.md 0, finding 3). One chain
-has one `Calibration`; what it has found out is kept from run to run.
+Blooms are zero on some chains, receipts roots made up on others
+(docs/explanation/verification.md#calibration). One chain has one `Calibration`; what it has found
+out is kept from run to run. See docs/explanation/verification.md#calibration.
 """
 
 import time

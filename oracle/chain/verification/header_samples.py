@@ -1,7 +1,8 @@
-"""Takes samples of a chain: which seals of its headers come out right (chain.md 3.9).
+"""Takes samples of a chain: which seals of its headers come out right.
 
 Before the first window is believed, and then of whatever blocks with logs come by. A sample that
 is wrong is asked of another endpoint: who gave it may have lied, and the chain is not to blame.
+See docs/explanation/verification.md#calibration.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,7 @@
-"""What following a chain costs, in JSON-RPC calls: what most endpoints count (chain.md 3.17)."""
+"""What following a chain costs, in JSON-RPC calls: what most endpoints count.
+
+See docs/reference/rpc-requirements.md#costs.
+"""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,8 @@
 """Picks the watched calls out of whole blocks, and proves that none is missing.
 
 The transactions root is made of every transaction of a block: who leaves one out, or changes its
-input, is found out (chain.md 3.9, L4; only where the chain's roots were proven).
+input, is found out (docs/explanation/verification.md#l4; only where the chain's roots were
+proven).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How high to climb the ladder of chain.md 3.9, as the settings say (section `[verify]`)."""
+"""How far a window is proven, as section `[verify]` says (docs/explanation/verification.md)."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,7 @@
-"""Climbs the ladder of chain.md 3.9 with a window: headers, receipts (L4) and blooms (L3).
+"""Proves a window, step by step: headers, receipts (L4), blooms (L3).
 
 What the receipts prove is taken in place of what the endpoint gave.
+See docs/explanation/verification.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What `backtest --json` prints; docs/backtest.md says what each key means."""
+"""What `backtest --json` prints; docs/how-to/backtest.md says what each key means."""
 
 import json
 from collections.abc import Sequence

@@ -153,7 +153,10 @@ def _reliability_lines(told: Explanation) -> Iterator[str]:
 
 
 def _healing(base: int, seconds: int, rules: Rules) -> str:
-    """Say how H heals from `base` within some seconds (scoring.md 4)."""
+    """Say how H heals from `base` within some seconds.
+
+    See docs/reference/scoring-rules.md#reliability.
+    """
     return (
         f"healed in {seconds} s: 1 - (1 - {decimal_text(base)}) x "
         f"exp(-{seconds} / {rules.tau_seconds})"

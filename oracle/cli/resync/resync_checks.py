@@ -30,7 +30,7 @@ _GAPS = "Example: qos-oracle resync gaps --json"
 
 
 class LevelName(StrEnum):
-    """Levels that an endpoint can be asked for (chain.md 3.9, L0 to L4)."""
+    """Levels that an endpoint can be asked for (docs/explanation/verification.md)."""
 
     CHECKED = "checked"
     SEAMED = "seamed"

@@ -9,7 +9,7 @@ from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.node_selection import CandidateChance, ScarceModel, Selection
 from oracle.systems.weighted_draw import Drawn
 
-# What a task may ask for, in the order of events.md.
+# What a task may ask for, in the order of docs/reference/events-and-jsonl.md#vocabulary.
 _WISHES = (
     "creator", "fee", "min_vram", "required_gpu", "required_gpu_vram", "models", "version",
     "size", "kind", "timeout", "group",

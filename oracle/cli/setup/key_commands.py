@@ -28,7 +28,7 @@ keys = typer.Typer(no_args_is_help=True)
 _ADVICE = (
     "back up both files now, apart from each other: whoever has both has the key,",
     "and nobody can make either again. Then set keys.<role>_keystore, keys.<role>_password_file",
-    "and keys.<role>_address (docs/security.md).",
+    "and keys.<role>_address (docs/explanation/security.md).",
 )
 # A remote signer is asked for signatures alone.
 _NOT_ASKED = "its address is the one configured; `qos-oracle selftest` has it sign"

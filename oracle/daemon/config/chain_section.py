@@ -26,20 +26,30 @@ BlockHash = Annotated[str, AfterValidator(_hash)]
 
 
 class ChainSection(Section):
+    # The chain that the daemon works for; checked at every start, at every endpoint.
     id: int = Field(gt=0)
-    # The first is preferred. May hold keys in path or query.
+    # JSON-RPC addresses, the first preferred; keys in them are never shown.
     endpoints: Urls = Field(min_length=1, repr=False)
-    # Tells of new blocks; may hold keys too.
+    # `ws://` or `wss://`: says when to look, nothing else; polling goes on without it.
     websocket: WebsocketUrl | None = Field(default=None, repr=False)
-    # A block that every endpoint must show with this hash.
+    # A block that every endpoint must show with `chain.anchor_hash`; the genesis block is
+    # compared anyway.
     anchor_block: int | None = Field(default=None, ge=0)
+    # The hash of `chain.anchor_block`; give both or none.
     anchor_hash: BlockHash | None = None
+    # The block in which the first contract was deployed.
     start_block: int = Field(default=0, ge=0)
+    # Blocks under the head that are final, if the chain has no earlier word.
     finality_depth: int = Field(default=64, ge=1)
-    # On top of the depth: so many seconds of block time.
+    # A final block is older than the head by so many seconds of block time as well; for
+    # chains with quick blocks.
     finality_seconds: int = Field(default=0, ge=0)
+    # How often to look for a new block.
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
-    # The largest answer of an endpoint that is read: what is larger is asked for in parts.
+    # The largest answer that is read, in MiB (1 to 1,024). What is larger is asked for in
+    # parts: fewer blocks, then one block by its transactions (`block_read_by_transaction` in
+    # the log), which takes a request for every hundred of them. Memory holds some ten times
+    # as much.
     most_answer_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")

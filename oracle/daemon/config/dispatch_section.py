@@ -22,24 +22,30 @@ _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
 class DispatchSection(Section):
-    # Send starts. Off: nodes are drawn and recorded where `start_block` is set, nothing is sent.
+    # Start drawn tasks on chain; `run --dispatch` and `--no-dispatch` win.
     enabled: bool = False
-    # Tasks are drawn for from the end of this block on; without it nobody is drawn.
+    # Nodes are drawn from the end of this block on; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
+    # How nodes are weighed: `seed` or `relay`.
     policy: Literal["seed", "relay"] = "seed"
     # The least weight of a node that may be drawn, as a fraction.
     weight_floor: Decimal = Field(default=Decimal(0), ge=0, allow_inf_nan=False)
-    # The queue holds at most this many tasks for each member.
+    # Tasks in the queue for each member; the least valuable beyond are dropped.
     queue_alpha: Decimal | None = Field(default=None, gt=0, allow_inf_nan=False)
-    # What a task takes, by its kind: always, and for each unit of its size.
+    # What a task takes whatever its size: `{ sd = 5, llm = 2, sd_ft = 60 }`.
     fixed_seconds: dict[Kind, Seconds] | None = None
+    # What a task takes for each unit of its size; a task's value is its fee over its
+    # seconds.
     unit_seconds: dict[Kind, Seconds] | None = None
-    # Transactions of the dispatcher that may be on their way at the same time.
+    # The dispatcher's transactions on their way at the same time.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
 
 
 def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:
-    """Return what is missing or cannot be: the numbers have no default (scoring.md 7)."""
+    """Return what is missing or cannot be: the numbers have no default.
+
+    See docs/explanation/dispatch.md#settings-without-a-default.
+    """
     faults = []
     if dispatch.enabled and not has_key:
         faults.append("keys.dispatcher_keystore: is missing, and dispatch.enabled is on")

@@ -64,35 +64,60 @@ _Url = Annotated[str, AfterValidator(_address_on_the_web)]
 class KeysSection(Section):
     """`*_url` and `kms_endpoint` may hold tokens: only their hosts are ever shown."""
 
+    # Keystore of the signer's key: Web3 version 3, or EIP-2335.
     signer_keystore: Path | None = None
+    # File with the password of `keys.signer_keystore`.
     signer_password_file: Path | None = None
+    # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     signer_kms_key_id: _Named | None = None
+    # Instead: JSON-RPC of a remote signer; needs `keys.signer_address`.
     signer_remote_url: _Url | None = Field(default=None, repr=False)
+    # Instead, on chains 1337 and 31337 only: a variable that holds the key.
     signer_env: _Variable | None = None
+    # Whose key the signer's must be; another's is refused at the start.
     signer_address: ContractAddress | None = None
+    # Keystore of the transmitter's key: Web3 version 3, or EIP-2335.
     transmitter_keystore: Path | None = None
+    # File with the password of `keys.transmitter_keystore`.
     transmitter_password_file: Path | None = None
+    # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     transmitter_kms_key_id: _Named | None = None
+    # Instead: JSON-RPC of a remote signer; needs `keys.transmitter_address`.
     transmitter_remote_url: _Url | None = Field(default=None, repr=False)
+    # Instead, on chains 1337 and 31337 only: a variable that holds the key.
     transmitter_env: _Variable | None = None
+    # Whose key the transmitter's must be; another's is refused at the start.
     transmitter_address: ContractAddress | None = None
+    # Keystore of the dispatcher's key: Web3 version 3, or EIP-2335.
     dispatcher_keystore: Path | None = None
+    # File with the password of `keys.dispatcher_keystore`.
     dispatcher_password_file: Path | None = None
+    # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
     dispatcher_kms_key_id: _Named | None = None
+    # Instead: JSON-RPC of a remote signer; needs `keys.dispatcher_address`.
     dispatcher_remote_url: _Url | None = Field(default=None, repr=False)
+    # Instead, on chains 1337 and 31337 only: a variable that holds the key.
     dispatcher_env: _Variable | None = None
+    # Whose key the dispatcher's must be; another's is refused at the start.
     dispatcher_address: ContractAddress | None = None
+    # Region of the KMS; none: as AWS's own environment says.
     kms_region: str | None = None
+    # Another address of the KMS (a VPC endpoint).
     kms_endpoint: _Url | None = Field(default=None, repr=False)
+    # Client certificate (PEM) for remote signers: mTLS.
     remote_certificate: Path | None = None
+    # Its key (PEM, mode 600).
     remote_certificate_key: Path | None = None
+    # Who may vouch for a remote signer; none: the system's.
     remote_ca_file: Path | None = None
+    # A file with a bearer token (mode 600).
     remote_token_file: Path | None = None
+    # Web3Signer calls it `eth_signTypedData`.
     remote_typed_data_method: Literal["eth_signTypedData_v4", "eth_signTypedData"] = (
         "eth_signTypedData_v4"
     )
-    # Of one request to a remote signer or to the KMS.
-    # Two of them, for a statement and a transaction, are less than `/livez` allows a turn.
+    # For one request to a remote signer or the KMS, in seconds. Two of them, for a statement and a
+    # transaction, stay below what `/livez` allows a turn.
     timeout_seconds: float = Field(default=10.0, gt=0, le=20)
 
     def place(self, role: Role) -> KeyPlace | None:

@@ -1,6 +1,6 @@
 """Settings: a TOML file and the environment become one `Config`, or one list of complaints.
 
-Environment variables win: `QOS_ORACLE_<SECTION>__<KEY>` (docs/operating.md names every setting).
+Environment variables win: `QOS_ORACLE_<SECTION>__<KEY>` (`make reference` lists every setting).
 Rooms never see these classes; `app` hands them the small values they ask for.
 """
 
@@ -40,7 +40,8 @@ from oracle.telemetry.logging_setup import hide
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
-# A soft report speaks of a block this far under the head (decision 10).
+# A soft report speaks of a block this far under the head
+# (docs/explanation/reports.md#when-to-publish).
 SOFT_BLOCKS = 2
 # The contract that registers nodes with the oracle contract, and starts what we draw.
 ACTED_ON = "TaskNetwork"
@@ -49,15 +50,18 @@ LANDING_BLOCKS = 6
 
 
 class Database(Section):
-    # `sqlite:///file` or `postgresql://user:password@host/name`; may hold a password.
+    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
     url: str = Field(repr=False, min_length=1)
 
 
 class Scoring(Section):
+    # `seed`, `relay` or `legacy`, which needs numbers of your own. Part of the rules hash.
     set: str = "seed"
-    # Only where it differs from the rule set's own.
+    # When a group is scored, where it differs from the set: `validated` or `terminal`. Part
+    # of the rules hash.
     close: Literal["validated", "terminal"] | None = None
-    # The same for any other rule: dotted names to text.
+    # Other rules that differ from the set's, by their names: `{ tau_seconds = 900, penalty =
+    # "0.5" }`; `rules show` lists them. Part of the rules hash.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
 
     @property
@@ -67,13 +71,16 @@ class Scoring(Section):
 
 
 class Web(Section):
+    # Keep it private: there is no password.
     host: str = "127.0.0.1"
     # 0 takes any free port.
     port: int = Field(default=8080, ge=0, le=65_535)
 
 
 class LogLines(Section):
+    # `json`, `text`, or `auto`: text where stderr is a terminal.
     format: Literal["auto", "json", "text"] = "auto"
+    # The least level that is told.
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -11,37 +11,58 @@ from oracle.domain.reports.submission_policy import SubmissionPolicy
 
 
 class OracleSection(Section):
-    # Without an address the daemon indexes only.
+    # The oracle contract; without it nothing is reported.
     address: ContractAddress | None = None
+    # Send transactions; `run --publish` and `--dry-run` win.
     publish: bool = False
+    # What a report may rest on: `soft` (2 blocks under the head) or the chain's `safe`
+    # block.
     level: Literal["soft", "safe"] = "soft"
+    # One report is cut in each period of block time; stays as it is for a database. Part of
+    # the rules hash.
     period_seconds: int = Field(default=60, ge=1)
+    # Every score is reported at least this often. Part of the rules hash.
     heartbeat_seconds: int = Field(default=3600, ge=1)
-    # In units of 1/10,000 of QoS.
+    # Change of a score, in 1/10,000 of QoS, that is reported. Part of the rules hash.
     deviation: int = Field(default=100, ge=1, le=10_000)
+    # How long after its as-of block a report is accepted. Part of the rules hash.
     report_ttl_seconds: int = Field(default=600, ge=1)
-    # Blocks under the head that the contract still checks a report against; as deployed.
+    # Blocks back that the contract checks; as it was deployed.
     anchor_window: int = Field(default=200, ge=2, le=8191)
-    # Where the evidence of proposed kickouts is kept for whoever asks.
+    # Where the evidence of kickouts is written.
     evidence_folder: Path = Path("evidence")
-    # Accepted rounds in a row that must have shown a node under the line before it is proposed.
+    # Accepted rounds in a row, all of blocks since the kickout became due, that must have
+    # shown the node under the line before it is proposed. The same for all reporters of a
+    # contract: another number than 3 is part of the rules id.
     kick_after_rounds: int = Field(default=3, ge=1, le=100)
-    # Words of sixteen nodes in a report; the next one carries the rest. Of all reporters the same.
+    # Words of sixteen nodes in one report; what does not fit leads the next. A new word
+    # takes 23,200 gas, another one 6,100: set less where a block, or a transaction (16.7
+    # million by EIP-7825), has less. The same for all reporters of a contract: another
+    # number than 1024 is part of the rules id.
     max_words: int = Field(default=1024, ge=1, le=1024)
-    # Wei per gas paid at once for ordinary news; it grows to the cap until the heartbeat.
+    # Wei per gas that ordinary news pays at once; it grows with the age of the last round up
+    # to `limits.max_fee_per_gas_wei`, reached at the heartbeat; left out: the cap at once. A
+    # node that crosses a band never waits.
     cheap_fee_wei: int | None = Field(default=None, ge=1)
-    # Below both of these, news waits for the heartbeat.
+    # Ordinary news of fewer words waits for the heartbeat.
     least_words: int = Field(default=1, ge=1)
+    # Ordinary news of fewer words than `oracle.least_words` leaves all the same where its
+    # lanes move by so much in sum, in 1/10,000 of QoS.
     least_change: int | None = Field(default=None, ge=1)
-    # When a report is held for a human (the sanity gate): shares of the members.
+    # A report is held where a larger share of the members would change by more than
+    # `gate_changed_by`; `report release` lets it go.
     gate_changed_share: float = Field(default=0.5, ge=0, le=1)
-    # In units of 1/10,000 of QoS.
+    # The change that `oracle.gate_changed_share` counts, in 1/10,000 of QoS.
     gate_changed_by: int = Field(default=2500, ge=0, le=10_000)
+    # A report is held where a larger share of the members would newly fall under the kickout
+    # line or become unselectable.
     gate_kick_share: float = Field(default=0.25, ge=0, le=1)
-    # Of the median of as many periods' events.
+    # A report is held where the network's events in a period are fewer than this share of
+    # the median; 0: never.
     gate_events_share: float = Field(default=0.5, ge=0, le=1)
+    # The median of events is that of so many periods before.
     gate_periods: int = Field(default=30, ge=5, le=1000)
-    # Smaller networks pass.
+    # Networks with fewer members are never held.
     gate_least_members: int = Field(default=20, ge=1)
 
     @property

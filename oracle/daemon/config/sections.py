@@ -47,44 +47,61 @@ Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)]
 
 
 class LimitsSection(Section):
+    # No transaction pays more per gas.
     max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)
+    # No transaction can cost more.
     max_cost_per_transaction_wei: int = Field(default=10**17, ge=1)
+    # All transactions of an hour together cost no more, bumps, no-ops and what is still open
+    # included.
     max_cost_per_hour_wei: int = Field(default=3 * 10**17, ge=1)
+    # All transactions of 24 hours together cost no more, for each account that sends.
     max_cost_per_day_wei: int = Field(default=10**18, ge=1)
-    # The least tip that is offered; some chains ask for one (Polygon: 30 gwei).
+    # The least tip that is offered; Polygon asks for 30 gwei.
     min_tip_wei: int = Field(default=0, ge=0)
-    # What a rollup takes beside gas, for data and for its operator, and where it says so.
+    # `optimism` or `arbitrum`: what the rollup takes beside gas, for data and for its
+    # operator, is counted in.
     l1_fee: Literal["none", "optimism", "arbitrum"] = "none"
-    # A transaction that waits is replaced by a dearer one after both have passed.
+    # Blocks after which a transaction that waits gets a dearer twin; `limits.bump_seconds`
+    # must have passed, too.
     bump_blocks: int = Field(default=3, ge=1)
+    # Seconds of the chain's time after which a transaction that waits gets a dearer twin;
+    # `limits.bump_blocks` must have passed, too.
     bump_seconds: int = Field(default=30, ge=0)
-    # Signed for one nonce at most; after that the best is only sent again.
+    # Transactions signed for one nonce at most; then the best is only sent again.
     max_attempts: int = Field(default=10, ge=1, le=100)
-    # Nonces of the transmitter that are not final yet.
+    # Nonces of the transmitter that are not final; then no new one is opened.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
-    # Blocks on top of the receipt's before a transaction counts as final.
+    # Blocks on top of a receipt before it counts as final, beside finality.
     confirmations: int = Field(default=12, ge=1)
 
 
 class NetworkSection(Section):
-    # The name of a shipped profile, or the path of a file that ends in `.toml`.
+    # How the contracts speak: `reference`, `crynux-vss`, `crynux-commit`, or the path of a
+    # file of your own that ends in `.toml` (docs/how-to/add-a-network.md).
     profile: str = "reference"
-    # By their names in the profile; one whose address the profile knows may be left out.
+    # Contract name to address: `{ TaskNetwork = "0x…" }`; may leave out those whose address
+    # the profile knows.
     contracts: dict[str, ContractAddress] = Field(default_factory=dict)
-    # Options of the profile that are not to be as it has them.
+    # Options of the profile that are not to be as it has them: `{ blame_missing_upload =
+    # false }`.
     options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
 
 
 class ReportersSection(Section):
-    # Where the other reporters show what they signed.
+    # Where the other reporters show what they signed; keys in the addresses are never shown.
+    # Needed to transmit where the quorum is above one.
     peers: Urls = Field(default=(), max_length=64, repr=False)
-    # Between two looks at them, and how long one may take.
+    # Between two looks at them, while a round is open and signatures are missing.
     poll_seconds: float = Field(default=2.0, gt=0, le=600)
+    # How long one of them may take; all are asked at once.
     timeout_seconds: float = Field(default=2.0, gt=0, le=30)
-    # Of several who transmit the first has rank 0; each waits so long for those before it.
+    # Of several who transmit: 0 sends at once, the others wait.
     transmit_rank: int = Field(default=0, ge=0, le=100)
+    # How long a reporter waits for those before it, times its rank, in the chain's time,
+    # with a push.
     transmit_delay_seconds: int = Field(default=60, ge=1, le=3600)
-    # And so many blocks, whatever their time is.
+    # How many blocks it waits, times its rank, with a push and with every call about a
+    # kickout.
     transmit_delay_blocks: int = Field(default=5, ge=1, le=1000)
 
     @property

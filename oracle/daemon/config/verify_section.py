@@ -12,15 +12,18 @@ Rung = Literal["seamed", "pinned", "bloomed", "proven"]
 
 
 class VerifySection(Section):
-    # The highest level of proof that is tried, of what may still change and of history; what the
-    # chain's headers are not good for is not reached.
+    # How sure to be of blocks that may still change: `seamed`, `pinned`, `bloomed`,
+    # `proven`; as far as the chain allows.
     head: Rung = "proven"
+    # How sure to be of final blocks: every header is read, receipts only where a bloom does
+    # not exclude our contracts; `seamed` reads few headers and proves nothing.
     history: Rung = "proven"
-    # Prove by receipts; off: they are only read to see what the chain's blooms are worth.
+    # Prove by receipts; off, nothing gets above `bloomed`.
     receipts: bool = True
-    # Read every header of history too, and its logs by block hash.
+    # Read history as the head is read: every header, logs by block hash.
     every_header: bool = False
-    # The share of the windows of history that are asked about again, after all were once.
+    # How many windows of history a second endpoint is asked about again, after it was asked
+    # about all.
     audit_share: float = Field(default=0.01, ge=0, le=1, allow_inf_nan=False)
 
 

@@ -1,9 +1,9 @@
-"""One writer for one database: takes the lease, keeps it, gives it back (decision 13).
+"""One writer for one database: takes the lease, keeps it, gives it back.
 
 Every command that writes works inside `leased`, the daemon inside `leading`; who only reads never
 needs it. The daemon's worker may wait long for an endpoint, so the lease is kept on threads of its
-own (publishing.md 3.9). Whoever lost it, or cannot renew it, has to end: another process may be
-writing already.
+own (docs/explanation/daemon.md#lease). Whoever lost it, or cannot renew it, has to end: another
+process may be writing already.
 """
 
 import threading

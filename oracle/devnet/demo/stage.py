@@ -23,7 +23,8 @@ ACCOUNTS = _CROWD + len(CAST)
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
-# The contract's own limits (decision 11), in the order of QoSOracle's struct Limits.
+# The contract's own limits (docs/explanation/kickouts.md#limits-in-the-contract), in the order of
+# QoSOracle's struct Limits.
 LIMITS: Mapping[str, int] = {
     "maxStep": 10_000,
     "maxWords": 1024,

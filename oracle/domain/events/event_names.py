@@ -1,4 +1,7 @@
-"""The events' names as events.md spells them: `task_submitted` for `TaskSubmitted`."""
+"""The events' names: `task_submitted` for `TaskSubmitted`.
+
+See docs/reference/events-and-jsonl.md#vocabulary.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,7 @@
-"""The one file format of events: JSON lines, read strictly and written in one way (events.md)."""
+"""The one file format of events: JSON lines, read strictly and written in one way.
+
+See docs/reference/events-and-jsonl.md#the-file-format.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,7 @@
-"""How single values stand in JSON lines: what is read, refused and written (events.md).
+"""How single values stand in JSON lines: what is read, refused and written.
 
 A reader turns one JSON value into ours, or raises ValueError saying what it must be.
+See docs/reference/events-and-jsonl.md#types.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What a network's contracts said, in our words (events.md, vocabulary), past tense.
+"""What contracts said, in our words, past tense (docs/reference/events-and-jsonl.md#vocabulary).
 
 Each event stands at its position and carries its block's time in whole seconds.
 Amounts are in wei, video memory in whole GB.
@@ -99,7 +99,7 @@ class NodeQuit:
 
 @dataclass(frozen=True, slots=True)
 class NodePauseAsked:
-    """Takes effect at once, or where the task ends that the node runs (crynux.md 2.2)."""
+    """Takes effect at once, or where the task ends that the node runs."""
 
     at: Position
     time: int
@@ -108,7 +108,7 @@ class NodePauseAsked:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuitAsked:
-    """Takes effect at once, or where the task ends that the node runs (crynux.md 2.2)."""
+    """Takes effect at once, or where the task ends that the node runs."""
 
     at: Position
     time: int

@@ -1,6 +1,7 @@
-"""What the oracle contract itself said: rounds, indexes, kickouts (publishing.md 2, decision 9).
+"""What the oracle contract itself said: rounds, indexes, kickouts.
 
 They close the loop: what is on chain is folded from these, never assumed from what we sent.
+See docs/reference/report-format.md#records, docs/explanation/reports.md#fold-what-is-on-chain.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """What a cancellation does, which names nobody as its cause: our record says who is to blame.
 
-Networks of the commit/disclose kind cancel so (crynux.md 2.5 d): whoever kept the others waiting
-timed out, and the others are innocent.
+Networks of the commit/disclose kind cancel so
+(docs/explanation/crynux.md#commit-and-disclose-contracts): whoever kept the others waiting timed
+out, and the others are innocent.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""History becomes state: events in, changed rows out, one event after the other (events.md).
+"""History becomes state: events in, changed rows out, one event after the other.
 
 A pure function of events and rules. Whoever folds loads the rows first (`needs`).
+See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,8 @@
-"""Closes validation groups and brings their task scores into the pools (scoring.md 2 and 3)."""
+"""Closes validation groups and brings their task scores into the pools.
+
+See docs/reference/scoring-rules.md#task-groups and
+docs/reference/scoring-rules.md#long-term-score.
+"""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,7 @@
-"""Task scores of three nodes on one task, from its two rounds of submission (scoring.md 8).
+"""Task scores of three nodes on one task, from its two rounds of submission.
 
 The rounds are the commitment of a result and its disclosure; in each the nodes score by order.
+See docs/explanation/legacy.md#scores.
 """
 
 from collections.abc import Sequence

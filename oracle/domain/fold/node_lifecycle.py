@@ -1,4 +1,8 @@
-"""What events about nodes do: membership, hardware, models (scoring.md 4 and 5)."""
+"""What events about nodes do: membership, hardware, models.
+
+See docs/reference/scoring-rules.md#reliability and
+docs/reference/scoring-rules.md#qos-and-kickout.
+"""
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import (
@@ -143,7 +147,8 @@ def left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> N
     """Membership ends; the pool stays as evidence.
 
     Contracts say that a task ended before they say what they do to its node: a kickout and a
-    slash win over a quit that was pending until then (crynux-trace.md 6, 14).
+    slash win over a quit that was pending until then
+    (docs/explanation/crynux.md#vsstask-contracts).
     """
     known = ledger.nodes.get(event.node)
     breach = against_membership(known)

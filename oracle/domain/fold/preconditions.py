@@ -1,6 +1,7 @@
-"""What an event may do to a task or a node as it stands (events.md, what is legal).
+"""What an event may do to a task or a node as it stands.
 
 Each function returns the rule that the event would break, or None.
+See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
 from enum import StrEnum

@@ -1,4 +1,7 @@
-"""What the end of a task does: to the task, to the node that ran it, to its H (scoring.md 4)."""
+"""What the end of a task does: to the task, to the node that ran it, to its H.
+
+See docs/reference/scoring-rules.md#reliability.
+"""
 
 from oracle.domain.events.network_events import (
     TaskAborted,

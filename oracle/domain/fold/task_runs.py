@@ -1,7 +1,8 @@
 """The parts that several nodes have in one task of a commit/disclose network.
 
-They are followed and checked, each (task, round) for itself (events.md); what they score, under
-legacy rules alone, is in `round_scores`.
+They are followed and checked, each (task, round) for itself
+(docs/reference/events-and-jsonl.md#what-is-legal); what they score, under legacy rules alone, is
+in `round_scores`.
 """
 
 from collections.abc import Sequence

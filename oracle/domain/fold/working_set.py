@@ -52,16 +52,17 @@ class ReliabilityChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """An event that broke a rule of events.md; ignored whole, but for the few that say so.
+    """An event that broke a rule; ignored whole, but for the few that say so.
 
     One event may break several rules, and a group may break one rule once for each of its
     tasks: the position is not a key; their order in `Changes` is kept.
+    See docs/reference/events-and-jsonl.md#what-is-legal.
     """
 
     at: Position
     time: int
     rule: str
-    # The event's type as events.md spells it.
+    # The event's type as docs/reference/events-and-jsonl.md#what-is-legal spells it.
     event: str
 
 

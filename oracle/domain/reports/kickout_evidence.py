@@ -14,7 +14,8 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally
 from oracle.domain.scoring.rules import Rules
 
-# The arithmetic behind a score (scoring.md 1 to 8); raised with whatever changes a score.
+# The arithmetic behind a score (docs/reference/scoring-rules.md); raised with whatever changes a
+# score.
 FORMULA_VERSION = 1
 
 
@@ -46,9 +47,10 @@ class Accused:
 def evidence_of(
     spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
 ) -> KickoutEvidence:
-    """Write down why the node is to be kicked out (scoring.md 5, decision 10).
+    """Write down why the node is to be kicked out.
 
     Every reporter writes the same bytes: nothing is in it but what the chain and the rules say.
+    See docs/reference/scoring-rules.md#qos-and-kickout, docs/explanation/kickouts.md#lifecycle.
 
     Args:
         spell: since when the predicate has held.

@@ -1,6 +1,7 @@
-"""What the contract stores about a node, and how sixteen nodes share one word (decision 11).
+"""What the contract stores about a node, and how sixteen nodes share one word.
 
 A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in steps of 0.0001.
+See docs/reference/report-format.md#lanes.
 """
 
 from typing import NamedTuple
@@ -57,7 +58,7 @@ def lane_of(
 def kick_below_of(rules: Rules) -> int:
     """Return the kickout line of the rules as the contract counts QoS: 0 to 10000 steps.
 
-    Under legacy rules it is the node score's line on the scale of Q (docs/decisions/0061).
+    Under legacy rules it is the node score's line on the scale of Q (decision 0061).
     """
     steps = HIGHEST_SCORE - LOWEST_SCORE
     if rules.legacy is None:

@@ -1,4 +1,7 @@
-"""Which accepted rounds showed a lane under the kickout line (publishing.md 3.5, hysteresis)."""
+"""Which accepted rounds showed a lane under the kickout line.
+
+See docs/explanation/reports.md#low-rounds.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

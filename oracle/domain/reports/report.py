@@ -1,6 +1,8 @@
-"""A report: which words of lanes a period sends to the contract (decisions 8, 9 and 11).
+"""A report: which words of lanes a period sends to the contract.
 
 Its bytes are a function of the chain up to the as-of block and of the rules id, nothing else.
+See docs/explanation/reports.md#cut-at-period-end,
+docs/explanation/reports.md#fold-what-is-on-chain, docs/reference/report-format.md#lanes.
 """
 
 import hashlib
@@ -25,12 +27,14 @@ from oracle.domain.scoring.legacy_factors import peers_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 
-# One record is the word's number and the word: 3 + 32 bytes (decision 11).
+# One record is the word's number and the word: 3 + 32 bytes
+# (docs/reference/report-format.md#lanes).
 RECORD_BYTES = 35
 # Words a report may carry where nothing else is set: about 6.5 million gas, 24 million where all
 # of them are new. What does not fit leads the next report.
 MAX_WORDS = 1024
-# Rounds in a row under the kickout line, unless an operator says otherwise (publishing.md 3.5).
+# Rounds in a row under the kickout line, unless an operator says otherwise
+# (docs/explanation/reports.md#low-rounds).
 KICK_AFTER_ROUNDS = 3
 
 
@@ -93,14 +97,18 @@ class Report:
 
 
 def period_of(time: int, length: int) -> int:
-    """Return the number of the period that `time` lies in (decision 8), both in seconds."""
+    """Return the number of the period that `time` lies in, both in seconds.
+
+    See docs/explanation/reports.md#cut-at-period-end.
+    """
     return time // length
 
 
 def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
-    """Return the sha256 that the contract stores as `rulesHash` (decision 11).
+    """Return the sha256 that the contract stores as `rulesHash`.
 
     The text is the canonical JSON of everything that a reporter must share with the others.
+    See docs/reference/report-format.md#lanes.
     """
     content: dict[str, object] = {
         "deviation": settings.deviation,

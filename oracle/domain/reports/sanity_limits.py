@@ -1,6 +1,7 @@
-"""Is a report believable? What would change too much at once waits for a human (publishing 3.5).
+"""Is a report believable? What would change too much at once waits for a human.
 
 It knows no node: it is handed the lanes of members, before and after.
+See docs/explanation/reports.md#when-to-publish.
 """
 
 import statistics

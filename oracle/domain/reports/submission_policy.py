@@ -1,6 +1,7 @@
-"""When a report is worth its transaction, and what we are willing to pay for it (publishing 3.5).
+"""When a report is worth its transaction, and what we are willing to pay for it.
 
 It is the transmitter's own affair: nothing here changes what a report says or who signs it.
+See docs/explanation/reports.md#when-to-publish.
 """
 
 from collections.abc import Iterable, Mapping

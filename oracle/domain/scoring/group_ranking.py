@@ -1,4 +1,7 @@
-"""Who was fastest in a validation group, and what that is worth (scoring.md 2). Pure functions."""
+"""Who was fastest in a validation group, and what that is worth. Pure functions.
+
+See docs/reference/scoring-rules.md#task-groups.
+"""
 
 from collections.abc import Sequence
 

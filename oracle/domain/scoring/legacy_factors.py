@@ -1,6 +1,7 @@
-"""A node beside all the others: the legacy system's R, P, B and their sum Q (scoring.md 8).
+"""A node beside all the others: the legacy system's R, P, B and their sum Q.
 
 Fractions are in units of 10^-18, rounded down at every line; times are block times in seconds.
+See docs/explanation/legacy.md#scores.
 """
 
 from collections.abc import Iterable
@@ -102,8 +103,9 @@ def factors_at(node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxi
 def incentive_shares(nodes: Iterable[Node], time: int, rules: Rules) -> dict[Address, int]:
     """Return what part of the window's incentive each member would get as of a time.
 
-    Q times online seconds over the sum of the same (crynux.md 1.5); all 0 where that sum is 0.
-    Empty under rules that are not legacy ones. Never part of a report.
+    Q times online seconds over the sum of the same
+    (docs/explanation/crynux.md#weighted-sum-of-scores); all 0 where that sum is 0. Empty under
+    rules that are not legacy ones. Never part of a report.
     """
     members = [node for node in nodes if node.membership is Membership.MEMBER]
     legacy, peers = rules.legacy, peers_at(members, time, rules)

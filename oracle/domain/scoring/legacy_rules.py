@@ -1,4 +1,7 @@
-"""The numbers of the legacy system (scoring.md 8), where a rule set is of that kind."""
+"""The numbers of the legacy system, where a rule set is of that kind.
+
+See docs/explanation/legacy.md#scores.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -37,19 +40,20 @@ IDLE_RULES: Mapping[str, str] = MappingProxyType({
 class LegacyRules:
     """What a legacy rule set adds. Fractions in units of 10^-18, times in seconds.
 
-    The weights, the shortest timeout and the kickout line were never published (crynux.md 1.5):
-    none has a default.
+    The weights, the shortest timeout and the kickout line were never published
+    (docs/explanation/crynux.md#weighted-sum-of-scores): none has a default.
 
     Raises:
         ValueError: a number outside of what it means; the field is named.
     """
 
     # How much VRAM size, timeout setting and submission speed count in the combined score: the
-    # a, b and c of scoring.md 8; together at most 1.
+    # a, b and c of docs/explanation/legacy.md#scores; together at most 1.
     vram_weight: int
     timeout_weight: int
     speed_weight: int
-    # O_min, the shortest timeout that the network allows (seeds/001, The Timeout Setting).
+    # O_min, the shortest timeout that the network allows
+    # (docs/reference/sources.md#crynux-qos-of-2024, The Timeout Setting).
     least_timeout_seconds: int
     # Kickout is due below this node score (0 to 20 whole points, in units of 10^-18) ...
     kickout_below: int

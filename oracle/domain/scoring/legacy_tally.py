@@ -1,6 +1,7 @@
-"""What a node has gathered in its present window: task scores and membership (scoring.md 8).
+"""What a node has gathered in its present window: task scores and membership.
 
 A tally never goes back: what comes at an earlier block time than its window counts in that window.
+See docs/explanation/legacy.md#scores.
 """
 
 from typing import NamedTuple

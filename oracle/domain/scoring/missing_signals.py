@@ -1,4 +1,7 @@
-"""What scoring loses where a network never says a thing (scoring.md 2 to 5, events.md)."""
+"""What scoring loses where a network never says a thing.
+
+See docs/reference/scoring-rules.md, docs/reference/events-and-jsonl.md#vocabulary.
+"""
 
 from collections.abc import Collection, Iterator, Mapping
 

@@ -1,6 +1,7 @@
-"""What can be read off a node at a time: status, long-term score, H, QoS (scoring.md 3 to 5).
+"""What can be read off a node at a time: status, long-term score, H, QoS.
 
 Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds.
+See docs/reference/scoring-rules.md.
 """
 
 from oracle.domain.fixed_point import UNIT, times
@@ -13,7 +14,10 @@ from oracle.domain.state.node import Membership, Node
 
 
 def status_of(node: Node) -> str:
-    """Return available, busy, paused, quit, slashed, kicked_out or unknown (events.md)."""
+    """Return available, busy, paused, quit, slashed, kicked_out or unknown.
+
+    See docs/reference/events-and-jsonl.md#what-replay-prints.
+    """
     if node.membership is not Membership.MEMBER:
         return node.membership.value
     if node.paused:
@@ -107,15 +111,16 @@ def scores_counted(node: Node, time: int, rules: Rules) -> int:
 def lacks_task(node: Node, time: int, rules: Rules) -> bool:
     """Tell whether a member has no scored task in the present window of legacy rules.
 
-    The network would send it a system task, so that it has a node score (seeds/001); under other
-    rules nobody lacks one.
+    The network would send it a system task, so that it has a node score
+    (docs/reference/sources.md#crynux-qos-of-2024); under other rules nobody lacks one.
     """
     if node.membership is not Membership.MEMBER or rules.legacy is None:
         return False
     return tally_at(node, time, rules.legacy).tasks == 0
 
 
-# Healing is complete after this many seconds whatever the rules (scoring.md 1).
+# Healing is complete after this many seconds whatever the rules
+# (docs/reference/scoring-rules.md#numbers).
 _FOREVER = 1 << 21
 
 

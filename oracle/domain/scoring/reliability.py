@@ -1,6 +1,7 @@
 """The short-term factor H of a node: how it heals, and what a timeout or a success does to it.
 
-Values are in units of 10^-18, rounded down at every step (scoring.md 1 and 4).
+Values are in units of 10^-18, rounded down at every step (docs/reference/scoring-rules.md#numbers
+and docs/reference/scoring-rules.md#reliability).
 """
 
 from oracle.domain.fixed_point import UNIT, decay, recovered, times
@@ -32,7 +33,7 @@ def exclusion_after(
     """Return whether a node remembers to be excluded, H having gone from `before` to `after`.
 
     Only for rules with two thresholds: entered by a penalty only, left as soon as H reaches the
-    exit, also by healing alone (scoring.md 6).
+    exit, also by healing alone (docs/reference/scoring-rules.md#relay).
     """
     if penalty and after < rules.exclude_enter:
         return True

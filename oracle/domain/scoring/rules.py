@@ -1,6 +1,7 @@
-"""Every number of the scoring rules, as one value with a name and a version (scoring.md 1 to 6).
+"""Every number of the scoring rules, as one value with a name and a version.
 
 The rule sets that there are stand in `systems`; the defaults here are those of `seed`.
+See docs/reference/scoring-rules.md.
 """
 
 import json
@@ -33,52 +34,57 @@ class Rules:
     version: int
 
     # When a group is scored: where the chain says so, or when all its tasks have ended
-    # (scoring.md 2).
+    # (docs/reference/scoring-rules.md#task-groups).
     close: str = "validated"
     # Tasks of a group that has to be closed by counting.
     group_size: int = 3
-    # By rank; the last one holds for every rank below (seeds/000, figure "task score").
+    # By rank; the last one holds for every rank below (docs/reference/sources.md#crynux-qos,
+    # figure "task score").
     rank_scores: tuple[int, ...] = (10, 5, 2)
-    # A member that started but has no result when the group closes (seeds/000, Task Score).
+    # A member that started but has no result when the group closes
+    # (docs/reference/sources.md#crynux-qos, Task Score).
     absent_score: int = 0
     # Only members that timed out bring their absent score into the pool (relay).
     pool_zero_only_on_timeout: bool = False
     # A member aborted for `creator_validation_timeout` means that nobody scores (relay).
     creator_timeout_rejects_group: bool = False
 
-    # Q_max, the best long-term score (seeds/000).
+    # Q_max, the best long-term score (docs/reference/sources.md#crynux-qos).
     q_max: int = 10
     pool_size: int = 50
-    # Long-term score of an empty pool (seeds/000, Node QoS Score).
+    # Long-term score of an empty pool (docs/reference/sources.md#crynux-qos, Node QoS Score).
     new_node_long_term: int = UNIT // 2
     # A mean of exactly 0 counts as an empty pool (relay).
     zero_mean_is_new: bool = False
     # A node that re-joins below this gets it as its prior, and a fresh pool (relay).
     rejoin_floor: int | None = None
-    # Whether a node that was kicked out re-joins with an empty pool (scoring.md 5).
+    # Whether a node that was kicked out re-joins with an empty pool (ours).
     kickout_clears_pool: bool = True
     # How many copies of the truncated mean a pool becomes that was lost (relay).
     reseed_copies: int = 0
     # When all pools were lost, ascending block times (relay).
     restarts: tuple[int, ...] = ()
 
-    # Reliability H: healing, penalty, boost (seeds/000, Short-term Reliability Factor).
+    # Reliability H: healing, penalty, boost (docs/reference/sources.md#crynux-qos, Short-term
+    # Reliability Factor).
     tau_seconds: int = 1800
     penalty: int = 3 * UNIT // 10
     # The lighter penalty for a node at or above `first_penalty_from` (relay).
     first_penalty: int | None = None
     first_penalty_from: int = UNIT
     boost: int = 15 * UNIT // 100
-    # Excluded from selection below `enter`, until `exit`; equal: no memory (seeds/000, Hard
-    # Exclusion).
+    # Excluded from selection below `enter`, until `exit`; equal: no memory
+    # (docs/reference/sources.md#crynux-qos, Hard Exclusion).
     exclude_enter: int = UNIT // 10
     exclude_exit: int = UNIT // 10
 
-    # Kickout is due when the sum of a full pool is below this times `pool_size` (seeds/000).
+    # Kickout is due when the sum of a full pool is below this times `pool_size`
+    # (docs/reference/sources.md#crynux-qos).
     kickout_below: int = 2
 
-    # Node scores from two rounds of submission instead of groups (scoring.md 8); None: groups.
-    # Reliability has no part in them, `q_max` is the best of both rounds together.
+    # Node scores from two rounds of submission instead of groups
+    # (docs/explanation/legacy.md#scores); None: groups. Reliability has no part in them, `q_max`
+    # is the best of both rounds together.
     legacy: LegacyRules | None = None
 
     def __post_init__(self) -> None:

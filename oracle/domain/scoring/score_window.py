@@ -1,4 +1,7 @@
-"""The last task scores of a node, and what becomes of them at a restart (scoring.md 3 and 6)."""
+"""The last task scores of a node, and what becomes of them at a restart.
+
+See docs/reference/scoring-rules.md#long-term-score and docs/reference/scoring-rules.md#relay.
+"""
 
 from bisect import bisect_right
 

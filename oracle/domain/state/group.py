@@ -1,4 +1,7 @@
-"""A validation group: its members, their ranks and task scores (scoring.md 2)."""
+"""A validation group: its members, their ranks and task scores.
+
+See docs/reference/scoring-rules.md#task-groups.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -32,22 +32,23 @@ class Node:
 
     `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above
     255); `pool_sum` their sum. `scored` counts every task score ever. `base` and `since` are the
-    reliability of scoring.md 4 in units of 10^-18 and seconds. `prior` is the long-term score
-    that an empty pool stands for (None: the rules' default). `kickout_due_since` is the position
-    at which the kickout predicate became true, None while it is false. `changed_at` is the block
-    of the last change of this row. `pending` is what it asked for while it ran a task, and does
-    where that ends.
+    reliability of docs/reference/scoring-rules.md#reliability in units of 10^-18 and seconds.
+    `prior` is the long-term score that an empty pool stands for (None: the rules' default).
+    `kickout_due_since` is the position at which the kickout predicate became true, None while it
+    is false. `changed_at` is the block of the last change of this row. `pending` is what it asked
+    for while it ran a task, and does where that ends.
 
-    The last five are the legacy system's alone (scoring.md 8): `window` numbers the window that
-    `window_sum` and `window_count` sum task scores of; `online_since` is the block time at which
-    the node's membership began, or the window, if later (None: no member), `online_seconds` what
-    it was a member for in this window before that.
+    The last five are the legacy system's alone (docs/explanation/legacy.md#scores): `window`
+    numbers the window that `window_sum` and `window_count` sum task scores of; `online_since` is
+    the block time at which the node's membership began, or the window, if later (None: no member),
+    `online_seconds` what it was a member for in this window before that.
     """
 
     address: Address
     membership: Membership
     paused: bool
-    # Tasks it runs now; more than one only inside a transaction (events.md, what is legal).
+    # Tasks it runs now; more than one only inside a transaction
+    # (docs/reference/events-and-jsonl.md#what-is-legal).
     running: int
     stake: int | None
     gpu_name: str | None

@@ -1,4 +1,7 @@
-"""A task as the fold knows it, and the order of its life (events.md, what is legal)."""
+"""A task as the fold knows it, and the order of its life.
+
+See docs/reference/events-and-jsonl.md#what-is-legal.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,8 +1,9 @@
-"""Asks another endpoint, later, about final blocks that one endpoint gave us (chain.md 3.9, L5).
+"""Asks another endpoint, later, about final blocks that one endpoint gave us.
 
 Every final block once; then now and then one of the old windows again, which one the hash of the
 final block says. What differs is proven by receipts where that can be; the better-proven side
 wins, and the state is folded anew.
+See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,8 @@
-"""Compares what the contracts count themselves with what we counted (chain.md 3.9, L6).
+"""Compares what the contracts count themselves with what we counted.
 
 At our newest block, named by its hash, and only at the head: there every endpoint has the state
-(the database holds the state at the head alone, decision 6).
+(the database holds the state at the head alone, docs/explanation/reorgs.md#one-transaction).
+See docs/explanation/verification.md#l6.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""What could not be read, and reading it again when the program has learned to (chain.md 3.10)."""
+"""What could not be read, and reading it again when the program has learned to.
+
+See docs/explanation/ingest.md#decoding.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
-"""Finds out who is right about blocks that two endpoints tell of differently (chain.md 3.9, L5).
+"""Finds out who is right about blocks that two endpoints tell of differently.
 
 What the receipts prove wins, and who was proven wrong is quarantined; where nothing can be proven
 what is missing comes in, what we have stays, and it is said to be unproven.
+See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""Reads again what was read less surely than the settings ask for and the chain allows (3.9).
+"""Reads again what was read less surely than the settings ask for and the chain allows.
 
 A chain is believed only after samples: what came in before, or by an older program, rests on an
 endpoint's word. The ledger of coverage says which blocks those are, the lowest come first, and
 nothing is reported from any of them before.
+See docs/explanation/verification.md#calibration.
 """
 
 from dataclasses import dataclass

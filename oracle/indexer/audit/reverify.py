@@ -1,7 +1,8 @@
-"""Reads blocks again at a level, compares, and notes how sure we are of them (chain.md 3.14).
+"""Reads blocks again at a level, compares, and notes how sure we are of them.
 
 It may be interrupted: how far it came stands in the database. What differs is looked at twice
 before it is told.
+See docs/explanation/verification.md.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
-"""Stops what goes out while a final block of ours is not the chain's (chain.md 3.3).
+"""Stops what goes out while a final block of ours is not the chain's.
 
 The latch stands in the database. While it is closed nothing is folded and nothing is sent; the
 chain is looked at as before, until two endpoints show our final block again, or an operator
 opens the latch.
+See docs/explanation/reorgs.md#below-the-final-block.
 """
 
 from collections.abc import Mapping

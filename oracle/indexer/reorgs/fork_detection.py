@@ -1,7 +1,8 @@
-"""Whether a block of ours has left the chain: no endpoint is believed alone (chain.md 3.6).
+"""Whether a block of ours has left the chain: no endpoint is believed alone.
 
 "The chain went backwards" is usually one bad endpoint. A second one has to say so too; where there
 is no second, the only one has to say the same three times, some blocks apart.
+See docs/explanation/reorgs.md#witnesses.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Goes back to where our blocks are the chain's: after a fork, or because a user says so.
 
 State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in one transaction
-(decision 6, chain.md 3.6). Nothing is deleted that the chain may not serve again.
+(docs/explanation/reorgs.md#one-transaction, docs/explanation/reorgs.md#common-ancestor). Nothing
+is deleted that the chain may not serve again.
 """
 
 from collections.abc import Sequence

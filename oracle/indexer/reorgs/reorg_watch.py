@@ -1,4 +1,7 @@
-"""Looks, before a window is asked for, whether our blocks are still the chain's (chain.md 3.6)."""
+"""Looks, before a window is asked for, whether our blocks are still the chain's.
+
+See docs/explanation/reorgs.md#signs-of-a-fork.
+"""
 
 from dataclasses import dataclass
 

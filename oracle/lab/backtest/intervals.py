@@ -13,7 +13,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.lab.backtest.results import DueInterval, ExclusionInterval, NetworkKick
 
-# After so many seconds H is one again, whatever the rules (scoring.md 1).
+# After so many seconds H is one again, whatever the rules
+# (docs/reference/scoring-rules.md#numbers).
 _HEALED = 1 << DECAY_BITS
 
 

@@ -13,7 +13,8 @@ from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import new_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput
 
-# What a policy without rules scores by (pocket.md 4.4: tickets / max_tickets).
+# What a policy without rules scores by (docs/explanation/pocket.md#evaluation: tickets /
+# max_tickets).
 _TICKETS = "tickets"
 _ANY_TASK = new_task(TaskKey("0x" + 64 * "0"))
 

@@ -83,7 +83,7 @@ class TaskSpreadMeter:
         if not weights:
             self._unplaced += 1
         elif not total:
-            # Nobody stands out: all alike (scoring.md 7).
+            # Nobody stands out: all alike (docs/reference/scoring-rules.md#selection-weight).
             total, weights = len(weights), [(node, 1) for node, _ in weights]
         for node, weight in weights:
             if weight:

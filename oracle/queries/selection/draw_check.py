@@ -1,4 +1,7 @@
-"""Draws a task's node again from the chain, and compares with what happened (scoring.md 7)."""
+"""Draws a task's node again from the chain, and compares with what happened.
+
+See docs/explanation/dispatch.md#the-draw.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

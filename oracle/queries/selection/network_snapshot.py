@@ -48,7 +48,10 @@ class NetworkSnapshot:
         return frozenset() if group is None else self.given.get(group, frozenset())
 
     def taken_from(self, task: Task) -> frozenset[Address]:
-        """Return the nodes that are not for the task, though they look free (scoring.md 7)."""
+        """Return the nodes that are not for the task, though they look free.
+
+        See docs/reference/scoring-rules.md#selection-weight.
+        """
         drawn = {node for key, node in self.drawn.items() if key != task.key}
         return self.given_in(task.group) | drawn
 

@@ -74,7 +74,10 @@ class Selection:
 
     @property
     def all_equal(self) -> bool:
-        """Tell whether no candidate has any weight, so that each counts 1 (scoring.md 7)."""
+        """Tell whether no candidate has any weight, so that each counts 1.
+
+        See docs/reference/scoring-rules.md#selection-weight.
+        """
         return not any(judged.verdict.weight for judged in self.judged)
 
 
@@ -136,7 +139,10 @@ def _draws(
 
 
 def _chance(verdict: CandidateVerdict, total: int, candidates: int) -> int | None:
-    """Where nobody has any weight, all count the same (scoring.md 7)."""
+    """Where nobody has any weight, all count the same.
+
+    See docs/reference/scoring-rules.md#selection-weight.
+    """
     if verdict.weight is None:
         return None
     return verdict.weight * UNIT // total if total else UNIT // candidates

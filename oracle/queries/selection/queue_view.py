@@ -98,7 +98,9 @@ def line_up(survey: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing) 
 
 
 def room_in(line: QueueSnapshot, survey: NetworkSnapshot, alpha: Fraction) -> Room:
-    """Say how many tasks may wait: floor(alpha * members), at least 1 (scoring.md 7).
+    """Say how many tasks may wait: floor(alpha * members), at least 1.
+
+    See docs/reference/scoring-rules.md#queue.
 
     Raises:
         ValueError: alpha is not above 0.

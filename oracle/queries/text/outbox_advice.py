@@ -121,7 +121,7 @@ def _after_hold(intent: Intent) -> str:
     if intent.error_class == PauseKind.FOREIGN:
         return (
             "another program signed with the key: where it is yours, `outbox adopt "
-            "--from-chain --yes`; where it is not, a new transmitter key (docs/operating.md); "
+            "--from-chain --yes`; where it is not, a new transmitter key; "
             f"then `outbox release {intent.wish.account.address}`; {close}"
         )
     if intent.nonce is not None:

@@ -1,4 +1,4 @@
-"""When an endpoint that asked us to wait may be asked again (publishing.md 4, F26)."""
+"""When an endpoint that asked us to wait may be asked again (tests/sending/cases.toml#f26)."""
 
 from collections.abc import Callable
 from secrets import SystemRandom

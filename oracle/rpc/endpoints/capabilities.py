@@ -1,4 +1,7 @@
-"""What a probe found out about an endpoint, and what keeps it over a restart (chain.md 3.8)."""
+"""What a probe found out about an endpoint, and what keeps it over a restart.
+
+See docs/explanation/endpoints.md#probe.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol

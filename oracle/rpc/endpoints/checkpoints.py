@@ -1,4 +1,7 @@
-"""Whose chain an endpoint shows: its chain id, and blocks whose hashes we know (chain.md 3.8)."""
+"""Whose chain an endpoint shows: its chain id, and blocks whose hashes we know.
+
+See docs/explanation/endpoints.md#whose-chain.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

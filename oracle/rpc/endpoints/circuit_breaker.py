@@ -1,4 +1,7 @@
-"""A breaker for one method of one endpoint: after too many failures it is left alone (3.8)."""
+"""A breaker for one method of one endpoint: after too many failures it is left alone.
+
+See docs/explanation/endpoints.md#health.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field

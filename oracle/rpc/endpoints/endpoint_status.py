@@ -1,4 +1,7 @@
-"""What one endpoint may be given: all work, what others cannot do, or nothing (chain.md 3.8)."""
+"""What one endpoint may be given: all work, what others cannot do, or nothing.
+
+See docs/explanation/endpoints.md#status.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +12,8 @@ from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 # After a failure others are asked first for so long; doubling from one to the other, in seconds.
 _FIRST_REST = 1.0
 _LONGEST_REST = 60.0
-# It must have been good for so long before it is preferred again (chain.md 3.8).
+# It must have been good for so long before it is preferred again
+# (docs/explanation/endpoints.md#status).
 GOOD_SECONDS = 60.0
 # One that is too slow again and again is left out for up to so long.
 _LONGEST_SLOW_SECONDS = 480.0

@@ -1,6 +1,7 @@
-"""How one endpoint is: by method its breaker and its speed, and how much it bears (chain.md 3.8).
+"""How one endpoint is: by method its breaker and its speed, and how much it bears.
 
 Hears of every question to the endpoint; refuses those that are known to be in vain.
+See docs/explanation/endpoints.md#health.
 """
 
 import math

@@ -1,6 +1,7 @@
-"""What we have learned of one endpoint while reading windows by it (chain.md 3.7).
+"""What we have learned of one endpoint while reading windows by it.
 
 What a method costs, which it serves, and at which count its answers stop without a word.
+See docs/explanation/ingest.md#ranges.
 """
 
 from collections import deque

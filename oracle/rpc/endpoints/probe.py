@@ -1,4 +1,7 @@
-"""Finds out what an endpoint is and can: at the start, every hour, and by hand (chain.md 3.8)."""
+"""Finds out what an endpoint is and can: at the start, every hour, and by hand.
+
+See docs/explanation/endpoints.md#probe.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""How many blocks to ask an endpoint for at once: as many as it bears (chain.md 3.7)."""
+"""How many blocks to ask an endpoint for at once: as many as it bears.
+
+See docs/explanation/ingest.md#ranges.
+"""
 
 from threading import Lock
 

@@ -1,7 +1,8 @@
-"""A token bucket for one endpoint: how many calls a second it bears, learned from refusals (3.8).
+"""A token bucket for one endpoint: how many calls a second it bears, learned from refusals.
 
 It never makes anybody wait: work that has begun may overdraw it, and the next work goes elsewhere
 or is told for how long there is none.
+See docs/explanation/endpoints.md#health.
 """
 
 import math

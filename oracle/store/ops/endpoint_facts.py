@@ -1,6 +1,7 @@
-"""What we learned of endpoints: caps, tags, trust; small texts that may grow old (chain.md 3.4).
+"""What we learned of endpoints: caps, tags, trust; small texts that may grow old.
 
 `endpoint` is its shown name, without a key; of the chain as a whole it is `""`.
+See docs/explanation/storage.md#endpoint-facts.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Latches: what stops outbound work until somebody says why it may go on (chain.md 3.3)."""
+"""Latches: what stops outbound work until somebody says why it may go on.
+
+See docs/explanation/reorgs.md#below-the-final-block.
+"""
 
 from dataclasses import dataclass
 from typing import Any

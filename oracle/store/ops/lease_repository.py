@@ -1,6 +1,7 @@
-"""Who may write: one lease for the database, timed by the database's own clock (decision 13).
+"""Who may write: one lease for the database, timed by the database's own clock.
 
 `epoch` rises with every new holder; a writer that was overtaken finds its epoch gone and stops.
+See docs/explanation/daemon.md#lease.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""What we want on chain, from planned to its end (publishing.md 3.3); each change journalled."""
+"""What we want on chain, from planned to its end; each change journalled.
+
+See docs/explanation/transactions.md#states.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nonces, their bytes and their cost, read (publishing.md 3.3)."""
+"""Nonces, their bytes and their cost, read (docs/explanation/transactions.md#states)."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,6 +1,7 @@
-"""Nonces and the bytes signed for them (publishing.md 3.3): one slot a nonce, never reused.
+"""Nonces and the bytes signed for them: one slot a nonce, never reused.
 
 The nonce is counted here, in the commit that gives it to an intent, and nowhere else.
+See docs/explanation/transactions.md#states.
 """
 
 from sqlalchemy import Connection, insert, update
@@ -82,7 +83,8 @@ class NonceSlots(WatchedNonceQueries):
     def retarget(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
         """Put a ready intent on the nonce of another, which may still land: one of them will.
 
-        The other one stays what it is until a receipt tells which (publishing.md 3.3).
+        The other one stays what it is until a receipt tells which
+        (docs/explanation/transactions.md#states).
 
         Raises:
             FatalError: the slot is mined or over, or is not as it was read.

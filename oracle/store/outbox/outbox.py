@@ -1,4 +1,7 @@
-"""The outbox (publishing.md 3): what we want on chain, and how far it has come."""
+"""The outbox: what we want on chain, and how far it has come.
+
+See docs/explanation/transactions.md.
+"""
 
 from sqlalchemy import Connection
 

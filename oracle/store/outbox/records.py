@@ -12,7 +12,10 @@ NOOP, ADOPTED = "noop", "adopted"
 
 
 class IntentState(StrEnum):
-    """publishing.md 3.3: planned, ready, assigned, live, mined; the rest are ends or parking."""
+    """Planned, ready, assigned, live, mined; the rest are ends or parking.
+
+    See docs/explanation/transactions.md#states.
+    """
 
     PLANNED = "planned"
     READY = "ready"

@@ -1,4 +1,7 @@
-"""The ledger of what was read: for each scope disjoint intervals of blocks (chain.md 3.4)."""
+"""The ledger of what was read: for each scope disjoint intervals of blocks.
+
+See docs/explanation/storage.md#coverage.
+"""
 
 from dataclasses import replace
 from operator import attrgetter

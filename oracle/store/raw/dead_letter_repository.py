@@ -1,6 +1,7 @@
-"""What we could not read: logs and calls of kinds that we know (chain.md 3.10).
+"""What we could not read: logs and calls of kinds that we know.
 
 The canonical ones are open: a fold of the same rows by a program that reads them closes them.
+See docs/explanation/ingest.md#decoding.
 """
 
 from collections.abc import Sequence

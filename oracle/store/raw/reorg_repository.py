@@ -1,4 +1,4 @@
-"""Every fork that was left, as it was found (chain.md 3.6)."""
+"""Every fork that was left, as it was found (docs/explanation/reorgs.md#one-transaction)."""
 
 from dataclasses import dataclass
 from typing import Any

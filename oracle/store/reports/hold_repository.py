@@ -1,4 +1,7 @@
-"""Reports that look wrong, and wait for a human before they are signed (publishing.md 3.5)."""
+"""Reports that look wrong, and wait for a human before they are signed.
+
+See docs/explanation/reports.md#when-to-publish.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

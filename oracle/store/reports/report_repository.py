@@ -1,4 +1,7 @@
-"""The reports: one row a period, never rebuilt at another block (decision 8)."""
+"""The reports: one row a period, never rebuilt at another block.
+
+See docs/explanation/reports.md#cut-at-period-end.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

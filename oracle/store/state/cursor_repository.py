@@ -1,4 +1,4 @@
-"""The last block folded, moved by compare-and-swap (chain.md 3.5, step 7)."""
+"""The last block folded, moved by compare-and-swap (docs/explanation/storage.md#cursor)."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,7 @@
-"""Which node was drawn for which task, and by which block's hash (scoring.md 7).
+"""Which node was drawn for which task, and by which block's hash.
 
 A record, no projection: refold leaves it, a rewind takes back what later blocks did to it.
+See docs/explanation/dispatch.md#the-draw.
 """
 
 from dataclasses import dataclass

@@ -26,7 +26,8 @@ from oracle.store.encoding import (
 from oracle.store.tables.state_tables import node
 
 _PAGE = 1_000
-# H in units of 10^-18, and the seconds after which a penalty has healed (scoring.md 1).
+# H in units of 10^-18, and the seconds after which a penalty has healed
+# (docs/reference/scoring-rules.md#numbers).
 _WHOLE = 10**18
 _HEALED_AFTER = 2**21
 
@@ -66,7 +67,7 @@ class NodeRepository:
     def recovering_at(self, time: int) -> Iterator[Node]:
         """Yield the nodes whose reliability still healed at `time`, in seconds.
 
-        Base below 1 and less than 2^21 seconds ago (scoring.md 1).
+        Base below 1 and less than 2^21 seconds ago (docs/reference/scoring-rules.md#numbers).
         """
         chosen = select(node).where(node.c.recovers_until > time).order_by(node.c.address)
         yield from map(_node_of, self._connection.execute(chosen).all())

@@ -1,4 +1,7 @@
-"""The oracle contract's state as folded from its own events (decision 9)."""
+"""The oracle contract's state as folded from its own events.
+
+See docs/explanation/reports.md#fold-what-is-on-chain.
+"""
 
 from collections.abc import Collection, Iterable
 from typing import Any

@@ -1,4 +1,7 @@
-"""The undo journal: what each block above the final one replaced (chain.md 3.5, 3.6)."""
+"""The undo journal: what each block above the final one replaced.
+
+See docs/explanation/reorgs.md#undo-journal and docs/explanation/reorgs.md#one-transaction.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar

@@ -19,6 +19,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
+# One row: the chain and the contracts that this database is about, compared at every start.
 identity = Table(
     "identity",
     metadata,
@@ -31,6 +32,7 @@ identity = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
+# One row: the last block folded, and the newest final one.
 cursor = Table(
     "cursor",
     metadata,
@@ -44,6 +46,7 @@ cursor = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
+# Headers of blocks that may still change, or that something rests on.
 block = Table(
     "block",
     metadata,
@@ -63,7 +66,8 @@ Index(
     postgresql_where=text("canonical"),
 )
 
-# The block's hash ends the key of raw rows: an orphan stays beside the row that took its place.
+# What contracts emitted, raw. The block's hash ends the key: an orphan stays beside the row that
+# took its place.
 log = Table(
     "log",
     metadata,
@@ -80,6 +84,7 @@ log = Table(
     sqlite_with_rowid=False,
 )
 
+# Calls of watched functions, raw, where a profile reads calls.
 call = Table(
     "call",
     metadata,
@@ -117,6 +122,7 @@ mark = Table(
     sqlite_with_rowid=False,
 )
 
+# Single texts, such as how far a work of several turns has come.
 progress = Table(
     "progress",
     metadata,

@@ -30,7 +30,8 @@ scope = Table(
     Column("number", SmallInteger, nullable=False, unique=True),
 )
 
-# Intervals of one scope never overlap; neighbours that are alike are one row.
+# Which blocks were read for a scope, how well, and by whom. Intervals of one scope never overlap;
+# neighbours that are alike are one row.
 coverage = Table(
     "coverage",
     metadata,
@@ -107,6 +108,7 @@ Index(
     postgresql_where=text("cleared_time IS NULL"),
 )
 
+# Every reorganisation that was undone.
 reorg_log = Table(
     "reorg_log",
     metadata,

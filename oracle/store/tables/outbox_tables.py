@@ -1,4 +1,4 @@
-"""The outbox and the lease (publishing.md 3.2, decision 13).
+"""The outbox and the lease (docs/explanation/transactions.md, docs/explanation/daemon.md#lease).
 
 What we want (intent), the nonce it takes (slot), the bytes signed for it (attempt), and a
 journal of every step. `*_at` are unix seconds by the caller's clock; the lease runs on the
@@ -201,7 +201,7 @@ pub_attempt = Table(
     UniqueConstraint("chain_id", "sender", "nonce", "seq"),
 )
 
-# One row for every change of the tables above, in the commit that made it.
+# One row for every change of the outbox, in the commit that made it.
 pub_journal = Table(
     "pub_journal",
     metadata,

@@ -14,6 +14,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
+# The words of scores that the contract holds, by its accepted rounds.
 lane_word = Table(
     "lane_word",
     metadata,
@@ -23,6 +24,7 @@ lane_word = Table(
     Column("time", BigInteger, nullable=False),
 )
 
+# Which node has which index in the contract.
 node_index = Table(
     "node_index",
     metadata,
@@ -31,6 +33,7 @@ node_index = Table(
     Column("retired", Boolean, nullable=False),
 )
 
+# Kickouts proposed on chain, by whomever.
 kick = Table(
     "kick",
     metadata,
@@ -55,7 +58,7 @@ vetoer = Table(
     Column("address", LargeBinary, nullable=False),
 )
 
-# The newest is the head of the contract.
+# Rounds that the contract accepted; the newest is its head.
 accepted_round = Table(
     "accepted_round",
     metadata,
@@ -74,6 +77,7 @@ accepted_round = Table(
     Column("words", LargeBinary, nullable=False),  # records of 35 bytes, as pushed
 )
 
+# One report a period: what was said of the block that ended it, and what became of it.
 report = Table(
     "report",
     metadata,

@@ -4,7 +4,8 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Tab
 
 from oracle.store.tables.metadata import metadata
 
-# A record, no projection, like reports: what was said of a block stays what was said of it.
+# Which node was drawn for which task. A record, no projection, like reports: what was said of a
+# block stays what was said of it.
 draw = Table(
     "draw",
     metadata,
@@ -28,7 +29,7 @@ Index(
 )
 
 
-# No projection: a number once given stays.
+# The text of every rule set that ever scored here. No projection: a number once given stays.
 rule_set = Table(
     "rule_set",
     metadata,

@@ -30,6 +30,7 @@ def _position(*, is_key: bool) -> list[Column[int]]:
     ]
 
 
+# What the fold knows of each node; a projection.
 node = Table(
     "node",
     metadata,
@@ -54,7 +55,8 @@ node = Table(
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
     Column("changed_at", BigInteger, nullable=False, index=True),
-    # The time at which H is 1 again; NULL where it is 1 already (scoring.md 1).
+    # The time at which H is 1 again; NULL where it is 1 already
+    # (docs/reference/scoring-rules.md#numbers).
     Column("recovers_until", BigInteger, index=True),
     # The legacy rules' own; nothing but zeros under any other.
     Column("window", BigInteger, nullable=False, server_default=_ZERO),
@@ -67,7 +69,8 @@ node = Table(
     sqlite_with_rowid=False,
 )
 
-# With a rowid: keys are random, and a small index of keys stays in memory where whole rows do not.
+# What the fold knows of each task; a projection. With a rowid: keys are random, and a small index
+# of keys stays in memory where whole rows do not.
 task = Table(
     "task",
     metadata,
@@ -115,7 +118,7 @@ Index(
     postgresql_where=text(_UNSCORED),
 )
 
-# Only rules with `close = terminal` need it.
+# Groups that are not closed yet; only rules with `close = terminal` need it.
 open_group = Table(
     "open_group",
     metadata,
@@ -124,6 +127,7 @@ open_group = Table(
     Column("closed", Boolean, nullable=False),
 )
 
+# Groups that were compared.
 group_result = Table(
     "group_result",
     metadata,
@@ -134,6 +138,7 @@ group_result = Table(
     sqlite_with_rowid=False,
 )
 
+# Who took part in a group, with rank and points.
 group_member = Table(
     "group_member",
     metadata,
@@ -147,6 +152,7 @@ group_member = Table(
     sqlite_with_rowid=False,
 )
 
+# Every task score that a node ever got, and the rules that made it.
 score = Table(
     "score",
     metadata,
@@ -165,6 +171,7 @@ score = Table(
     sqlite_with_rowid=False,
 )
 
+# Every change of a node's reliability, with its cause.
 reliability_change = Table(
     "reliability_change",
     metadata,
@@ -181,6 +188,7 @@ reliability_change = Table(
     sqlite_with_rowid=False,
 )
 
+# Events that broke a rule and were passed over.
 anomaly = Table(
     "anomaly",
     metadata,
@@ -192,6 +200,7 @@ anomaly = Table(
     sqlite_with_rowid=False,
 )
 
+# From when to when a node was due to be kicked out.
 kickout = Table(
     "kickout",
     metadata,
@@ -210,6 +219,7 @@ Index(
     postgresql_where=text("closed_block IS NULL"),
 )
 
+# One row: the last event folded.
 last_event = Table(
     "last_event",
     metadata,

@@ -98,7 +98,7 @@ pub_quiet = Table(
     Column("until", BigInteger, nullable=False),  # chain time
 )
 
-# A report that looks wrong is held back until a human lets it go.
+# Reports that look wrong, held back until a person lets them go.
 report_gate = Table(
     "report_gate",
     metadata,

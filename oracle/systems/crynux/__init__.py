@@ -1,1 +1,4 @@
-"""Crynux today: QoS from validation groups, and a weighted draw (seeds/000 and 002)."""
+"""Crynux today: QoS from validation groups, and a weighted draw.
+
+See docs/reference/sources.md#crynux-qos and docs/reference/sources.md#crynux-dispatching.
+"""

@@ -21,8 +21,9 @@ _decay = lru_cache(maxsize=1 << 16)(decay)
 class IndexedCandidate:
     """What a node's weight for one kind of task is made of; fractions in units of 10^-18.
 
-    `base` at `since` is its reliability (scoring.md 4), `boost` its M, `score` its S. It is
-    excluded while its reliability is below `barred_below`. `free`: neither busy nor paused.
+    `base` at `since` is its reliability (docs/reference/scoring-rules.md#reliability), `boost` its
+    M, `score` its S. It is excluded while its reliability is below `barred_below`. `free`: neither
+    busy nor paused.
     """
 
     free: bool

@@ -1,4 +1,7 @@
-"""Who may have a task, and with what weight: the plain way, over all nodes (scoring.md 7)."""
+"""Who may have a task, and with what weight: the plain way, over all nodes.
+
+See docs/reference/scoring-rules.md#selection-weight.
+"""
 
 from dataclasses import dataclass
 
@@ -126,6 +129,7 @@ def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict
     return CandidateVerdict(node.address, None if out else parts["W"], out, said)
 
 
-# seeds/002 to the letter, and the production relay of 2026-08 (crynux.md 3.3).
+# The page to the letter (docs/reference/sources.md#crynux-dispatching), and the production relay
+# of 2026-08 (docs/explanation/crynux.md#the-relays-selection).
 SEED_POLICY = CrynuxPolicy("seed", 1, SEED_WEIGHTING)
 RELAY_POLICY = CrynuxPolicy("relay", 1, RELAY_WEIGHTING)

@@ -1,6 +1,7 @@
 """Tasks that wait for a node: groups, order, what a freed node takes, who is dropped.
 
-seeds/002, Task Queue; scoring.md 7. Pure: what waits is added and taken away by the caller.
+docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
+Pure: what waits is added and taken away by the caller.
 """
 
 from bisect import bisect_left, insort

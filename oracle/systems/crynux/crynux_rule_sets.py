@@ -3,10 +3,10 @@
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
-# seeds/000 to the letter; scoring.md 1 to 5.
+# As the page says, to the letter (docs/reference/sources.md#crynux-qos).
 SEED = Rules(name="seed", version=1)
 
-# crynux.md 3.2, relay of 2026-08 (24ffc26); scoring.md 6.
+# The relay of 2026-08, at 24ffc26 (docs/explanation/crynux.md#the-relays-rules).
 RELAY = Rules(
     name="relay",
     version=1,

@@ -1,4 +1,7 @@
-"""Which nodes are asked to download a model, so that the next task finds it (seeds/002)."""
+"""Which nodes are asked to download a model, so that the next task finds it.
+
+See docs/reference/sources.md#crynux-dispatching.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from oracle.systems.policy import PolicyInput
 
 @dataclass(frozen=True, slots=True)
 class ModelSpread:
-    """When and how wide a model is spread (crynux.md 1.8, Model distribution)."""
+    """When and how wide a model is spread (docs/explanation/crynux.md#model-distribution)."""
 
     # With fewer nodes than this that are available and have it.
     scarce_below: int = 3

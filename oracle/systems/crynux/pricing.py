@@ -1,4 +1,7 @@
-"""What a task is worth a second of a node's time: fee over estimated seconds (seeds/002)."""
+"""What a task is worth a second of a node's time: fee over estimated seconds.
+
+See docs/reference/sources.md#crynux-dispatching.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ from fractions import Fraction
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Task
 
-# A task takes at least this long (scoring.md 7).
+# A task takes at least this long (docs/reference/scoring-rules.md#queue).
 _LEAST_SECONDS = Fraction(1)
 
 

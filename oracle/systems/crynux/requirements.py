@@ -16,7 +16,7 @@ class Out(StrEnum):
     NO_MEMBER = "no_member"
     PAUSED = "paused"
     BUSY = "busy"
-    # H below the rules' threshold (scoring.md 4).
+    # H below the rules' threshold (docs/reference/scoring-rules.md#reliability).
     EXCLUDED = "excluded"
     # Drawn for another task, or given another one of the same group.
     TAKEN = "taken"
@@ -69,7 +69,7 @@ def misfit(node: Node, wanted: Requirement) -> Out | None:
     """Return why hardware or version do not suit; None: they do. Models are another matter.
 
     A required card must match by name and video memory exactly; else video memory must be at
-    least the task's (seeds/002, Candidate Pool).
+    least the task's (docs/reference/sources.md#crynux-dispatching, Candidate Pool).
     """
     wrong = _wrong_card(node, wanted) if wanted.gpu is not None else _too_small(node, wanted.vram)
     return wrong or _wrong_version(node.version, wanted.version)
@@ -94,7 +94,10 @@ def _too_small(node: Node, least: int) -> Out | None:
 
 
 def _wrong_version(version: Version | None, wanted: Version | None) -> Out | None:
-    """Same major, (minor, patch) at least the task's (scoring.md 7)."""
+    """Same major, (minor, patch) at least the task's.
+
+    See docs/reference/scoring-rules.md#selection-weight.
+    """
     if wanted is None:
         return None
     if version is None:

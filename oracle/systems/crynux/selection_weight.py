@@ -1,7 +1,8 @@
 """The selection weight: stake and QoS by their harmonic mean, times model locality.
 
-Numbers are in units of 10^-18, rounded down at every line (scoring.md 7; seeds/002, Selection
-Weight).
+Numbers are in units of 10^-18, rounded down at every line
+(docs/reference/scoring-rules.md#selection-weight; docs/reference/sources.md#crynux-dispatching,
+Selection Weight).
 """
 
 from collections.abc import Iterable
@@ -45,9 +46,10 @@ class Weighting:
         return frozenset(models)
 
 
-# seeds/002 to the letter.
+# As the page says, to the letter (docs/reference/sources.md#crynux-dispatching).
 SEED_WEIGHTING = Weighting()
-# crynux.md 3.3: the base model must be on disk, whatever comes; that adds nothing to the weight.
+# The base model must be on disk, whatever comes; that adds nothing to the weight
+# (docs/explanation/crynux.md#the-relays-selection).
 RELAY_WEIGHTING = Weighting(disk_boost=0, fallback=False, base_models_only=True)
 
 

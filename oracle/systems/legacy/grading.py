@@ -1,4 +1,7 @@
-"""Nodes by card and video memory, tasks by kind (seeds/004, Node Grading and Task Grading)."""
+"""Nodes by card and video memory, tasks by kind.
+
+See docs/reference/sources.md#crynux-dispatching-of-2024, Node Grading and Task Grading.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

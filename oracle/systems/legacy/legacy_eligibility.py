@@ -1,4 +1,7 @@
-"""Which nodes may have a task of the legacy system, in which groups (seeds/004)."""
+"""Which nodes may have a task of the legacy system, in which groups.
+
+See docs/reference/sources.md#crynux-dispatching-of-2024.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

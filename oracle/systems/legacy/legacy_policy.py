@@ -85,6 +85,7 @@ def _speed_parts(speed: SubmissionSpeed) -> dict[str, str]:
     return {"B": share, "weight": decimal_text(speed.weight)}
 
 
-# seeds/004: by B; or every node with the same chance, as its section on groups has it.
+# By B; or every node with the same chance, as its section on groups has it
+# (docs/reference/sources.md#crynux-dispatching-of-2024).
 LEGACY_POLICY = LegacyPolicy("legacy", 1, equal=False)
 LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 1, equal=True)

@@ -1,6 +1,7 @@
-"""Tasks that wait for three nodes: their groups, and which a freed node brings (seeds/004).
+"""Tasks that wait for three nodes: their groups, and which a freed node brings.
 
 Pure: what waits is added and taken away by the caller.
+See docs/reference/sources.md#crynux-dispatching-of-2024.
 """
 
 from bisect import bisect_left, insort
@@ -51,7 +52,9 @@ class TrioTask:
     partners: Sequence[Node]
 
     def trio(self, weights: Callable[[Address], int], seed: bytes) -> list[Address]:
-        """Return the freed node and two partners, drawn by weight (scoring.md 7).
+        """Return the freed node and two partners, drawn by weight.
+
+        See docs/reference/scoring-rules.md#the-draw.
 
         Raises:
             ValueError: a negative weight, a seed that has not 32 bytes.

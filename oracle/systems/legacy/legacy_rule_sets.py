@@ -1,11 +1,14 @@
-"""The legacy system's rule set, as far as it was ever published (scoring.md 8, crynux.md 1.5)."""
+"""The legacy system's rule set, as far as it was ever published.
+
+See docs/explanation/legacy.md, docs/explanation/crynux.md#weighted-sum-of-scores.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-# What seeds/001 and its figure say, in the JSON form of `Rules`. H is inert: a timeout costs
-# nothing, a success brings nothing, nobody is ever excluded.
+# What docs/reference/sources.md#crynux-qos-of-2024 and its figure say, in the JSON form of
+# `Rules`. H is inert: a timeout costs nothing, a success brings nothing, nobody is ever excluded.
 BASE: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 1,

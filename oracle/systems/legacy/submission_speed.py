@@ -1,4 +1,8 @@
-"""How likely a node is drawn among its like: by its submission speed B (seeds/001 and 004)."""
+"""How likely a node is drawn among its like: by its submission speed B.
+
+See docs/reference/sources.md#crynux-qos-of-2024 and
+docs/reference/sources.md#crynux-dispatching-of-2024.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Three nodes for a task: first a card group by its size, then nodes by weight (seeds/004)."""
+"""Three nodes for a task: first a card group by its size, then nodes by weight.
+
+See docs/reference/sources.md#crynux-dispatching-of-2024.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +39,7 @@ def choose(task: Task, scene: PolicyInput, seed: bytes, *, equal: bool) -> TrioC
     Args:
         task: what is to be run.
         scene: the network at a time.
-        seed: 32 bytes, on chain `draw.seed_for` (scoring.md 7).
+        seed: 32 bytes, on chain `draw.seed_for` (docs/reference/scoring-rules.md#the-draw).
         equal: every candidate has the same chance, whatever its B.
 
     Raises:

@@ -1,1 +1,4 @@
-"""Pocket's node selector, the cherry picker (pocket.md): tickets by latency and success rate."""
+"""Pocket's node selector, the cherry picker: tickets by latency and success rate.
+
+See docs/explanation/pocket.md.
+"""

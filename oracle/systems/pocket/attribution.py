@@ -1,6 +1,7 @@
-"""Events of tasks become outcomes of nodes (pocket.md 4.1): who succeeded, how fast, who failed.
+"""Events of tasks become outcomes of nodes: who succeeded, how fast, who failed.
 
-Events that break a rule of events.md are passed over here as they are by the fold.
+Events that break a rule of docs/reference/events-and-jsonl.md#what-is-legal are passed over here
+as they are by the fold. See docs/explanation/pocket.md#events-to-outcomes.
 """
 
 from collections import deque

@@ -1,4 +1,7 @@
-"""A row of a ranking in one line: the answer to a node's operator who asks why (pocket.md 3.2)."""
+"""A row of a ranking in one line: the answer to a node's operator who asks why.
+
+See docs/explanation/pocket.md#what-its-users-complained-of.
+"""
 
 from oracle.systems.pocket.js_arithmetic import to_fixed
 from oracle.systems.pocket.parameters import Benchmark
@@ -45,7 +48,7 @@ def _latency(row: RankedNode) -> str:
 
 
 def parts_of(row: RankedNode) -> dict[str, str]:
-    """Return what the tickets were made of, by the names of pocket.md, in order.
+    """Return what the tickets were made of, by the names of docs/explanation/pocket.md, in order.
 
     Rates have 18 digits, latencies 5, in the parameters' unit. What does not apply is not there.
     """

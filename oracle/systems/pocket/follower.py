@@ -1,4 +1,4 @@
-"""Pocket's selector along a history of our events (pocket.md 4.1 to 4.4).
+"""Pocket's selector along a history of our events (docs/explanation/pocket.md).
 
 The failure flag depends on when nodes are looked at. Upstream looks at every node of the session
 for every relay; here an evaluation happens at each `task_started`, of every member, in the scope
@@ -74,7 +74,10 @@ class PocketFollower:
         }
 
     def take(self, event: DomainEvent) -> None:
-        """See one event; those that break a rule of events.md change nothing."""
+        """See one event; those that break a rule change nothing.
+
+        See docs/reference/events-and-jsonl.md#what-is-legal.
+        """
         deed = self._deeds.get(type(event))
         if deed is not None:
             deed(event)

@@ -1,4 +1,7 @@
-"""The numbers of JavaScript that Pocket's selector is defined in (pocket.md 1.3, 1.4): doubles."""
+"""The numbers of JavaScript that Pocket's selector is defined in: doubles.
+
+See docs/explanation/pocket.md#derived-statistics and docs/explanation/pocket.md#ranking.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""What is remembered of one node in one scope, and how outcomes change it (pocket.md 1.2).
+"""What is remembered of one node in one scope, and how outcomes change it.
 
 Whatever was written at t with a time to live is there while now < t + ttl.
+See docs/explanation/pocket.md#what-is-recorded.
 """
 
 from bisect import insort

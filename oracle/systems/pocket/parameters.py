@@ -1,4 +1,7 @@
-"""Every number of Pocket's selector as one value (pocket.md 1.6, 4.3), refused if incoherent."""
+"""Every number of Pocket's selector as one value, refused if incoherent.
+
+See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#parameters.
+"""
 
 import math
 from dataclasses import dataclass, fields
@@ -41,7 +44,8 @@ class Parameters:
 
     # What a success may take; the benchmark is never below it (35 per second is 5.25 / 0.15).
     expected: float = 0.15
-    # Durations count as multiples of `expected` (4.2), for work that is slow or of many sizes.
+    # Durations count as multiples of `expected` (docs/explanation/pocket.md#units), for work that
+    # is slow or of many sizes.
     scaled: bool = False
     # Added to `expected` for each unit of a task's size.
     expected_per_size: float = 0.0
@@ -67,7 +71,8 @@ class Parameters:
     flag_ttl: float = 300.0
     cleared_ttl: float = 7200.0
     flag_set_at: FlagSetAt = FlagSetAt.EVALUATION
-    # Success rate of a node that has only failed: 0; 1 is the bug of the code (1.7, 1).
+    # Success rate of a node that has only failed: 0; 1 is the bug of the code
+    # (docs/explanation/pocket.md#code-against-article, 1).
     zero_success_rate: int = 0
     benchmark: Benchmark = Benchmark.PREVIOUS
     # Tasks at once in the scope; an untested node gets one. None: no cap.
@@ -76,9 +81,11 @@ class Parameters:
     # More errors in a row than this count as a flag; None: not looked at.
     errors_limit: int | None = None
     errors_ttl: float = 60.0
-    # Whether failures raise that counter: at HEAD it is written under another key (1.7, 2).
+    # Whether failures raise that counter: at HEAD it is written under another key
+    # (docs/explanation/pocket.md#code-against-article, 2).
     errors_counted: bool = False
-    # Failures so long before a task's timeout that remove a node (1.5, archival); None: none.
+    # Failures so long before a task's timeout that remove a node
+    # (docs/explanation/pocket.md#special-rules, archival); None: none.
     early_failures: int | None = None
     early_margin: float = 2.0
     early_ttl: float = 7200.0
@@ -173,7 +180,9 @@ PORTAL_API_HEAD = Parameters(zero_success_rate=1, errors_limit=50)
 
 
 def compute(expected: float, *, expected_per_size: float = 0.0) -> Parameters:
-    """Return the suggested start for slow work that takes about `expected` seconds (4.3).
+    """Return the suggested start for slow work that takes about `expected` seconds.
+
+    See docs/explanation/pocket.md#parameters.
 
     Raises:
         ValueError: `expected` is not above 0.

@@ -1,4 +1,7 @@
-"""Choosing nodes out of a ranking, by numbers that somebody else drew (pocket.md 1.4, 4.4)."""
+"""Choosing nodes out of a ranking, by numbers that somebody else drew.
+
+See docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#evaluation.
+"""
 
 import math
 from collections.abc import Iterable

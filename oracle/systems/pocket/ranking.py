@@ -1,6 +1,7 @@
-"""Candidates in order of latency, each with its tickets and why (pocket.md 1.4, 4.4).
+"""Candidates in order of latency, each with its tickets and why.
 
 A pure function of records, candidates, time and parameters: no randomness, no side effect.
+See docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#evaluation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -110,7 +111,10 @@ def evaluate(
 
 
 def is_left_out(record: Record, standing: NodeStats, now: float, params: Parameters) -> bool:
-    """Tell whether the node is removed (1.5, archival), or has as many tasks as it may have."""
+    """Tell whether the node is removed, or has as many tasks as it may have.
+
+    See docs/explanation/pocket.md#special-rules, archival.
+    """
     if now < record.removed_until:
         return True
     cap = params.in_flight_cap

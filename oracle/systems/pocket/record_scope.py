@@ -1,6 +1,7 @@
-"""The records of one scope, kept up to date outcome by outcome (pocket.md 1.1, 4.2).
+"""The records of one scope, kept up to date outcome by outcome.
 
 A scope is what Pocket calls a chain: work whose latencies may be compared with each other.
+See docs/explanation/pocket.md#scope-of-a-record and docs/explanation/pocket.md#units.
 """
 
 from bisect import bisect_left, insort
@@ -69,7 +70,10 @@ class RecordScope:
         self._after(node, record, now)
 
     def health_passed(self, node: Address, now: float) -> None:
-        """A check has found the node well: its flag is cleared (1.5, sync check)."""
+        """A check has found the node well: its flag is cleared.
+
+        See docs/explanation/pocket.md#special-rules, sync check.
+        """
         self._record(node).set_flag(now + self.params.cleared_ttl, flag=False)
 
     def forget(self, node: Address) -> None:

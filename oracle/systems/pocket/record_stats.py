@@ -1,6 +1,7 @@
-"""What a node's record says at a time: attempts, success rate, latencies, failure (pocket.md 1.3).
+"""What a node's record says at a time: attempts, success rate, latencies, failure.
 
 Reading changes nothing; what a reading does to the failure flag is handed back.
+See docs/explanation/pocket.md#derived-statistics.
 """
 
 from dataclasses import dataclass
@@ -82,14 +83,20 @@ def setting(standing: NodeStats, now: float, params: Parameters) -> list[Effect]
 
 
 def looked_at(standing: NodeStats, record: Record, now: float, params: Parameters) -> list[Effect]:
-    """Return what an evaluation of the node does to its flag (1.3, 1.4)."""
+    """Return what an evaluation of the node does to its flag.
+
+    See docs/explanation/pocket.md#derived-statistics and docs/explanation/pocket.md#ranking.
+    """
     if params.flag_set_at is not FlagSetAt.EVALUATION:
         return []
     return _changed(standing, record, now, params)
 
 
 def after_outcome(node: Address, record: Record, now: float, params: Parameters) -> list[Effect]:
-    """Return what an outcome just recorded does to the flag where outcomes set it (4.4)."""
+    """Return what an outcome just recorded does to the flag where outcomes set it.
+
+    See docs/explanation/pocket.md#evaluation.
+    """
     if params.flag_set_at is not FlagSetAt.OUTCOME:
         return []
     return _changed(standing_of(node, record, now, params), record, now, params)

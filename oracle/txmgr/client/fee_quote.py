@@ -1,6 +1,7 @@
-"""What we pay (publishing.md 3.6): quotes, absolute caps, and by how much a fee is raised.
+"""What we pay: quotes, absolute caps, and by how much a fee is raised.
 
 Amounts in wei; a fee is wei for each unit of gas.
+See docs/explanation/transactions.md#fees.
 """
 
 import re

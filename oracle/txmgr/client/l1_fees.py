@@ -1,7 +1,8 @@
-"""What a rollup takes for a transaction beside gas: its data, its operator (publishing.md 3.6).
+"""What a rollup takes for a transaction beside gas: its data, its operator.
 
 Asked of the chain's own contracts, at every endpoint, and of several the middle counts: a single
 one neither keeps a call waiting nor lets it go unpaid for. In wei.
+See docs/explanation/transactions.md#fees.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Was it mined? Receipts by hash from every endpoint, checked against the chain that each has.
 
 A receipt that one endpoint has counts, though another has none; what cannot be taken back needs
-two that agree by the hash of the block (publishing.md 3.8, I7).
+two that agree by the hash of the block (docs/explanation/transactions.md#i7).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,8 @@
-"""What endpoints say to a send, by client, and what follows from it (publishing.md 3.7).
+"""What endpoints say to a send, by client, and what follows from it.
 
 Facts of the clients' own sources: Geth, Nethermind, Besu, Erigon, OpenEthereum (parity), Reth,
 Nitro, Anvil, Hardhat, Ganache. Words change: what is not known here is UNKNOWN, and watched.
+See docs/reference/rpc-requirements.md#send-errors.
 """
 
 import re

@@ -1,6 +1,7 @@
-"""Sends stored bytes to every endpoint, and tells what their answers mean (publishing.md 3.7).
+"""Sends stored bytes to every endpoint, and tells what their answers mean.
 
 It has no key: only bytes that are in the outbox can leave.
+See docs/reference/rpc-requirements.md#send-errors.
 """
 
 from collections.abc import Iterable, Sequence

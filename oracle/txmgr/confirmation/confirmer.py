@@ -1,7 +1,8 @@
-"""Watches every hash of every open nonce until it is final (publishing.md 3.3).
+"""Watches every hash of every open nonce until it is final.
 
 State follows from receipts alone: a timeout, an error or a restart changes nothing. What cannot
-be taken back needs two endpoints that agree (3.8, I7); until they do nothing happens.
+be taken back needs two endpoints that agree (docs/explanation/transactions.md#i7); until they do
+nothing happens. See docs/explanation/transactions.md#states.
 """
 
 from collections.abc import Sequence

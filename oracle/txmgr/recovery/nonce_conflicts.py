@@ -1,7 +1,9 @@
-"""What becomes of a sender that the chain has overtaken (publishing.md 3.3, 3.4; decision 0110).
+"""What becomes of a sender that the chain has overtaken.
 
 Somebody else uses its key, or our database is old. A start is refused: a person is there. A daemon
 that runs goes on without that sender; it rests until a person says that it may go on.
+See docs/explanation/transactions.md#states and docs/explanation/transactions.md#crash-points;
+decision 0110.
 """
 
 from collections.abc import Callable

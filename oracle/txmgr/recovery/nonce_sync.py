@@ -1,4 +1,7 @@
-"""Compares the outbox with the chain before anything is sent (publishing.md 3.4)."""
+"""Compares the outbox with the chain before anything is sent.
+
+See docs/explanation/transactions.md#crash-points.
+"""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,8 @@
-"""Writes down what the chain has seen of an account and the database has not (publishing.md 3.4).
+"""Writes down what the chain has seen of an account and the database has not.
 
 An old copy, or none at all: what the lost one sent is read from the blocks, by nonce. No nonce is
 ever given out again.
+See docs/explanation/transactions.md#crash-points.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Puts another call on a nonce that waits (publishing.md 3.3): at most one of the two lands.
+"""Puts another call on a nonce that waits: at most one of the two lands.
 
 One that its kind gives up makes room for the next of its kind. A no-op, which does nothing, takes
 the nonce of a call that an operator cancels.

@@ -1,7 +1,8 @@
-"""Pays more for the transaction that keeps the others waiting (publishing.md 3.6).
+"""Pays more for the transaction that keeps the others waiting.
 
 The lowest nonce without a receipt gets a dearer twin: same nonce, same call, other fees. What
 was signed before is watched as well; one of them lands.
+See docs/explanation/transactions.md#fees.
 """
 
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from oracle.txmgr.inclusion_time import why_too_late
 from oracle.txmgr.replacement.replacement_offer import TOO_LITTLE, Replacement, offer
 from oracle.txmgr.signing_queue import signed_call
 
-# A call that others wait behind is bumped after so many blocks (decided in issue 5, 3.5).
+# A call that others wait behind is bumped after so many blocks
+# (docs/explanation/reports.md#when-to-publish).
 _URGENT_BLOCKS = 2
 # The gas of older bytes is estimated once more: the state has moved on.
 _OLD_BLOCKS = 10

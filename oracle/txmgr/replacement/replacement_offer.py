@@ -1,4 +1,7 @@
-"""What may be offered in the place of bytes that wait, and which limit is in the way (3.6)."""
+"""What may be offered in the place of bytes that wait, and which limit is in the way.
+
+See docs/explanation/transactions.md#fees.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,6 +1,7 @@
-"""What holds after every call, whoever made it (publishing.md 2.8), read off the chain alone.
+"""What holds after every call, whoever made it, read off the chain alone.
 
 The model is not asked: these would hold for a contract that the model gets wrong.
+See docs/reference/contract.md#hardening.
 """
 
 from dataclasses import dataclass, field

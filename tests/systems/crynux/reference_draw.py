@@ -1,6 +1,7 @@
-"""The draw as scoring.md 7 says it, written for itself: it imports nothing of `oracle`.
+"""The draw, written for itself: it imports nothing of `oracle`.
 
 Run: .venv/bin/python -m tests.systems.crynux.reference_draw > tests/vectors/draw.json
+See docs/reference/scoring-rules.md#the-draw.
 """
 
 import hashlib
@@ -165,7 +166,7 @@ def worked(case: Json) -> Json:
 def document() -> Json:
     return {
         "_meta": {
-            "title": "Five worked draws of the selection (scoring.md 7)",
+            "title": "Five worked draws of the selection",
             "source": "tests/systems/crynux/reference_draw.py, from the formulas alone",
             "units": "S, QoS, M, W: decimals of 18 digits; sum and x: units of 10^-18, or of 1 "
             "where all weights that are left are 0",

@@ -91,7 +91,10 @@ def wanted(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
 
 
 def close_to(number: str, value: int | None) -> bool:
-    """Vectors are rounded to nearest, we round down at every line (scoring.md 1)."""
+    """Vectors are rounded to nearest, we round down at every line.
+
+    See docs/reference/scoring-rules.md#numbers.
+    """
     whole, _, digits = number.partition(".")
     return value is not None and abs(int(whole + digits.ljust(18, "0")) - value) <= 2
 

@@ -1,6 +1,7 @@
 """The legacy scores once more, in plain Python over the lines of a file; nothing of ours in it.
 
-Written from seeds/001 and scoring.md 8 for legal histories: no event is judged here.
+Written from docs/reference/sources.md#crynux-qos-of-2024 and docs/explanation/legacy.md#scores for
+legal histories: no event is judged here.
 """
 
 from datetime import UTC, datetime

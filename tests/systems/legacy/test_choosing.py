@@ -1,4 +1,7 @@
-"""Three nodes for a task: candidates, card groups, equal chances (seeds/004)."""
+"""Three nodes for a task: candidates, card groups, equal chances.
+
+See docs/reference/sources.md#crynux-dispatching-of-2024.
+"""
 
 from collections import Counter, defaultdict
 from fractions import Fraction

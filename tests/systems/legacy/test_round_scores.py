@@ -1,4 +1,7 @@
-"""Two rounds of submission: who scores what, when, and in which window (seeds/001)."""
+"""Two rounds of submission: who scores what, when, and in which window.
+
+See docs/reference/sources.md#crynux-qos-of-2024.
+"""
 
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,7 @@
-"""What waits for three nodes, and what a freed node brings to run (seeds/004, Task Queue)."""
+"""What waits for three nodes, and what a freed node brings to run.
+
+See docs/reference/sources.md#crynux-dispatching-of-2024, Task Queue.
+"""
 
 from fractions import Fraction
 
@@ -131,7 +134,10 @@ FREE = st.lists(st.tuples(st.sampled_from("AB"), VRAMS), min_size=1, max_size=7)
 @examples(60)
 @given(st.sets(WAITING, max_size=8), FREE)
 def test_the_best_task_that_any_three_with_the_freed_node_can_run_is_taken(waits, free):
-    """All threes tried one by one: the short way of seeds/004 misses none."""
+    """All threes tried one by one: the short way misses none.
+
+    See docs/reference/sources.md#crynux-dispatching-of-2024.
+    """
     nodes = [member(f"{n}", gpu_name=model, gpu_vram=vram) for n, (model, vram) in enumerate(free)]
     tasks = [costs(fee, vram, gpt=gpt, block=block) for fee, vram, gpt, block in waits]
     offer = queue_of(*tasks).next_for(nodes[0], nodes)

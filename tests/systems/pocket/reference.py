@@ -1,6 +1,7 @@
-"""Pocket's selector once more, as a gateway with a cache of keys that expire (pocket.md 1.2-1.4).
+"""Pocket's selector once more, as a gateway with a cache of keys that expire.
 
 It imports nothing of `oracle`: whoever reads both reads the rules twice.
+See docs/explanation/pocket.md.
 """
 
 from dataclasses import dataclass, field

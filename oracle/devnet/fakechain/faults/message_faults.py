@@ -1,6 +1,7 @@
-"""Faults that are told: JSON-RPC errors in the words of many vendors (chain.md 3.7).
+"""Faults that are told: JSON-RPC errors in the words of many vendors.
 
 `{limit}` in a message is the limit, `{first}` and `{last}` the range that was asked for.
+See docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,18 @@
+"""Writes every page into a folder: `python -m reference build/reference`."""
+
+import sys
+from pathlib import Path
+
+from reference.pages import PAGES
+
+
+def main(folder: Path) -> None:
+    """Write all of them; older ones are replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        (folder / f"{name}.md").write_text(page(), "utf-8")
+    print(f"{len(PAGES)} pages in {folder}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,70 @@
+"""Every alert of `ops/prometheus/alerts.yml`: when it fires, and which page says what to do."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from reference.markdown import head, table
+
+ROOT = Path(__file__).resolve().parents[3]
+ALERTS = ROOT / "ops" / "prometheus" / "alerts.yml"
+_ALERT = re.compile(r"^ +- alert: (\w+)\n((?:(?! +- alert:).*\n?)*)", re.MULTILINE)
+_ABOUT = """\
+Each names its page of the runbook; a test follows the name.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert; `lasts` is how long the expression must hold, "" for at once."""
+
+    name: str
+    expression: str
+    lasts: str
+    severity: str
+    summary: str
+    runbook: str
+
+
+def alerts() -> list[Alert]:
+    """Return every alert, in the order of the file.
+
+    Raises:
+        ValueError: one lacks its expression, severity, summary or page.
+    """
+    return [_read(name, body) for name, body in _ALERT.findall(ALERTS.read_text("utf-8"))]
+
+
+def _read(name: str, body: str) -> Alert:
+    def said(key: str, missing: str | None = None) -> str:
+        found = re.findall(rf"\b{key}: (.+)", body)
+        if len(found) != 1 and missing is None:
+            raise ValueError(f"{name}: no {key}, or two")
+        return found[0].strip('"}') if found else missing or ""
+
+    return Alert(
+        name=name,
+        expression=re.findall(r"expr: (.+)", body)[0],
+        lasts=said("for", ""),
+        severity=said("severity"),
+        summary=said("summary"),
+        runbook=said("runbook_url"),
+    )
+
+
+def page() -> str:
+    """Return the page."""
+    rows = [
+        (
+            f"`{one.name}`",
+            one.severity,
+            one.summary,
+            f"`{one.expression}`" + (f" for {one.lasts}" if one.lasts else ""),
+            f"[{Path(one.runbook).stem}](../../{one.runbook})",
+        )
+        for one in alerts()
+    ]
+    columns = ("alert", "severity", "says", "fires when", "runbook")
+    return (
+        head("Alerts", "`ops/prometheus/alerts.yml`", about=_ABOUT) + "\n" + table(columns, rows)
+    )

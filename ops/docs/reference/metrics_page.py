@@ -1,0 +1,93 @@
+"""Every metric: its kind, its labels, its help text."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from oracle import telemetry
+from oracle.telemetry import metrics, outbox_metrics
+from oracle.telemetry.metrics import Census, DispatchCensus
+from oracle.telemetry.outbox_metrics import (
+    AccountFigures,
+    ContractFigures,
+    OutboxFigures,
+    ReportFigures,
+    Totals,
+)
+from reference.markdown import head, table
+
+_ABOUT = """\
+`/metrics` shows them; `ops/grafana/qos-oracle.json` is a dashboard of all. Distributions of nodes
+are histograms of what is now: their buckets go down as well as up, and
+`histogram_quantile(0.1, oracle_qos_ratio_bucket)` is the QoS that nine in ten nodes exceed.
+"""
+
+
+@contextmanager
+def everything_shown() -> Iterator[None]:
+    """Let the registry hold every family that the daemon can show."""
+    full = Census(
+        nodes={"available": 1},
+        kickouts={"due": 0},
+        outbox={("push", "live"): 1},
+        round_age=1,
+        balance_wei=1,
+        dispatch=DispatchCensus(balance_wei=1),
+    )
+    # Each module of it puts its own on the list.
+    for module in pkgutil.iter_modules(telemetry.__path__, f"{telemetry.__name__}."):
+        importlib.import_module(module.name)
+    metrics.show(full)
+    outbox_metrics.show(_full_outbox())
+    try:
+        yield
+    finally:
+        metrics.show(None)
+        outbox_metrics.show(None)
+
+
+def _full_outbox() -> OutboxFigures:
+    """Figures with nothing left out."""
+    return OutboxFigures(
+        Totals(),
+        accounts={"transmitter": AccountFigures(1, 0, 0, 1, 1, 1, 1.0, "funds")},
+        contract=ContractFigures(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
+        report=ReportFigures(1, 1),
+        heartbeat_seconds=3600,
+    )
+
+
+def metric_labels() -> dict[str, tuple[str, ...]]:
+    """Return every series by name, with the labels that it is made with."""
+    return {name: labels for name, _, labels, _ in families()}
+
+
+def families() -> list[tuple[str, str, tuple[str, ...], str]]:
+    """Return name, kind, labels and help text of every metric; histograms by their own name."""
+    with everything_shown():
+        # Of a metric without a series only the collector knows the labels.
+        collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - nothing else does
+        return [
+            (
+                f"{family.name}_total" if family.type == "counter" else family.name,
+                family.type,
+                tuple(getattr(collector, "_labelnames", ()) or getattr(family, "_labelnames", ())),
+                family.documentation,
+            )
+            for collector in collectors
+            for family in collector.collect()
+        ]
+
+
+def page() -> str:
+    """Return the page, in the order of names."""
+    rows = [
+        (f"`{name}`", kind, ", ".join(labels), about)
+        for name, kind, labels, about in sorted(families())
+    ]
+    return (
+        head("Metrics", "`oracle/telemetry/`", about=_ABOUT)
+        + "\n"
+        + table(("metric", "kind", "labels", "is"), rows)
+    )

@@ -1,0 +1,94 @@
+"""Every setting: what it takes, its default, and what the comment above it says."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from oracle.daemon.config.loader import Config
+from oracle.daemon.config.sections import Section
+from reference.markdown import head, table
+from reference.source_comments import above_fields
+
+_ABOUT = """\
+A setting stands in the TOML file, under its section. `QOS_ORACLE_<SECTION>__<KEY>` in the
+environment wins over the file; lists there are `a,b`, tables are JSON. `QOS_ORACLE_CONFIG` names
+the file where `--config` does not. Unknown names are refused. `config/example.toml` has all of
+them. What says *part of the rules hash* is stored by the contract as well: the daemon refuses to
+publish under another, so change the contract's (`setRules`) first.
+"""
+_BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as the page tells of it; `about` is "" where the code says nothing."""
+
+    name: str
+    takes: str
+    default: str
+    about: str
+
+
+def settings() -> Iterator[Setting]:
+    """Yield every setting, in the order of the file."""
+    for section, field in Config.model_fields.items():
+        kind = field.annotation
+        if not isinstance(kind, type) or not issubclass(kind, Section):
+            raise TypeError(f"[{section}] is no section")
+        said = above_fields(kind)
+        for key, info in kind.model_fields.items():
+            name = f"{section}.{key}"
+            yield Setting(name, _takes(info), _default(info), said[key])
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [head("Settings", "`oracle/daemon/config/`", about=_ABOUT)]
+    for section in Config.model_fields:
+        rows = [
+            (f"`{one.name}`", one.takes, one.default, one.about)
+            for one in settings()
+            if one.name.startswith(f"{section}.")
+        ]
+        parts.append(f"## [{section}]\n\n" + table(("setting", "takes", "default", "is"), rows))
+    return "\n".join(parts)
+
+
+def _takes(info: FieldInfo) -> str:
+    words = [_kind(info.annotation)]
+    for name, word in _BOUNDS.items():
+        words += [
+            f"{word} {getattr(rule, name)}"
+            for rule in info.metadata
+            if getattr(rule, name, None) is not None
+        ]
+    return ", ".join(words)
+
+
+def _kind(kind: object) -> str:
+    origin, inner = get_origin(kind), [one for one in get_args(kind) if one is not type(None)]
+    if origin is Literal:
+        return ", ".join(f"`{one}`" for one in inner)
+    if origin is Annotated or (origin is not None and len(inner) == 1):
+        return _kind(inner[0])
+    if origin in {tuple, list}:
+        return "list"
+    if origin is dict:
+        return "table"
+    named = {str: "text", int: "whole number", float: "number", bool: "true, false", Path: "path"}
+    return named.get(kind, "number") if isinstance(kind, type) else "text"
+
+
+def _default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "*must be given*"
+    value = info.get_default(call_default_factory=True)
+    if value is None or value is PydanticUndefined or value in ((), {}):
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value:_}`" if isinstance(value, int) and value >= 10**6 else f"`{value}`"

@@ -1,0 +1,49 @@
+"""What a comment directly above a name says of it."""
+
+import ast
+import inspect
+import re
+from textwrap import dedent
+from types import ModuleType
+
+_COMMENT = re.compile(r"\s*# ?(.*)")
+
+
+def above_fields(owner: type) -> dict[str, str]:
+    """Return what the comments in a class say of its fields, by name; "" where there is none."""
+    source = dedent(inspect.getsource(owner))
+    (made,) = ast.parse(source).body
+    if not isinstance(made, ast.ClassDef):
+        raise TypeError(f"{owner} is no class")
+    return _above(made.body, source)
+
+
+def above_names(module: ModuleType) -> dict[str, str]:
+    """Return what the comments in a module say of the names that it binds."""
+    source = inspect.getsource(module)
+    return _above(ast.parse(source).body, source)
+
+
+def _above(body: list[ast.stmt], source: str) -> dict[str, str]:
+    lines = source.splitlines()
+    return {
+        target.id: _block_before(lines, node.lineno - 1)
+        for node in body
+        for target in _targets(node)
+        if isinstance(target, ast.Name)
+    }
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.AnnAssign):
+        return [node.target]
+    return node.targets if isinstance(node, ast.Assign) else []
+
+
+def _block_before(lines: list[str], number: int) -> str:
+    """Return the comment that ends on the line before this one (counted from 0)."""
+    found: list[str] = []
+    while number and (comment := _COMMENT.fullmatch(lines[number - 1])):
+        number -= 1
+        found.insert(0, comment[1])
+    return " ".join(found).strip()

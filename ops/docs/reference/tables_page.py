@@ -1,0 +1,48 @@
+"""Every table of the database, its columns, and what the comment above it says."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+from sqlalchemy import Table
+
+from oracle.store import tables
+from oracle.store.tables.metadata import metadata
+from reference.markdown import head
+from reference.source_comments import above_names
+
+_ABOUT = """\
+The same on SQLite and PostgreSQL. Hashes and addresses are bytes, times seconds, amounts 32 bytes
+big-endian. Columns of the primary key are bold.
+"""
+
+
+def described() -> Iterator[tuple[Table, str]]:
+    """Yield every table with what is said of it, "" where nothing is."""
+    for found in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
+        module = importlib.import_module(found.name)
+        said = above_names(module)
+        for name, value in vars(module).items():
+            if isinstance(value, Table) and name in said:
+                yield value, said[name]
+
+
+def page() -> str:
+    """Return the page, in the order of names.
+
+    Raises:
+        LookupError: a table stands in no module of `oracle/store/tables`.
+    """
+    found = {table.name: (table, about) for table, about in described()}
+    if found.keys() != metadata.tables.keys():
+        raise LookupError(f"described nowhere: {metadata.tables.keys() - found.keys()}")
+    parts = [head("Database", "`oracle/store/tables/`", about=_ABOUT)]
+    for name in sorted(found):
+        table, about = found[name]
+        columns = ", ".join(_column(each.name, key=each.primary_key) for each in table.columns)
+        parts.append(f"## {name}\n\n{about}\n\n{columns}\n")
+    return "\n".join(parts)
+
+
+def _column(name: str, *, key: bool) -> str:
+    return f"**`{name}`**" if key else f"`{name}`"
