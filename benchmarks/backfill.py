@@ -115,10 +115,10 @@ def ours(url: str, database: Path) -> Run:
         with store.transaction() as uow:
             genesis = source.genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, pace = Folder(SEED, reader), IngestState()
+        folder, ingest = Folder(SEED, reader), IngestState()
         head, tenth = source.heads().latest.number, 0
         with timed(run):
-            while (step := index_next(source, store, folder, pace)) is not None:
+            while (step := index_next(source, store, folder, ingest)) is not None:
                 assert isinstance(step, WindowCommitted)
                 run.events += step.logs
                 run.fetch += step.fetch_seconds

@@ -48,7 +48,7 @@ class Follower:
         self.source = ChainSource(EndpointPool.open([network.chain.url], 31337), reader, 64)
         self.store = store
         self.folder = Folder(SEED, reader)
-        self.pace = IngestState()
+        self.ingest = IngestState()
         with store.transaction() as uow:
             genesis = self.source.genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": address}, None, 0))
@@ -56,7 +56,7 @@ class Follower:
     def reach(self, block: int) -> int:
         """Index up to this block; return how many logs the last window had."""
         while True:
-            step = index_next(self.source, self.store, self.folder, self.pace)
+            step = index_next(self.source, self.store, self.folder, self.ingest)
             if isinstance(step, WindowCommitted) and step.cursor.number >= block:
                 return step.logs
 

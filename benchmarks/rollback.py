@@ -62,12 +62,12 @@ def compare(name: str, url: str, below: int) -> None:
         after = digest(store)
         started = time.perf_counter()
         fold_anew(store, history)
-        refolded = time.perf_counter() - started
+        rebuilt = time.perf_counter() - started
         assert digest(store) == after
     print(
         f"{name}: {DEPTH} blocks x {LOGS_PER_BLOCK} events undone in {1000 * rolled_back:.1f} ms; "
-        f"{len(history):,} events folded again in {1000 * refolded:,.0f} ms "
-        f"({refolded / rolled_back:,.0f} x)"
+        f"{len(history):,} events folded again in {1000 * rebuilt:,.0f} ms "
+        f"({rebuilt / rolled_back:,.0f} x)"
     )
 
 

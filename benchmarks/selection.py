@@ -56,7 +56,7 @@ class Case(NamedTuple):
     healing: float = HEALING
     scores: int = 50
     # What the task asks for; nothing: every free node is a candidate.
-    wishes: tuple[tuple[str, object], ...] = ()
+    requests: tuple[tuple[str, object], ...] = ()
     # Whether the node with the largest stake comes and goes with every block.
     restaked: bool = False
 
@@ -142,7 +142,7 @@ def measured(case: Case) -> Times:
 
 def wanted(case: Case) -> Task:
     task = new_task(TaskKey("0x" + 64 * "1"))
-    for name, value in case.wishes:
+    for name, value in case.requests:
         setattr(task, name, value)
     return task
 
@@ -163,8 +163,8 @@ def selected(
 
 
 def plainly(task: Task, network: Network, seed: bytes) -> list[Drawn]:
-    scene = PolicyInput(network.nodes, SEED, network.time)
-    verdicts = SEED_POLICY.follow().verdicts(task, scene)
+    policy_input = PolicyInput(network.nodes, SEED, network.time)
+    verdicts = SEED_POLICY.follow().verdicts(task, policy_input)
     return draw(
         [(each.node, each.weight) for each in verdicts if each.weight is not None], seed, 1
     )
@@ -182,7 +182,7 @@ def cases(nodes: int) -> list[Case]:
         Case("any node", nodes),
         *(Case("any node", size) for size in smaller),
         Case("5 scores, not 50", nodes, scores=5),
-        Case("asks for a model", nodes, wishes=asking),
+        Case("asks for a model", nodes, requests=asking),
         Case("all nodes heal", nodes, healing=1.0),
         Case("top stake moves", nodes, restaked=True),
     ]

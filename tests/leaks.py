@@ -137,7 +137,7 @@ def _learn_what_it_makes(accounts: Any) -> None:
 def _listen(owner: Any, name: str, *, before: Any = None, after: Any = None) -> None:
     original = getattr(owner, name)
 
-    def heard(*given: Any, **named: Any) -> Any:
+    def received(*given: Any, **named: Any) -> Any:
         if before is not None:
             before(*given, *named.values())
         result = original(*given, **named)
@@ -145,7 +145,7 @@ def _listen(owner: Any, name: str, *, before: Any = None, after: Any = None) -> 
             after(result)
         return result
 
-    setattr(owner, name, heard)
+    setattr(owner, name, received)
 
 
 def pytest_warning_recorded(warning_message: Any) -> None:

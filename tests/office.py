@@ -154,7 +154,7 @@ class Office(WithContexts):
     caps: SendLimits = CAPS
     settings: ReportSettings = SETTINGS
     steps: list[StepResult] = field(default_factory=list)
-    # What else lies on the desk: a board, peers, a rank.
+    # What else lies on the context: a board, peers, a rank.
     equipment: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -171,8 +171,8 @@ class Office(WithContexts):
             if self.premises.keys.transmitter is not None:
                 # It deployed the contract: the chain has seen it, and no database has.
                 account = Account(CHAIN_ID, self.premises.transmitter)
-                if uow.outbox.senders.next_nonce(account) is None:
-                    uow.outbox.senders.adopt(account, self.premises.nonce, Stamp(0, epoch))
+                if uow.outbox.accounts.next_nonce(account) is None:
+                    uow.outbox.accounts.rebuild(account, self.premises.nonce, Stamp(0, epoch))
         self.epoch = epoch
         self.open()
 
@@ -182,7 +182,7 @@ class Office(WithContexts):
         self.source = source_on(self._reader, *self.urls, depth=FINALITY)
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
-        self.pace = IngestState()
+        self.ingest = IngestState()
         rules_hash = rules_id(RULES, "reference", self.settings)
         domain = Domain(CHAIN_ID, premises.address)
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
@@ -209,7 +209,7 @@ class Office(WithContexts):
     # --- the daemon's work ---
 
     def index(self) -> None:
-        while index_next(self.source, self.store, self.folder, self.pace) is not None:
+        while index_next(self.source, self.store, self.folder, self.ingest) is not None:
             pass
 
     def tick(self) -> list[StepResult]:
@@ -272,7 +272,7 @@ class Office(WithContexts):
         """Oldest first."""
         with self.store.reading() as uow:
             found = uow.outbox.intents.newest(1000)
-        return [one for one in reversed(found) if kind is None or one.wish.kind == kind]
+        return [one for one in reversed(found) if kind is None or one.request.kind == kind]
 
     def states(self, kind: str | None = None) -> list[str]:
         return [intent.state.value for intent in self.intents(kind)]

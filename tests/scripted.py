@@ -213,7 +213,7 @@ class ScriptedChain:
     def level_of_history(self) -> Level:
         return self.history_level
 
-    def put_aside(self, endpoint: str, why: str, _newest: int) -> None:
+    def deprioritise(self, endpoint: str, why: str, _newest: int) -> None:
         self.put_away.append((endpoint, why))
 
     def blame(self, endpoint: str, why: str) -> None:

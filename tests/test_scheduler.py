@@ -45,7 +45,7 @@ def test_a_transient_failure_is_told_and_the_next_turn_tries_again():
 def test_only_a_turn_without_an_error_moves_the_time_of_the_last_success():
     def last() -> float | None:
         name = "oracle_step_last_success_timestamp_seconds"
-        return REGISTRY.get_sample_value(name, {"step": "well"})
+        return REGISTRY.get_sample_value(name, {"step": "ok"})
 
     stop, seen, failures = threading.Event(), list[float | None](), [False, True]
 
@@ -56,7 +56,7 @@ def test_only_a_turn_without_an_error_moves_the_time_of_the_last_success():
         elif failures.pop(0):
             raise TransientError("the endpoint is away")
 
-    run([step(turn, name="well")], stop, JobLiveness(time.monotonic))
+    run([step(turn, name="ok")], stop, JobLiveness(time.monotonic))
 
     before, after_success, after_failure = seen
     assert before is None
@@ -220,7 +220,7 @@ def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
     assert beats.silent() == []
     now += 1
     assert beats.silent() == ["index"]
-    beats.beat("index")
+    beats.mark("index")
     assert beats.silent() == []
     now = 301.0
     assert beats.silent() == ["index", "slow"]

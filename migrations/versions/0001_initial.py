@@ -17,7 +17,7 @@ ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 # Each before those that it refers to.
 TABLES = (
     "pub_attempt",
-    "pub_slot",
+    "pub_nonce",
     "pub_intent",
     "undo",
     "task",
@@ -25,7 +25,7 @@ TABLES = (
     "report",
     "reliability_change",
     "pub_signature",
-    "pub_sender",
+    "pub_account",
     "pub_journal",
     "progress",
     "open_group",
@@ -318,7 +318,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_pub_journal_intent_id"), "pub_journal", ["intent_id"], unique=False)
     op.create_table(
-        "pub_sender",
+        "pub_account",
         sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("address", sa.LargeBinary(), nullable=False),
         sa.Column("next_nonce", sa.BigInteger(), nullable=False),
@@ -342,10 +342,10 @@ def upgrade() -> None:
         sa.Column("as_of_hash", sa.LargeBinary(), nullable=True),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.Column("signature", sa.LargeBinary(), nullable=False),
-        sa.Column("dead_why", sa.Text(), nullable=True),
+        sa.Column("expiry_reason", sa.Text(), nullable=True),
         sa.Column("signed_at", sa.BigInteger(), nullable=False),
         sa.CheckConstraint(
-            "dead_why IN ('expired', 'anchor_reorged', 'prev_reorged', 'round_taken')",
+            "expiry_reason IN ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken')",
             name=op.f("ck_pub_signature_dead_why"),
         ),
         sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f("ck_pub_signature_kind")),
@@ -357,8 +357,8 @@ def upgrade() -> None:
         "pub_signature",
         ["chain_id", "contract", "signer", "kind", "round", "subject"],
         unique=True,
-        sqlite_where=sa.text("dead_why IS NULL"),
-        postgresql_where=sa.text("dead_why IS NULL"),
+        sqlite_where=sa.text("expiry_reason IS NULL"),
+        postgresql_where=sa.text("expiry_reason IS NULL"),
     )
     op.create_table(
         "reliability_change",
@@ -510,7 +510,7 @@ def upgrade() -> None:
         ),
         sa.ForeignKeyConstraint(
             ["chain_id", "sender"],
-            ["pub_sender.chain_id", "pub_sender.address"],
+            ["pub_account.chain_id", "pub_account.address"],
             name=op.f("fk_pub_intent_chain_id_sender"),
         ),
         sa.ForeignKeyConstraint(
@@ -553,7 +553,7 @@ def upgrade() -> None:
         postgresql_where=sa.text("kind = 'push' AND state IN ('ready', 'assigned')"),
     )
     op.create_table(
-        "pub_slot",
+        "pub_nonce",
         sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("sender", sa.LargeBinary(), nullable=False),
         sa.Column("nonce", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -578,8 +578,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("chain_id", "sender", "nonce", name=op.f("pk_pub_slot")),
     )
     op.create_index(
-        "slot_work",
-        "pub_slot",
+        "nonce_work",
+        "pub_nonce",
         ["chain_id", "sender", "nonce"],
         unique=False,
         sqlite_where=sa.text("state IN ('open', 'live', 'mined')"),
@@ -609,7 +609,7 @@ def upgrade() -> None:
         sa.Column("last_error_text", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["chain_id", "sender", "nonce"],
-            ["pub_slot.chain_id", "pub_slot.sender", "pub_slot.nonce"],
+            ["pub_nonce.chain_id", "pub_nonce.sender", "pub_nonce.nonce"],
             name=op.f("fk_pub_attempt_chain_id_sender_nonce"),
         ),
         sa.ForeignKeyConstraint(

@@ -122,17 +122,16 @@ def _make_rule_sets() -> None:
 def _widen_nodes() -> None:
     for name, value in NODE_COLUMNS.items():
         default = None if value is None else sa.text(str(value))
-        column = sa.Column(
-            name, sa.BigInteger(), nullable=value is None, server_default=default
-        )
+        column = sa.Column(name, sa.BigInteger(), nullable=value is None, server_default=default)
         op.add_column("node", column)
     _each_node_pre_image(lambda row: [*row, *NODE_COLUMNS.values()])
 
 
 def _each_node_pre_image(rewritten) -> None:
     """Rewrite what the undo journal holds of nodes: whole rows, in the order of the columns."""
-    undo = sa.table("undo", sa.column("block"), sa.column("kind"), sa.column("key"),
-                    sa.column("pre_image"))
+    undo = sa.table(
+        "undo", sa.column("block"), sa.column("kind"), sa.column("key"), sa.column("pre_image")
+    )
     connection = op.get_bind()
     kept = connection.execute(
         sa.select(undo).where(undo.c.kind == "node", undo.c.pre_image.is_not(None))
@@ -150,13 +149,13 @@ def _make_draws() -> None:
         sa.Column("seed_block", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("seed_hash", sa.LargeBinary(), nullable=False),
         sa.Column("node", sa.LargeBinary(), nullable=False),
-        sa.Column("void_block", sa.BigInteger(), nullable=True),
+        sa.Column("voided_block", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("task", "seed_block", name=op.f("pk_draw")),
         sqlite_with_rowid=False,
     )
-    for name in ("seed_block", "void_block"):
+    for name in ("seed_block", "voided_block"):
         op.create_index(op.f(f"ix_draw_{name}"), "draw", [name], unique=False)
-    _index("standing_draw", "draw", ["task"], "void_block IS NULL", unique=True)
+    _index("active_draw", "draw", ["task"], "voided_block IS NULL", unique=True)
 
 
 def _take_kinds(kinds: str) -> None:
@@ -223,7 +222,7 @@ def _make_intents(kinds: str) -> None:
         ),
         sa.ForeignKeyConstraint(
             ["chain_id", "sender"],
-            ["pub_sender.chain_id", "pub_sender.address"],
+            ["pub_account.chain_id", "pub_account.address"],
             name=op.f("fk_pub_intent_chain_id_sender"),
         ),
         sa.ForeignKeyConstraint(
@@ -239,9 +238,7 @@ def _make_intents(kinds: str) -> None:
     )
 
 
-def _index(
-    name: str, table: str, columns: list[str], where: str, *, unique: bool = False
-) -> None:
+def _index(name: str, table: str, columns: list[str], where: str, *, unique: bool = False) -> None:
     """Make an index of some of the rows."""
     op.create_index(
         name,

@@ -1,4 +1,4 @@
-"""What we know of what we read: coverage, proofs, dead letters, endpoints, latches, reorgs.
+"""What we know of what we read: coverage, proofs, dead letters, endpoints, halts, reorgs.
 
 Revision 0003, after 0002. One transaction on both databases. What an older database holds is
 covered at level -1 under a scope without a name, which the next start gives its own name; nodes
@@ -19,8 +19,8 @@ NAMELESS = b"\x00" * 32
 ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 TABLES = (
     "reorg_log",
-    "latch",
-    "rpc_fact",
+    "halt",
+    "endpoint_fact",
     "dead_letter",
     "verified_block",
     "coverage",
@@ -32,7 +32,7 @@ def upgrade() -> None:
     _make_coverage()
     _make_dead_letters()
     _make_facts()
-    _make_latches()
+    _make_halts()
     _make_reorgs()
     op.add_column("node", sa.Column("pending", sa.Text(), nullable=True))
     _each_node_pre_image(lambda row: [*row, None])
@@ -99,7 +99,7 @@ def _make_dead_letters() -> None:
 
 def _make_facts() -> None:
     op.create_table(
-        "rpc_fact",
+        "endpoint_fact",
         sa.Column("endpoint", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("value", sa.Text(), nullable=False),
@@ -109,9 +109,9 @@ def _make_facts() -> None:
     )
 
 
-def _make_latches() -> None:
+def _make_halts() -> None:
     op.create_table(
-        "latch",
+        "halt",
         sa.Column("id", ROW_ID, nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("since_block", sa.BigInteger(), nullable=False),
@@ -126,8 +126,8 @@ def _make_latches() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_latch")),
     )
     op.create_index(
-        "one_closed_latch",
-        "latch",
+        "one_active_halt",
+        "halt",
         ["name"],
         unique=True,
         sqlite_where=sa.text("cleared_time IS NULL"),
@@ -154,8 +154,9 @@ def _make_reorgs() -> None:
 
 def _each_node_pre_image(rewritten) -> None:
     """Rewrite what the undo journal holds of nodes: whole rows, in the order of the columns."""
-    undo = sa.table("undo", sa.column("block"), sa.column("kind"), sa.column("key"),
-                    sa.column("pre_image"))
+    undo = sa.table(
+        "undo", sa.column("block"), sa.column("kind"), sa.column("key"), sa.column("pre_image")
+    )
     connection = op.get_bind()
     kept = connection.execute(
         sa.select(undo).where(undo.c.kind == "node", undo.c.pre_image.is_not(None))

@@ -1,4 +1,4 @@
-"""What sending for good needs: bumps, retargets, peers, gates, quiet signers, and who did it.
+"""What sending for good needs: bumps, replaces, peers, gates, quiet signers, and who did it.
 
 Revision 0004, after 0003. One transaction on both databases. What was on its way goes on: a
 transaction that was sent keeps the block of its last sending as that of the first, and a nonce
@@ -17,7 +17,7 @@ OLD_KINDS = (
     "'push', 'propose_kick', 'execute_kick', 'cancel_kick', 'start_task', 'queue_task', "
     "'drop_task', 'noop'"
 )
-NEW_KINDS = f"{OLD_KINDS}, 'adopted'"
+NEW_KINDS = f"{OLD_KINDS}, 'rebuilt'"
 ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 OPEN_PUSH = "kind = 'push' AND state IN ('ready', 'assigned')"
 LIVE_KICK = (
@@ -37,11 +37,11 @@ NEW_INDEXES = (
 )
 # Table, column, type, and what the rows of before get where the column may not be empty.
 COLUMNS = (
-    ("pub_sender", "pause_class", sa.Text, None),
+    ("pub_account", "pause_class", sa.Text, None),
     ("pub_intent", "replaces", sa.BigInteger, None),
-    ("pub_slot", "opened_block", sa.BigInteger, "0"),
-    ("pub_slot", "last_bump_block", sa.BigInteger, None),
-    ("pub_slot", "mined_at", sa.BigInteger, None),
+    ("pub_nonce", "opened_block", sa.BigInteger, "0"),
+    ("pub_nonce", "last_bump_block", sa.BigInteger, None),
+    ("pub_nonce", "mined_at", sa.BigInteger, None),
     ("pub_attempt", "reason", sa.Text, "first"),
     ("pub_attempt", "first_sent_block", sa.BigInteger, None),
     ("pub_journal", "actor", sa.Text, None),
@@ -49,15 +49,15 @@ COLUMNS = (
 # Name, table, columns, and of which rows: whom a nonce was given to, and what a day costs.
 MORE_INDEXES = (
     ("intent_nonce", "pub_intent", ["chain_id", "sender", "nonce"], None),
-    ("slot_opened", "pub_slot", ["chain_id", "sender", "opened_at"], None),
+    ("nonce_opened", "pub_nonce", ["chain_id", "sender", "opened_at"], None),
     (
-        "slot_bumped",
-        "pub_slot",
+        "nonce_bumped",
+        "pub_nonce",
         ["chain_id", "sender", "last_bump_at"],
         "last_bump_at IS NOT NULL",
     ),
 )
-TABLES = ("report_gate", "pub_quiet", "pub_peer_statement")
+TABLES = ("report_hold", "signing_embargo", "pub_peer_statement")
 
 
 def upgrade() -> None:
@@ -74,7 +74,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     # An older program knows no adopted nonces; to it they are calls that did nothing.
-    op.execute("UPDATE pub_intent SET kind = 'noop' WHERE kind = 'adopted'")
+    op.execute("UPDATE pub_intent SET kind = 'noop' WHERE kind = 'rebuilt'")
     for table in TABLES:
         op.drop_table(table)
     for name, table, _columns, _where in MORE_INDEXES:
@@ -103,9 +103,7 @@ def _make_statements() -> None:
         sa.Column("signature", sa.LargeBinary(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("received_at", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint(
-            "kind IN ('report', 'kick')", name=op.f("ck_pub_peer_statement_kind")
-        ),
+        sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f("ck_pub_peer_statement_kind")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_peer_statement")),
         sa.UniqueConstraint("signer", "digest", name=op.f("uq_pub_peer_statement_signer_digest")),
     )
@@ -116,7 +114,7 @@ def _make_statements() -> None:
         unique=False,
     )
     op.create_table(
-        "pub_quiet",
+        "signing_embargo",
         sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("contract", sa.LargeBinary(), nullable=False),
         sa.Column("signer", sa.LargeBinary(), nullable=False),
@@ -127,7 +125,7 @@ def _make_statements() -> None:
 
 def _make_gates() -> None:
     op.create_table(
-        "report_gate",
+        "report_hold",
         sa.Column("period", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("facts", sa.Text(), nullable=False),
@@ -161,17 +159,15 @@ def _go_on() -> None:
     """Say of what is under way what the older program did not write down."""
     op.execute("UPDATE pub_attempt SET first_sent_block = last_sent_block")
     op.execute(
-        "UPDATE pub_slot SET opened_block = COALESCE("
+        "UPDATE pub_nonce SET opened_block = COALESCE("
         "(SELECT MIN(last_sent_block) FROM pub_attempt WHERE "
-        "pub_attempt.chain_id = pub_slot.chain_id AND pub_attempt.sender = pub_slot.sender "
-        "AND pub_attempt.nonce = pub_slot.nonce), (SELECT MAX(number) FROM cursor), 0)"
+        "pub_attempt.chain_id = pub_nonce.chain_id AND pub_attempt.sender = pub_nonce.sender "
+        "AND pub_attempt.nonce = pub_nonce.nonce), (SELECT MAX(number) FROM cursor), 0)"
     )
+    op.execute("UPDATE pub_nonce SET mined_at = opened_at WHERE block_number IS NOT NULL")
+    # Its words are all that an older program left of why an account is paused.
     op.execute(
-        "UPDATE pub_slot SET mined_at = opened_at WHERE block_number IS NOT NULL"
-    )
-    # Its words are all that an older program left of why an account rests.
-    op.execute(
-        "UPDATE pub_sender SET pause_class = CASE "
+        "UPDATE pub_account SET pause_class = CASE "
         "WHEN pause_reason LIKE 'nonce %' THEN 'foreign' "
         "WHEN pause_reason LIKE 'chain%' THEN 'chain' "
         "ELSE 'malformed' END WHERE paused"
@@ -189,8 +185,7 @@ def _take_kinds(before: str, after: str) -> None:
     # to it is without its row meanwhile, and judged at the commit.
     parts = connection.execute(
         sa.text(
-            "SELECT type, sql FROM sqlite_master WHERE tbl_name = 'pub_intent' "
-            "AND sql IS NOT NULL"
+            "SELECT type, sql FROM sqlite_master WHERE tbl_name = 'pub_intent' AND sql IS NOT NULL"
         )
     ).all()
     (table,) = (text for kind, text in parts if kind == "table")

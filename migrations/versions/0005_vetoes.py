@@ -27,7 +27,7 @@ def upgrade() -> None:
         sa.Column("address", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_vetoer")),
     )
-    op.add_column("pub_slot", sa.Column("l1_fee_wei", sa.LargeBinary(), nullable=True))
+    op.add_column("pub_nonce", sa.Column("l1_fee_wei", sa.LargeBinary(), nullable=True))
     # Also where a program of today folded it, before a downgrade took the vetoes away.
     op.execute("UPDATE progress SET value = '2' WHERE name = 'folded_by_version'")
 
@@ -37,7 +37,7 @@ def downgrade() -> None:
     op.execute("UPDATE kick SET state = 'cancelled' WHERE state = 'vetoed'")
     _forget_vetoes_in_the_journal()
     op.drop_table("vetoer")
-    op.drop_column("pub_slot", "l1_fee_wei")
+    op.drop_column("pub_nonce", "l1_fee_wei")
 
 
 def _forget_vetoes_in_the_journal() -> None:

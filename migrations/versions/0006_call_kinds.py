@@ -16,7 +16,7 @@ depends_on = None
 
 KINDS = (
     "'push', 'propose_kick', 'execute_kick', 'cancel_kick', 'start_task', 'queue_task', "
-    "'drop_task', 'noop', 'adopted'"
+    "'drop_task', 'noop', 'rebuilt'"
 )
 KICKS = "'propose_kick', 'execute_kick', 'cancel_kick'"
 STATES = "state IN ('ready', 'assigned')"
@@ -81,8 +81,7 @@ def _make_anew(changed) -> None:
     connection = op.get_bind()
     parts = connection.execute(
         sa.text(
-            "SELECT type, sql FROM sqlite_master WHERE tbl_name = 'pub_intent' "
-            "AND sql IS NOT NULL"
+            "SELECT type, sql FROM sqlite_master WHERE tbl_name = 'pub_intent' AND sql IS NOT NULL"
         )
     ).all()
     (table,) = (text for kind, text in parts if kind == "table")

@@ -63,7 +63,7 @@ ACTIONS: Mapping[str, Action] = {
     "NotOracle": Action.HOLD,
 }
 
-# The contract rests: a person may end that sooner than it says, by `resume` or `setLimits`.
+# The contract is paused: a person may end that sooner than it says, by `resume` or `setLimits`.
 _PAUSES = frozenset({"Paused", "TooSoon"})
 
 # What the contract says to a push whose round is there already, and to calls about a kickout that

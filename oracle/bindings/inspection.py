@@ -79,8 +79,12 @@ def differences(found: ContractConfiguration, expected: Expected) -> list[Contra
     compared = [
         ("code hash", shipped_code_hash(), code_hash(found.code)),
         ("network", expected.network, found.network),
-        ("rulesHash", expected.rules_hash, found.standing.rules_hash),
-        ("limits.kickBelow", expected.settings.kick_below, found.standing.limits.kick_below),
+        ("rulesHash", expected.rules_hash, found.contract_status.rules_hash),
+        (
+            "limits.kickBelow",
+            expected.settings.kick_below,
+            found.contract_status.limits.kick_below,
+        ),
     ]
     return [
         *(
@@ -130,7 +134,7 @@ def _of_keys(found: ContractConfiguration, expected: Expected) -> list[ContractM
 
 
 def _of_limits(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
-    limits, settings = found.standing.limits, expected.settings
+    limits, settings = found.contract_status.limits, expected.settings
     different = []
     if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
         least = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
@@ -140,7 +144,7 @@ def _of_limits(found: ContractConfiguration, expected: Expected) -> list[Contrac
         different.append(
             ContractMismatch("limits.maxStep", str(WHOLE_RANGE), str(limits.max_step))
         )
-    words_there_are = -(-found.standing.head.node_count // LANES_PER_WORD)
+    words_there_are = -(-found.contract_status.head.node_count // LANES_PER_WORD)
     if limits.max_words < min(settings.max_words, words_there_are):
         least = f"at least oracle.max_words, {settings.max_words}"
         different.append(ContractMismatch("limits.maxWords", least, str(limits.max_words)))

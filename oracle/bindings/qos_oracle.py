@@ -78,7 +78,7 @@ class ContractConfiguration:
     vetoer: Address
     signers: tuple[Address, ...]
     quorum: int
-    standing: ContractStatus
+    contract_status: ContractStatus
 
 
 class OracleContract:
@@ -88,7 +88,7 @@ class OracleContract:
         self._lines = lines
         self.address = address
 
-    def standing(self) -> ContractStatus:
+    def contract_status(self) -> ContractStatus:
         """Return how the contract stands at the newest block.
 
         Raises:
@@ -105,7 +105,7 @@ class OracleContract:
         """Return how many kickouts the bucket still allows at the newest block.
 
         Raises:
-            TransientError: see `standing`.
+            TransientError: see `contract_status`.
         """
         (bucket,) = self._read(newest_block(self._lines), "bucket")
         return int(bucket[0][1])
@@ -134,13 +134,13 @@ class OracleContract:
             }
 
     def constitution(self) -> ContractConfiguration:
-        """Return who may do what, and under which code. Raises TransientError: see `standing`."""
-        standing = self.standing()
+        """Return who may do what, and under which code. Raises TransientError: see `contract_status`."""
+        contract_status = self.contract_status()
         names = ("NETWORK", "admin", "pauser", "vetoer", "signers", "quorum")
-        network, admin, pauser, vetoer, signers, quorum = self._read(standing.block, *names)
-        code = self._lines.ask("eth_getCode", self.address, hex(standing.block.number))
+        network, admin, pauser, vetoer, signers, quorum = self._read(contract_status.block, *names)
+        code = self._lines.ask("eth_getCode", self.address, hex(contract_status.block.number))
         if not isinstance(code, str):
-            raise TransientError(self._stranger)
+            raise TransientError(self._not_ours)
         return ContractConfiguration(
             code=code,
             network=Address(network[0]),
@@ -149,7 +149,7 @@ class OracleContract:
             vetoer=Address(vetoer[0]),
             signers=tuple(Address(signer) for signer in signers[0]),
             quorum=quorum[0],
-            standing=standing,
+            contract_status=contract_status,
         )
 
     def _read(self, block: BlockRef, *functions: str) -> list[tuple[Any, ...]]:
@@ -165,7 +165,7 @@ class OracleContract:
             try:
                 answers = line.ask_all(asked)
             except RevertError:
-                raise TransientError(self._stranger) from None
+                raise TransientError(self._not_ours) from None
             if any(answer in {"0x", None} for answer in answers):
                 raise TransientError(
                     f"{line.name} shows no QoSOracle at {self.address}: it has lost the chain, or "
@@ -181,7 +181,7 @@ class OracleContract:
         return self._lines.first_that(told)
 
     @property
-    def _stranger(self) -> str:
+    def _not_ours(self) -> str:
         return f"{self.address} does not answer as a QoSOracle: check oracle.address"
 
 

@@ -37,7 +37,7 @@ def look(
     endpoint: Endpoint,
     finality: Finality,
     before: BlockRef | None,
-    anchors: Sequence[Checkpoint] = (),
+    checkpoints: Sequence[Checkpoint] = (),
 ) -> Heads:
     """Ask one endpoint, in one batch; `before` is the final block of the last look, of whoever.
 
@@ -45,8 +45,11 @@ def look(
         StrangerError: it shows another block than an anchor's.
         RpcError: no usable answer, or the endpoint lags behind what was final before.
     """
-    anchored, latest, tagged = _asked(endpoint, [anchor.number for anchor in anchors])
-    faults = (fault_in(block, anchor) for block, anchor in zip(anchored, anchors, strict=True))
+    anchored, latest, tagged = _asked(endpoint, [checkpoint.number for checkpoint in checkpoints])
+    faults = (
+        fault_in(block, checkpoint)
+        for block, checkpoint in zip(anchored, checkpoints, strict=True)
+    )
     fault = next((fault for fault in faults if fault), None)
     if fault is not None:
         raise WrongChainError(endpoint.name, ErrorKind.QUARANTINED, fault)
@@ -72,24 +75,24 @@ Blocks = list[BlockRef | None]
 
 
 def _asked(
-    endpoint: Endpoint, anchors: list[int]
+    endpoint: Endpoint, checkpoints: list[int]
 ) -> tuple[Blocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the anchors, the newest one, and those of the tags that it knows."""
     try:
         # The newest one last: it is not older than what it is compared with.
-        found = endpoint.headers([*anchors, *endpoint.tags, "latest"])
+        found = endpoint.headers([*checkpoints, *endpoint.tags, "latest"])
     except RpcError as error:
         if not endpoint.tags or error.kind in _SAYS_NOTHING_OF_TAGS:
             raise
         endpoint.tags = known_tags(endpoint)
-        found = endpoint.headers([*anchors, *endpoint.tags, "latest"])
+        found = endpoint.headers([*checkpoints, *endpoint.tags, "latest"])
     latest = found[-1]
     if latest is None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
-    tagged = dict(zip(endpoint.tags, found[len(anchors) : -1], strict=True))
+    tagged = dict(zip(endpoint.tags, found[len(checkpoints) : -1], strict=True))
     for tag in TAGS:
         metrics.TAG.labels(endpoint.label, tag).set(tagged.get(tag) is not None)
-    return found[: len(anchors)], _above(endpoint, latest, tagged), tagged
+    return found[: len(checkpoints)], _above(endpoint, latest, tagged), tagged
 
 
 def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | None]) -> BlockRef:
@@ -125,7 +128,7 @@ _SAYS_NOTHING_OF_TAGS = {
     ErrorKind.UNREACHABLE,
     ErrorKind.SLOW,
     ErrorKind.CUT,
-    ErrorKind.RESTING,
+    ErrorKind.BACKOFF,
 }
 
 

@@ -31,7 +31,7 @@ class Prober:
         self._due: dict[Endpoint, float] = {}
         self._whole_at: dict[Endpoint, float] = {}
         # What one is asked: who hangs must not hold up whoever calls.
-        self.errand: BackgroundCall[Capabilities] = BackgroundCall()
+        self.background_call: BackgroundCall[Capabilities] = BackgroundCall()
         # Whom it is asked, and when, if it is asked all.
         self._asked: tuple[Endpoint, float | None] | None = None
         if keeper is not None:
@@ -41,12 +41,12 @@ class Prober:
     def turn(self) -> dict[str, object] | None:
         """Probe one endpoint that is due; return what to say about it, None: nothing (yet).
 
-        One that has not answered in the errand's patience is looked for again in later turns; one
-        that does not answer is asked again in an hour: the breakers have noticed.
+        One that has not answered in the background call's patience is looked for again in later
+        turns; one that does not answer is asked again in an hour: the breakers have noticed.
         """
-        if not self.errand.is_out:
+        if not self.background_call.is_out:
             self._begin()
-        ended = self.errand.take()
+        ended = self.background_call.take()
         if ended is None or self._asked is None:
             return None
         (endpoint, whole_at), self._asked = self._asked, None
@@ -70,7 +70,9 @@ class Prober:
         is_whole = now - self._whole_at.get(endpoint, -DAY) >= DAY
         wanted, known = self.wanted, None if is_whole else endpoint.capabilities
         self._asked = endpoint, now if is_whole else None
-        self.errand.begin(lambda: probe(endpoint.client, wanted, known), f"probe {endpoint.label}")
+        self.background_call.begin(
+            lambda: probe(endpoint.client, wanted, known), f"probe {endpoint.label}"
+        )
 
     def _learned(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:
         endpoint.capabilities = facts

@@ -60,7 +60,7 @@ class ChainReader(Protocol):
         """Tell whether the endpoint's headers from before to after the range hash and link."""
         ...
 
-    def put_aside(self, endpoint: str, why: str, newest: int) -> None:
+    def deprioritise(self, endpoint: str, why: str, newest: int) -> None:
         """Let the others work for a while: they outvoted it about a block that may change.
 
         `newest` is the highest block of those who did: nobody lags who has come so far.

@@ -59,14 +59,14 @@ class ChainSource:
             lambda blocks: self._windows.cut(blocks, with_headers=False),
         )
 
-    def prove_by(self, policy: VerificationPolicy, trust: Calibration | None = None) -> None:
-        """Check windows as high as this policy says; `trust` is what is known of the chain.
+    def prove_by(self, policy: VerificationPolicy, calibration: Calibration | None = None) -> None:
+        """Check windows as high as this policy says; `calibration` is what is known of the chain.
 
         Until this is called that is as high as the chain allows, and nothing is known of it.
         """
         self._ahead.drop()
-        trust = Calibration(self._clock) if trust is None else trust
-        self._windows = WindowSource(self._endpoints, self._reader, policy, trust)
+        calibration = Calibration(self._clock) if calibration is None else calibration
+        self._windows = WindowSource(self._endpoints, self._reader, policy, calibration)
 
     def hold(self, number: int, block_hash: Hash, source: str) -> None:
         """Use no endpoint that shows another block at this height; `source` says who says so."""
@@ -186,7 +186,7 @@ class ChainSource:
         """See `Windows.is_linked`."""
         return self._windows.is_linked(endpoint, blocks)
 
-    def put_aside(self, endpoint: str, why: str, newest: int) -> None:
+    def deprioritise(self, endpoint: str, why: str, newest: int) -> None:
         """Let those work for a while who outvoted it; `newest` is their highest block."""
         self._ahead.drop()
         self.tracker.fall_back(newest)
@@ -199,7 +199,7 @@ class ChainSource:
         Of one that is not used any more it is told: the settings of an earlier run named it.
         """
         self._ahead.drop()
-        structlog.get_logger().warning("endpoint_was_wrong", endpoint=endpoint, reason=why)
+        structlog.get_logger().warning("endpoint_contradicted", endpoint=endpoint, reason=why)
         if endpoint in self.endpoint_names():
             self._endpoints.deprioritise(endpoint, "logs")
 
@@ -219,8 +219,8 @@ class ChainSource:
 
     def is_vouched(self) -> bool:
         """Tell whether a block's hash vouches for what its receipts prove, as this chain is."""
-        trust = self._windows.trust
-        return trust.has(HeaderFeature.HEADER) and trust.has(HeaderFeature.RECEIPTS)
+        calibration = self._windows.calibration
+        return calibration.has(HeaderFeature.HEADER) and calibration.has(HeaderFeature.RECEIPTS)
 
     def endpoint_names(self) -> tuple[str, ...]:
         """Return how the endpoints are named here, the preferred one first."""
@@ -246,7 +246,7 @@ class ChainSource:
         """Return the same chain, asked for less; it uses the same endpoints."""
         part = part_of(self._reader, scope)
         narrow = type(self)(self._endpoints, part, self._finality_depth, self._clock)
-        narrow.prove_by(self._windows.policy, self._windows.trust)
+        narrow.prove_by(self._windows.policy, self._windows.calibration)
         return narrow
 
     def counted(self, block_hash: Hash) -> dict[str, int]:

@@ -14,7 +14,7 @@ from oracle.rpc.rpc_errors import RpcError
 # A second opinion of history must come so soon, or that endpoint is left alone for a while: who
 # hangs would cost as much with every window.
 _WITHIN_SECONDS = 5.0
-_REST_SECONDS = 60.0
+_BACKOFF_SECONDS = 60.0
 
 
 class Witness(NamedTuple):
@@ -36,7 +36,7 @@ class Witnesses:
         self._endpoints = endpoints
         self._clock = clock
         # Who gave no answer in time, and until when nobody waits for it again.
-        self._rests: dict[str, float] = {}
+        self._backoff: dict[str, float] = {}
 
     def all(self, number: int, than: str | None) -> list[Witness]:
         """See `Source.witness`."""
@@ -58,7 +58,7 @@ class Witnesses:
         """See `Source.second`."""
         now = self._clock()
         for endpoint in self._endpoints.others(than):
-            if now < self._rests.get(endpoint.name, now):
+            if now < self._backoff.get(endpoint.name, now):
                 continue
             try:
                 self._endpoints.prove(endpoint)
@@ -71,7 +71,7 @@ class Witnesses:
                 )
                 block = None if answer is None else block_ref(endpoint.name, answer)
             except RpcError:
-                self._rests[endpoint.name] = self._clock() + _REST_SECONDS
+                self._backoff[endpoint.name] = self._clock() + _BACKOFF_SECONDS
                 continue
             if block is not None and block.number == number:
                 return endpoint.name, block

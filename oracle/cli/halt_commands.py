@@ -1,4 +1,4 @@
-"""`latch list` and `latch clear`: why nothing is sent, and an operator's word that it may be."""
+"""`halt list` and `halt clear`: why nothing is sent, and an operator's word that it may be."""
 
 from typing import Annotated
 
@@ -16,35 +16,35 @@ from oracle.cli.write_session import acting
 from oracle.daemon.lease.lease_holder import holder_name
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
-from oracle.queries.json_answers import latch_answer
+from oracle.queries.json_answers import halt_answer
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.ops.halts import Cleared
 
-latch = typer.Typer(no_args_is_help=True)
+halt = typer.Typer(no_args_is_help=True)
 
 _SHOWN = 20
 
 
 def register(app: typer.Typer) -> None:
-    """Put `latch` on the command line."""
-    app.add_typer(latch, name="latch", help="What stops everything that goes out.")
+    """Put `halt` on the command line."""
+    app.add_typer(halt, name="halt", help="What stops everything that goes out.")
 
 
-@latch.command("list", epilog="Example: qos-oracle latch list --json")
-def list_latches(
+@halt.command("list", epilog="Example: qos-oracle halt list --json")
+def list_halts(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     as_json: JsonOption = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = _SHOWN,
 ) -> None:
-    """List the latches, the newest first: closed now, and opened again by whom and why."""
+    """List the halts, the newest first: closed now, and opened again by whom and why."""
     with open_app(config) as app, app.store.reading() as uow:
-        found = uow.latches.history(limit)
+        found = uow.halts.history(limit)
     if as_json:
-        print_json([latch_answer(one) for one in found])
+        print_json([halt_answer(one) for one in found])
         return
     if not found:
-        typer.echo("no latch was ever closed")
+        typer.echo("no halt was ever closed")
     for one in found:
         state = "CLOSED" if one.cleared is None else "opened"
         typer.echo(f"{state} {one.name} at block {one.since_block}, {_time(one.since_time)}")
@@ -54,22 +54,22 @@ def list_latches(
             typer.echo(f"  opened {when} by {one.cleared.by}: {one.cleared.reason}")
 
 
-@latch.command(
-    "clear", epilog='Example: qos-oracle latch clear --reason "rewound below it, see ticket 12"'
+@halt.command(
+    "clear", epilog='Example: qos-oracle halt clear --reason "rewound below it, see ticket 12"'
 )
-def clear_latch(
+def clear_halt(
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why it may be opened; recorded.")
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     name: Annotated[
-        str, typer.Option("--name", help="Which one, as `latch list` shows it.")
+        str, typer.Option("--name", help="Which one, as `halt list` shows it.")
     ] = FINALITY_VIOLATION,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a latch by hand.
+    """Clear a halt by hand.
 
     The daemon opens it by itself once two endpoints show our final block again. While they still
     show another one it closes it again at its next look: `resync rewind` below that block first.
@@ -78,17 +78,17 @@ def clear_latch(
         raise InputError("--reason: say why it may be opened")
     with open_app(config) as app:
         with app.store.reading() as uow:
-            closed = uow.latches.closed(name)
+            closed = uow.halts.closed(name)
         if closed is None:
-            raise InputError(f"no latch {name} is closed; `qos-oracle latch list` shows them")
+            raise InputError(f"no halt {name} is closed; `qos-oracle halt list` shows them")
         if not dry_run:
-            with acting(app, "latch clear", dry_run=False) as (uow, stamp):
+            with acting(app, "halt clear", dry_run=False) as (uow, stamp):
                 clear(uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip()))
     if as_json:
-        print_json({"latch": name, "opened": not dry_run, "reason": reason.strip()})
+        print_json({"halt": name, "opened": not dry_run, "reason": reason.strip()})
         return
     state = "would be" if dry_run else "is"
-    typer.echo(f"latch {name} {state} open; it was closed because {closed.reason}")
+    typer.echo(f"halt {name} {state} open; it was closed because {closed.reason}")
 
 
 def _time(seconds: int) -> str:

@@ -21,9 +21,9 @@ from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
 from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.endpoint_patience import EndpointPatience, patient
 from oracle.daemon.lease.lease_keeper import leading, leased, try_take
 from oracle.daemon.maintenance_steps import why_unaudited
-from oracle.daemon.patience import Patience, patient
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
 from oracle.daemon.startup import (
     await_answers,
@@ -127,16 +127,16 @@ class _Sends(NamedTuple):
 
 def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
     """Catch up, do what is due, and leave; a signal ends it after the turn at hand."""
-    Patience(stop).borne(app.require_chain)
+    EndpointPatience(stop).borne(app.require_chain)
     stop.check()
     app.create_store()
     with leased(app.store, _COMMAND) as epoch:
-        work = Patience(stop).borne(lambda: _prepared(app, epoch, sends))
+        work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends))
         work.wait = stop.event.wait
         run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
         with app.store.reading() as uow:
-            closed = uow.latches.reason()
+            closed = uow.halts.reason()
         doubt = why_unaudited(app)
         unproven = work.unproven
     if closed is not None:
@@ -181,7 +181,7 @@ def _lead(app: App, epoch: int, sends: _Sends, stop: StopSignal) -> None:
         with _woken(app, waker):
             # The lease is kept beside the worker, not by it.
             steps = [step for step in steps_of(work) if step.name != "lease"]
-            run_steps(steps, stop.event, work.watch.beats, waker)
+            run_steps(steps, stop.event, work.watch.liveness, waker)
 
 
 def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> int | None:
@@ -207,10 +207,10 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
     freeze_garbage()
     with _serving(app, watch) as address:
         if before is None:
-            structlog.get_logger().info("standing_by", web=address)
+            structlog.get_logger().info("standby", web=address)
         else:
             reason = f"{before.holder} may be dead; its lease is not over"
-            structlog.get_logger().warning("waiting", web=address, reason=reason)
+            structlog.get_logger().warning("waiting_for_endpoint", web=address, reason=reason)
         return await_lease(app, watch, stop, _COMMAND, before=before)
 
 
@@ -224,7 +224,7 @@ def _awaited(app: App, stop: StopSignal, work: Callable[[], T]) -> T | None:
     except TransientError as error:
         watch = DaemonHealth(JobLiveness(time.monotonic))
         with _serving(app, watch) as address:
-            structlog.get_logger().warning("waiting", web=address, reason=str(error))
+            structlog.get_logger().warning("waiting_for_endpoint", web=address, reason=str(error))
             return await_answers(app, watch, stop, work)
 
 
@@ -262,11 +262,11 @@ def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:
     work = DaemonSteps(app, epoch, DaemonHealth(JobLiveness(time.monotonic)))
     closed = finality_halt.show(app.store)
     if closed is not None:
-        structlog.get_logger().error("latched", reason=closed)
+        structlog.get_logger().error("halted", reason=closed)
     with app.store.reading() as uow:
         cursor = uow.cursor.get()
     if cursor is not None:
-        work.watch.stands_at(cursor)
+        work.watch.folded_to(cursor)
     if sends.starts:
         work.starts = app.starter(epoch, unix_seconds)
     if sends.reports:
@@ -284,14 +284,14 @@ def _woken(app: App, waker: Waker) -> Iterator[None]:
         yield
         return
     tracker = app.source.tracker
-    wakeups = NewHeadSubscription(
+    new_heads = NewHeadSubscription(
         url,
         lambda: waker.wake("index"),
         lambda: PolledHead(tracker.newest, tracker.block_seconds),
         time.monotonic,
     )
-    wakeups.start()
+    new_heads.start()
     try:
         yield
     finally:
-        wakeups.stop()
+        new_heads.stop()

@@ -11,7 +11,7 @@ from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.errors import InputError
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.dry_run import rehearsed as said_by
+from oracle.txmgr.dry_run import dry_run_text as said_by
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
 
@@ -43,7 +43,7 @@ def published(app: App, command: str, plan: Plan) -> list[StepResult]:
     return steps
 
 
-def rehearsed(app: App, plan: Plan, otherwise: str) -> str:
+def dry_run_text(app: App, plan: Plan, otherwise: str) -> str:
     """Say what `published` would sign first, else `otherwise`; nothing is signed or written.
 
     Raises:
@@ -65,6 +65,6 @@ def _check(app: App) -> None:
     if found:
         raise InputError(f"the contract is not as configured: {found[0].line()}")
     with app.store.reading() as uow:
-        stopped = uow.latches.reason()
+        stopped = uow.halts.reason()
     if stopped is not None:
-        raise InputError(f"nothing is sent: {stopped}; `qos-oracle latch list` shows it")
+        raise InputError(f"nothing is sent: {stopped}; `qos-oracle halt list` shows it")

@@ -19,8 +19,8 @@ from oracle.queries.explain import EventArchive
 from oracle.queries.selection.network_snapshot import (
     NetworkSnapshot,
     SnapshotQuery,
-    survey_events,
-    survey_store,
+    snapshot_of_events,
+    snapshot_of_store,
 )
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import SEED
@@ -80,7 +80,7 @@ class InputSource:
     """
 
     rules: Rules
-    survey: Callable[[SnapshotQuery], NetworkSnapshot]
+    snapshot: Callable[[SnapshotQuery], NetworkSnapshot]
     app: App | None = None
 
 
@@ -94,7 +94,7 @@ class SystemChoice:
 
 
 @contextmanager
-def ground_of(events: str | None, config: Path) -> Iterator[InputSource]:
+def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
     """Open what is to be looked at. A file of events needs no configuration.
 
     Raises:
@@ -104,14 +104,14 @@ def ground_of(events: str | None, config: Path) -> Iterator[InputSource]:
     if events is None:
         with open_folded(config) as app:
             archive = EventArchive(app.store, app.reader, app.rules)
-            yield InputSource(app.rules, lambda asked: survey_store(archive, asked), app)
+            yield InputSource(app.rules, lambda asked: snapshot_of_store(archive, asked), app)
         return
     with lines_of(events) as lines:
         told = parse_events(lines)
-    yield InputSource(SEED, lambda asked: survey_events(told, asked))
+    yield InputSource(SEED, lambda asked: snapshot_of_events(told, asked))
 
 
-def chosen(name: str | None, changes: Mapping[str, str], ground: InputSource) -> SystemChoice:
+def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) -> SystemChoice:
     """Return the policy of a name, or the one of the ground's rules, with its rules.
 
     The policy of a system that has rules of its own gets those, with the changes; any other
@@ -120,24 +120,24 @@ def chosen(name: str | None, changes: Mapping[str, str], ground: InputSource) ->
     Raises:
         InputError: no such policy, rule or number, or a rule missing that has no default.
     """
-    wanted = ground.rules.name if name is None else name
-    policy, system = _policy(wanted, ground), systems().get(wanted)
+    wanted = source.rules.name if name is None else name
+    policy, system = _policy(wanted, source), systems().get(wanted)
     own = system is not None and system.has_rules
-    base = wanted if own else ground.rules.name
+    base = wanted if own else source.rules.name
     try:
         changes, tuning = sorted_out(changes, changeable_in(base) if changes else (), policy)
         policy = tuned(policy, tuning)
-        if system is None and not changes and _is_bare(policy, ground):
-            return _excluding_nobody(policy, ground)
-        if base == ground.rules.name and not changes:
-            return SystemChoice(policy, ground.rules, remembers=not own)
-        rules = rule_set(base, {**_set(base, ground), **changes})
+        if system is None and not changes and _is_bare(policy, source):
+            return _excluding_nobody(policy, source)
+        if base == source.rules.name and not changes:
+            return SystemChoice(policy, source.rules, remembers=not own)
+        rules = rule_set(base, {**_set(base, source), **changes})
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
     return SystemChoice(policy, rules, remembers=not own)
 
 
-def chosen_for_queue(name: str | None, ground: InputSource) -> SystemChoice:
+def chosen_for_queue(name: str | None, source: InputSource) -> SystemChoice:
     """Return the same for a queue, which asks of rules only who is excluded.
 
     So the numbers that the legacy rules lack are not needed: that system excludes nobody.
@@ -145,38 +145,38 @@ def chosen_for_queue(name: str | None, ground: InputSource) -> SystemChoice:
     Raises:
         InputError: no such policy.
     """
-    policy = _policy(ground.rules.name if name is None else name, ground)
-    if _is_bare(policy, ground):
-        return _excluding_nobody(policy, ground)
-    return chosen(name, {}, ground)
+    policy = _policy(source.rules.name if name is None else name, source)
+    if _is_bare(policy, source):
+        return _excluding_nobody(policy, source)
+    return chosen(name, {}, source)
 
 
-def _is_bare(policy: SelectionPolicy, ground: InputSource) -> bool:
+def _is_bare(policy: SelectionPolicy, source: InputSource) -> bool:
     """Tell whether a policy of the legacy system has to do without the legacy rules."""
-    return isinstance(policy, LegacyPolicy) and ground.rules.legacy is None
+    return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 
-def _excluding_nobody(policy: SelectionPolicy, ground: InputSource) -> SystemChoice:
+def _excluding_nobody(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
     """Where a timeout costs nothing, H stays 1, as in the legacy system."""
-    inert = replace(ground.rules, penalty=UNIT, first_penalty=None)
+    inert = replace(source.rules, penalty=UNIT, first_penalty=None)
     return SystemChoice(policy, inert, remembers=False)
 
 
-def _policy(name: str, ground: InputSource) -> SelectionPolicy:
+def _policy(name: str, source: InputSource) -> SelectionPolicy:
     try:
         policy = policy_named(name)
     except ValueError as error:
         raise InputError(f"--policy: {error}") from None
-    if ground.app is None or not isinstance(policy, CrynuxPolicy):
+    if source.app is None or not isinstance(policy, CrynuxPolicy):
         return policy
     # The least weight is a setting of who dispatches, and no rule of scoring.
-    floor = int(ground.app.config.dispatch.weight_floor * UNIT)
+    floor = int(source.app.config.dispatch.weight_floor * UNIT)
     return replace(policy, weighting=replace(policy.weighting, weight_floor=floor))
 
 
-def _set(base: str, ground: InputSource) -> Mapping[str, str]:
+def _set(base: str, source: InputSource) -> Mapping[str, str]:
     """What the configuration changes in a rule set, where it is the one of the ground."""
-    return ground.app.config.rules.changes if ground.app and base == ground.rules.name else {}
+    return source.app.config.rules.changes if source.app and base == source.rules.name else {}
 
 
 def changed_in(choice: SystemChoice) -> dict[str, str]:

@@ -190,7 +190,11 @@ class App(ReadApp):
         tx = replace(self._tx(self.publisher, epoch, clock), rank=rank)
         quorum = QuorumContext(tx, self.report_settings, self.board, self.peers)
         reporting = ReportingContext(
-            quorum, self.rules_hash, told.oracle.level, told.oracle.patience, told.oracle.sanity
+            quorum,
+            self.rules_hash,
+            told.oracle.level,
+            told.oracle.submission_policy,
+            told.oracle.sanity,
         )
         verifier = EvidenceVerifier(
             self.chain, self.store, self.folder, RebuildOptions(lease=epoch)

@@ -7,7 +7,7 @@ from oracle.bindings.contract_errors import refusal_of
 from oracle.dispatch.dispatch_calls import DispatchContext, DropCall, QueueCall, StartCall
 from oracle.kickouts.kick_calls import CancelKickCall, ExecuteKickCall, ProposeKickCall
 from oracle.kickouts.kickout_context import KickoutContext
-from oracle.quorum.key_watch import rest_signer, signing_of
+from oracle.quorum.key_watch import back_off_signer, signing_of
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.push_call import PushCall
 from oracle.reporting.reporting_context import ReportingContext
@@ -50,9 +50,9 @@ class ReporterContexts:
         for kind in (ProposeKickCall, ExecuteKickCall, CancelKickCall):
             registry.register(kind(self.kickouts))
 
-    def rest_signer(self) -> None:
+    def back_off_signer(self) -> None:
         """Sign nothing for a while: the nonces of our account were used elsewhere."""
-        rest_signer(self.quorum, signing_of(self.quorum), self.tx.actor)
+        back_off_signer(self.quorum, signing_of(self.quorum), self.tx.actor)
 
     def dry(self, folder: Path) -> "ReporterContexts":
         """Return the same for a dry run, which lays evidence down in `folder`."""

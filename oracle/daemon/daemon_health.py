@@ -27,28 +27,28 @@ READY_WITHIN_SECONDS = 60.0
 class DaemonHealth:
     """How far the chain and the fold have come; None until the first look."""
 
-    beats: JobLiveness
+    liveness: JobLiveness
     newest: int | None = None
     final: int | None = None
     folded: BlockRef | Cursor | None = None
     # As it was counted last; None: nothing is started.
     dispatcher: AccountBalance | None = None
-    # Why nothing is folded or sent; None: no latch is closed.
-    latch: str | None = None
+    # Why nothing is folded or sent; None: no halt is active.
+    halt: str | None = None
     # No endpoint shows a new block; or one says that ours left the chain, and has to say it again.
     is_stalled: bool = False
     is_in_doubt: bool = False
     # What endpoints say against each other, while nothing of either is taken in.
     dispute: str | None = None
     # The lowest block that was never read; None: there is none.
-    hole: int | None = None
+    gap: int | None = None
     # The block that nobody gives as it must be; and why what was read is not sure enough yet.
     refused: str | None = None
     unsure: str | None = None
     # Why the next report waits for a human; None: none does.
     held: str | None = None
     # Who of us sends nothing until a person says so, and why.
-    resting: list[str] = field(default_factory=list)
+    paused: list[str] = field(default_factory=list)
     # Who leads while this process stands by; None: it leads, or does not know yet.
     standby_of: str | None = None
     # What this process waits for before it leads; None: it leads, or stands by.
@@ -62,7 +62,7 @@ class DaemonHealth:
     def saw(self, heads: Heads) -> None:
         """Note the chain's heads; the same ones again are those of an older look."""
         if heads is not self._heads:
-            self._heads, self._seen_at = heads, self.beats.clock()
+            self._heads, self._seen_at = heads, self.liveness.clock()
         self.is_stalled = heads.stalled
         self.newest, self.final = heads.latest.number, heads.final.number
         metrics.BLOCK.labels("head").set(heads.latest.number)
@@ -73,7 +73,7 @@ class DaemonHealth:
             metrics.LAG_BLOCKS.set(max(0, heads.latest.number - self.folded.number))
             metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded.time))
 
-    def stands_at(self, block: BlockRef | Cursor) -> None:
+    def folded_to(self, block: BlockRef | Cursor) -> None:
         """Note the last block folded."""
         self.folded = block
         metrics.BLOCK.labels("folded").set(block.number)
@@ -105,10 +105,10 @@ class DaemonHealth:
         """Return why the daemon is not ready, by memory alone."""
         failing = [
             f"{name}: {reason}"
-            for name, (count, reason) in self.beats.failing().items()
+            for name, (count, reason) in self.liveness.failing().items()
             if count >= READY_WITHIN_FAILURES
         ]
-        silent = [f"{name}: has not turned for too long" for name in self.beats.silent()]
+        silent = [f"{name}: has not turned for too long" for name in self.liveness.silent()]
         if self.standby_of is not None:
             # The leader indexes, into the same database.
             return [*failing, *silent]
@@ -118,7 +118,7 @@ class DaemonHealth:
 
     def _held(self) -> list[str]:
         """Return what keeps the index from going on, though every loop turns."""
-        found = [] if self.latch is None else [self.latch]
+        found = [] if self.halt is None else [self.halt]
         if self.is_in_doubt:
             found.append("index: one endpoint alone says that our blocks left the chain")
         if self.dispute is not None:
@@ -128,13 +128,13 @@ class DaemonHealth:
             )
         if self.held is not None:
             found.append(f"report: {self.held}")
-        found += [f"sender: {reason}" for reason in self.resting]
-        if self.hole is not None:
-            found.append(f"index: block {self.hole} was never read: `qos-oracle resync gaps`")
+        found += [f"sender: {reason}" for reason in self.paused]
+        if self.gap is not None:
+            found.append(f"index: block {self.gap} was never read: `qos-oracle resync gaps`")
         if self.is_stalled:
             found.append("chain: no endpoint shows a new block")
         if self._seen_at is not None:
-            age = self.beats.clock() - self._seen_at
+            age = self.liveness.clock() - self._seen_at
             if age > READY_WITHIN_SECONDS:
                 found.append(f"heads: the last look that worked is {age:.0f} s old")
         return found

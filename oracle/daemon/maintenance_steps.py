@@ -1,4 +1,4 @@
-"""The daemon's turns for being sure of what it holds: mend, audit, compare, count."""
+"""The daemon's turns for being sure of what it holds: repair, audit, compare, count."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from oracle.indexer.audit.counter_check import CounterComparison, CounterQuery, 
 from oracle.indexer.audit.disputes import disputes_in
 from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, mend_next
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
 from oracle.indexer.audit.unproven_history import why_unproven
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.queries.outbox_figures import OutboxCensus, with_accounts, with_contract
-from oracle.queries.stats import integrity_census
+from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_contract
+from oracle.queries.stats import integrity_statistics
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import integrity_metrics, outbox_metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures
@@ -29,16 +29,16 @@ _COUNTERS_SECONDS = 3600.0
 COUNTERS_TURN_SECONDS = 10.0
 # So long a turn waits for an endpoint's answer beside the work; one that is late is looked for
 # later, for the head must not wait for it.
-ASIDE_SECONDS = 0.2
+BACKGROUND_SECONDS = 0.2
 # What counting for the metrics took is followed by so many times as long without it: a year of
 # coverage takes seconds, and meanwhile nothing is folded.
-_SURVEY_RESTS = 100
+_SNAPSHOT_BACKOFF = 100
 # Blocks that no header proves are audited so many at a time.
 _UNPROVEN_BLOCKS = 100
 # And so many may wait for that before it is said that they do.
 _WAITING_BLOCKS = 2 * _UNPROVEN_BLOCKS
 # An endpoint that gives the audit no answer is left alone for a while.
-_REST_SECONDS = 60.0
+_BACKOFF_SECONDS = 60.0
 
 Facts = Mapping[str, object] | None
 
@@ -69,22 +69,22 @@ class MaintenanceSteps:
 
     app: App
     epoch: int
-    pace: IngestState
-    mender: ScopeBackfill = field(default_factory=ScopeBackfill)
+    ingest: IngestState
+    scope_backfill: ScopeBackfill = field(default_factory=ScopeBackfill)
     auditor: Auditor = field(default_factory=Auditor)
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
-    _rests_until: float = 0.0
+    _backoff_until: float = 0.0
     # When the contracts are asked next.
     _counts_again: float = 0.0
     # When it is counted next for the metrics.
-    _surveys_again: float = 0.0
+    _snapshots_again: float = 0.0
 
-    def mend(self) -> Facts:
+    def backfill_scope(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
         app = self.app
-        done = mend_next(app.chain, app.store, app.folder, self.mender, self._manner())
-        return None if done is None else _mended(done)
+        done = backfill_next(app.chain, app.store, app.folder, self.scope_backfill, self._manner())
+        return None if done is None else _backfilled(done)
 
     def reread(self) -> Facts:
         """Read the next blocks again that can be read more surely than they were."""
@@ -115,8 +115,12 @@ class MaintenanceSteps:
         What came from one alone that was proven wrong does not wait for that. That nobody answers
         makes the daemon no less ready: it is told, and tried again later.
         """
-        app, heads = self.app, self.pace.heads
-        if heads is None or not self.mender.is_sound or self.pace.clock() < self._rests_until:
+        app, heads = self.app, self.ingest.heads
+        if (
+            heads is None
+            or not self.scope_backfill.is_sound
+            or self.ingest.clock() < self._backoff_until
+        ):
             return None
         with app.store.reading() as uow:
             cursor = uow.cursor.get()
@@ -130,7 +134,7 @@ class MaintenanceSteps:
             done = audit_next(app.chain, app.store, app.folder, self.auditor, self._manner())
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
-            self._rests_until = self.pace.clock() + _REST_SECONDS
+            self._backoff_until = self.ingest.clock() + _BACKOFF_SECONDS
             return {"did": "put off the audit", "reason": str(error)}
         return None if done is None else _audited(done)
 
@@ -142,17 +146,17 @@ class MaintenanceSteps:
         """
         if self.app.chain.is_vouched():
             return self.auditor.window
-        return 1 if self.auditor.patience is None else _UNPROVEN_BLOCKS
+        return 1 if self.auditor.wait_seconds is None else _UNPROVEN_BLOCKS
 
     def compare(self) -> Facts:
         """Compare what the contracts count with what we counted."""
-        if self.pace.heads is None or not self.mender.is_sound:
+        if self.ingest.heads is None or not self.scope_backfill.is_sound:
             return None
-        if not self.counters.errand.is_out:
-            if self.pace.clock() < self._counts_again:
+        if not self.counters.background_call.is_out:
+            if self.ingest.clock() < self._counts_again:
                 return None
-            self._counts_again = self.pace.clock() + _COUNTERS_SECONDS
-        chain, store, heads = self.app.chain, self.app.store, self.pace.heads
+            self._counts_again = self.ingest.clock() + _COUNTERS_SECONDS
+        chain, store, heads = self.app.chain, self.app.store, self.ingest.heads
         try:
             done = compare_counters(chain, store, heads, self.counters)
         except TransientError as error:
@@ -161,14 +165,14 @@ class MaintenanceSteps:
 
     def count(self) -> None:
         """Count for `/metrics` how sure we are; the more rarely, the longer it takes."""
-        began = self.pace.clock()
-        if began < self._surveys_again:
+        began = self.ingest.clock()
+        if began < self._snapshots_again:
             return
-        census = integrity_census(self.app.store, self.app.folder)
-        ended = self.pace.clock()
-        self._surveys_again = ended + _SURVEY_RESTS * (ended - began)
-        if census is not None:
-            integrity_metrics.show(census)
+        statistics = integrity_statistics(self.app.store, self.app.folder)
+        ended = self.ingest.clock()
+        self._snapshots_again = ended + _SNAPSHOT_BACKOFF * (ended - began)
+        if statistics is not None:
+            integrity_metrics.show(statistics)
 
     def _manner(self) -> RebuildOptions:
         return RebuildOptions(lease=self.epoch, keep_lease=self._keep_lease)
@@ -177,15 +181,15 @@ class MaintenanceSteps:
         renew(self.app.store, self.epoch)
 
 
-def _mended(done: ScopeBackfilled) -> Mapping[str, object]:
-    facts: dict[str, object] = {"did": "mended", "why": done.why}
+def _backfilled(done: ScopeBackfilled) -> Mapping[str, object]:
+    facts: dict[str, object] = {"did": "repaired", "why": done.why}
     if done.blocks is not None:
         facts |= {"blocks": f"{done.blocks.first}..{done.blocks.last}", "rows": done.rows}
         facts["left"] = done.left
-    if done.refolded is not None:
-        facts |= {"did": "folded anew", "logs": done.refolded.logs, "same": done.refolded.same}
+    if done.rebuilt is not None:
+        facts |= {"did": "folded anew", "logs": done.rebuilt.logs, "same": done.rebuilt.same}
         # Before anything is sent: these periods would be reported otherwise now.
-        facts["differing"] = list(done.refolded.differing)
+        facts["differing"] = list(done.rebuilt.differing)
     return facts
 
 
@@ -229,7 +233,7 @@ def _compared(done: CounterComparison) -> Mapping[str, object]:
 class OutboxStatistics:
     """Counts for `/metrics`; remembers what is over for good."""
 
-    _rows: OutboxCensus = field(default_factory=OutboxCensus)
+    _rows: OutboxRecount = field(default_factory=OutboxRecount)
 
     def count(
         self,
@@ -251,7 +255,7 @@ class OutboxStatistics:
 
 
 def balance_at(context: TxContext | None) -> int | None:
-    """Return what the desk's account has, in wei; None: nobody tells now.
+    """Return what the context's account has, in wei; None: nobody tells now.
 
     What else is counted does not wait for an endpoint that is silent.
     """

@@ -123,8 +123,10 @@ class ReadApp:
             finality_seconds=told.finality_seconds,
         )
         source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
-        if told.anchor_block is not None and told.anchor_hash is not None:
-            source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
+        if told.checkpoint_block is not None and told.checkpoint_hash is not None:
+            source.hold(
+                told.checkpoint_block, Hash(told.checkpoint_hash), "[chain] checkpoint_hash"
+            )
         self._opened.callback(source.close)
         self._recall_quarantine(source, self.__dict__.get("store"))
         return source

@@ -28,7 +28,7 @@ from oracle.telemetry.logging_setup import is_power_of_two
 # transaction is open there.
 PATIENCE_SECONDS = 3.0
 # A loop is silent when it missed this many turns, and at least this many seconds.
-MISSED_TURNS = 5
+MISSED_RUNS = 5
 LEAST_SILENCE_SECONDS = 60.0
 
 Clock = Callable[[], float]
@@ -61,13 +61,13 @@ class JobLiveness:
     def expect(self, steps: Sequence[Job]) -> None:
         """Listen to these loops from now on, and to no others."""
         for step in steps:
-            self.beat(step.name)
+            self.mark(step.name)
         self._allowed = {
-            step.name: max(MISSED_TURNS * step.every_seconds, LEAST_SILENCE_SECONDS)
+            step.name: max(MISSED_RUNS * step.every_seconds, LEAST_SILENCE_SECONDS)
             for step in steps
         }
 
-    def beat(self, name: str) -> None:
+    def mark(self, name: str) -> None:
         """Note that the loop has turned."""
         self._last[name] = self.clock()
 
@@ -125,7 +125,7 @@ class Waker:
 
 
 def run(
-    steps: Sequence[Job], stop: threading.Event, beats: JobLiveness, waker: Waker | None = None
+    steps: Sequence[Job], stop: threading.Event, liveness: JobLiveness, waker: Waker | None = None
 ) -> None:
     """Turn every step until `stop` is set; `waker` brings single turns forward.
 
@@ -151,14 +151,14 @@ def run(
             _bring_forward(scheduler, event.job_id)
 
     scheduler.add_listener(after_turn, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
-    beats.expect(steps)
+    liveness.expect(steps)
     for step in steps:
         # Alerts see a zero before the first failure.
         metrics.STEP_FAILURES.labels(step.name)
         scheduler.add_job(
             _turned,
             "interval",
-            (step, stop, beats, waker),
+            (step, stop, liveness, waker),
             id=step.name,
             seconds=step.every_seconds,
         )
@@ -214,7 +214,7 @@ def _bring_forward(scheduler: BackgroundScheduler, name: str) -> None:
         job.modify(next_run_time=job.next_run_time - job.trigger.interval)
 
 
-def _turned(step: Job, stop: threading.Event, beats: JobLiveness, waker: Waker) -> bool:
+def _turned(step: Job, stop: threading.Event, liveness: JobLiveness, waker: Waker) -> bool:
     """Turn once and tell whether there may be more to do."""
     waker.took_up(step.name)
     if stop.is_set():
@@ -223,11 +223,11 @@ def _turned(step: Job, stop: threading.Event, beats: JobLiveness, waker: Waker) 
         done = _measured(step)
     except TransientError as error:
         metrics.STEP_FAILURES.labels(step.name).inc()
-        _say_failed(step, str(error), beats.failed(step.name, str(error)))
+        _say_failed(step, str(error), liveness.failed(step.name, str(error)))
         return False
     finally:
-        beats.beat(step.name)
-    if in_a_row := beats.succeeded(step.name):
+        liveness.mark(step.name)
+    if in_a_row := liveness.succeeded(step.name):
         structlog.get_logger().info("step_recovered", step=step.name, failures=in_a_row)
     _say(step, done)
     return done is not None
@@ -242,7 +242,7 @@ def _measured(step: Job) -> Mapping[str, object] | None:
 
 def _say(step: Job, done: Mapping[str, object] | None) -> None:
     if done:
-        structlog.get_logger().info("step_done", step=step.name, **done)
+        structlog.get_logger().info("step_completed", step=step.name, **done)
 
 
 def _say_failed(step: Job, reason: str, in_a_row: int) -> None:

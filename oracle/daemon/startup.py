@@ -46,7 +46,7 @@ def await_answers(
         stop.event.set()
         return {"did": "answered"}
 
-    run_steps([Job("chain", app.config.chain.poll_seconds, look)], stop.event, watch.beats)
+    run_steps([Job("chain", app.config.chain.poll_seconds, look)], stop.event, watch.liveness)
     stop.clear()
     return done[0] if done else None
 
@@ -88,7 +88,7 @@ def await_lease(
         stop.event.set()
         return {"did": "took over", "epoch": epoch}
 
-    run_steps([Job("standby", STANDBY_SECONDS, look)], stop.event, watch.beats)
+    run_steps([Job("standby", STANDBY_SECONDS, look)], stop.event, watch.liveness)
     stop.clear()
     return epochs[0] if epochs else None
 
@@ -142,14 +142,14 @@ def introduce(app: App, constitution: ContractConfiguration) -> None:
     transmitter = keys.transmitter.address if keys and keys.transmitter else None
     quorum_metrics.know(constitution.signers)
     structlog.get_logger().info(
-        "reporting",
+        "reporting_as",
         contract=app.oracle_address,
         signer=signer,
         transmitter=transmitter,
         rank=None if transmitter is None else app.config.reporters.transmit_rank,
         quorum=constitution.quorum,
         signers=list(constitution.signers),
-        round=constitution.standing.head.round,
+        round=constitution.contract_status.head.round,
         peers=[] if peers is None else [peer.name for peer in peers.all],
     )
 

@@ -20,8 +20,8 @@ def done_facts(step: Done | None) -> Facts:
 
 def turn_facts(done: Turned) -> Mapping[str, object]:
     if isinstance(done, HaltChanged):
-        did = "latched" if done.is_closed else "unlatched"
-        return {"did": did, "latch": done.name, "reason": done.reason}
+        did = "halted" if done.is_closed else "resumed"
+        return {"did": did, "halt": done.name, "reason": done.reason}
     if isinstance(done, Rewound):
         return {
             "did": "rewound",

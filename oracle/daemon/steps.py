@@ -10,7 +10,7 @@ from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth, count_window
 from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
 from oracle.daemon.maintenance_steps import (
-    ASIDE_SECONDS,
+    BACKGROUND_SECONDS,
     COUNTERS_TURN_SECONDS,
     MaintenanceSteps,
     OutboxStatistics,
@@ -28,10 +28,10 @@ from oracle.indexer.reorgs.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import look
-from oracle.queries.stats import dispatch_census
-from oracle.queries.status import census
+from oracle.queries.stats import dispatch_statistics
+from oracle.queries.status import statistics
 from oracle.quorum.key_watch import watch_key
-from oracle.reporting.readiness import first_hole, why_waiting
+from oracle.reporting.readiness import first_gap, why_waiting
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics
@@ -39,9 +39,9 @@ from oracle.telemetry.indexer_metrics import REFUSED
 from oracle.txmgr.confirmation.attribution import why_unproven
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.signing_queue import why_resting
+from oracle.txmgr.signing_queue import backoff_reason
 
-_CENSUS_SECONDS = 10.0
+_STATISTICS_SECONDS = 10.0
 _RECONCILE_SECONDS = 300.0
 # How often to see whether an endpoint is due, each is once an hour, or one that was late has told.
 PROBE_SECONDS = 10.0
@@ -58,33 +58,33 @@ class DaemonSteps:
     starts: DispatchContext | None = None
     # Whether our nonces were found to be the chain's; nothing is sent before.
     is_reconciled: bool = False
-    pace: IngestState = field(default_factory=IngestState)
+    ingest: IngestState = field(default_factory=IngestState)
     # How to wait inside a turn; None: the next turn comes by itself.
     wait: Callable[[float], object] | None = None
     integrity: MaintenanceSteps = field(init=False)
     sent: OutboxStatistics = field(default_factory=OutboxStatistics)
 
     def __post_init__(self) -> None:
-        self.integrity = MaintenanceSteps(self.app, self.epoch, self.pace)
+        self.integrity = MaintenanceSteps(self.app, self.epoch, self.ingest)
 
     def index(self) -> Facts:
         """Take in one window, or go back over a fork."""
         app = self.app
         with app.store.reading() as uow:
-            is_latched = uow.latches.reason() is not None
-        mended = None if is_latched else self.integrity.mend()
-        if mended is not None:
-            return mended
+            is_halted = uow.halts.reason() is not None
+        backfilled = None if is_halted else self.integrity.backfill_scope()
+        if backfilled is not None:
+            return backfilled
         try:
-            reread, unread = (None, None) if is_latched else self._reread()
+            reread, unread = (None, None) if is_halted else self._reread()
             if reread is not None:
                 return reread
-            done = index_next(app.chain, app.store, app.folder, self.pace)
+            done = index_next(app.chain, app.store, app.folder, self.ingest)
             if isinstance(done, WindowCommitted):
-                self.watch.stands_at(done.cursor)
+                self.watch.folded_to(done.cursor)
                 count_window(done)
             elif isinstance(done, Rewound):
-                self.watch.stands_at(done.ancestor)
+                self.watch.folded_to(done.ancestor)
         finally:
             # Where nothing can be written, the lag grows all the same.
             self._show()
@@ -114,42 +114,42 @@ class DaemonSteps:
 
     def _show(self) -> None:
         """Let the HTTP server know how it stands."""
-        if self.pace.heads is not None:
-            self.watch.saw(self.pace.heads)
+        if self.ingest.heads is not None:
+            self.watch.saw(self.ingest.heads)
         with self.app.store.reading() as uow:
-            self.watch.latch = uow.latches.reason()
-            self.watch.hole = None if self.integrity.mender.is_sound else first_hole(uow)
+            self.watch.halt = uow.halts.reason()
+            self.watch.gap = None if self.integrity.scope_backfill.is_sound else first_gap(uow)
             refusal = refusal_in(uow)
         self.watch.refused = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
         self.watch.unsure = self.integrity.why_unsure() or why_unaudited(self.app, is_running=True)
-        vigil = self.pace.vigil
-        self.watch.is_in_doubt = vigil.is_open()
-        self.watch.dispute = vigil.held_up(self.pace.clock())
+        fork_watch = self.ingest.fork_watch
+        self.watch.is_in_doubt = fork_watch.is_open()
+        self.watch.dispute = fork_watch.held_up(self.ingest.clock())
 
     def _waited(self) -> Facts:
         """Where nobody comes back to it, wait until the only endpoint may be asked again."""
-        if self.wait is None or not self.pace.vigil.is_open():
+        if self.wait is None or not self.ingest.fork_watch.is_open():
             return None
-        seconds = self.pace.vigil.seconds_left(self.pace.clock())
+        seconds = self.ingest.fork_watch.seconds_left(self.ingest.clock())
         self.wait(seconds)
         return {"did": "waited", "seconds": round(seconds, 1), "for": "a fork to be sure"}
 
     def audit(self) -> Facts:
-        """Ask a second endpoint about what one gave us; while a latch is closed, nothing."""
-        if self.watch.latch is not None:
+        """Ask a second endpoint about what one gave us; while a halt is active, nothing."""
+        if self.watch.halt is not None:
             return None
-        self.integrity.auditor.patience = self._patience
+        self.integrity.auditor.wait_seconds = self._patience
         return self.integrity.audit()
 
     def probe(self) -> Facts:
         """Look at an endpoint that was not looked at for an hour."""
-        self.app.prober.errand.patience = self._patience
+        self.app.prober.background_call.wait_seconds = self._patience
         return self.app.prober.turn()
 
     def compare_counters(self) -> Facts:
         """Compare what the contracts count with what we counted."""
-        self.integrity.counters.errand.patience = self._patience
+        self.integrity.counters.background_call.wait_seconds = self._patience
         return self.integrity.compare()
 
     @property
@@ -158,11 +158,11 @@ class DaemonSteps:
 
         Where nobody comes back to it, until it is there.
         """
-        return None if self.wait is not None else ASIDE_SECONDS
+        return None if self.wait is not None else BACKGROUND_SECONDS
 
     def publish(self) -> Facts:
         """Plan, or take the next step towards the chain."""
-        reporter, heads = self.reporter, self.pace.heads
+        reporter, heads = self.reporter, self.ingest.heads
         if reporter is None or heads is None:
             return None
         if not self.is_reconciled:
@@ -182,12 +182,12 @@ class DaemonSteps:
         """Let `/readyz` know why no report goes, and the log when that changes."""
         reason = why_waiting(context)
         if reason is not None and reason != self.watch.held:
-            structlog.get_logger().warning("report_waits", reason=reason)
+            structlog.get_logger().warning("report_waiting", reason=reason)
         self.watch.held = reason
 
     def dispatch(self) -> Facts:
         """Start what was drawn: plan, or take the next step with all that can be taken along."""
-        starts, heads = self.starts, self.pace.heads
+        starts, heads = self.starts, self.ingest.heads
         if starts is None or heads is None or self.integrity.why_unsure() is not None:
             return None
         if not self.is_reconciled:
@@ -197,7 +197,7 @@ class DaemonSteps:
 
     def confirm(self) -> Facts:
         """Look for what was sent."""
-        heads = self.pace.heads
+        heads = self.ingest.heads
         if heads is None:
             return None
         done = [manager.confirm(heads) for manager in self._managers()]
@@ -207,7 +207,7 @@ class DaemonSteps:
         """Compare our nonces with the chain's.
 
         A difference that a person has to solve ends a start, and whoever comes once; in a daemon
-        that runs the sender rests.
+        that runs the sender is paused.
         """
         managers = self._managers()
         for manager in managers:
@@ -216,20 +216,20 @@ class DaemonSteps:
             else:
                 reporter = self.reporter
                 is_ours = reporter is not None and manager.context is reporter.tx
-                rest = reporter.rest_signer if reporter is not None and is_ours else None
+                rest = reporter.back_off_signer if reporter is not None and is_ours else None
                 manager.sync_nonces(is_running=self.is_reconciled, if_known=rest)
         self.is_reconciled = self.reporter is not None or bool(managers)
-        self._show_rests()
+        self._show_pauses()
         return None
 
-    def _show_rests(self) -> None:
+    def _show_pauses(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
         reasons = [
             why(manager.context)
             for manager in self._managers()
-            for why in (why_resting, why_unproven)
+            for why in (backoff_reason, why_unproven)
         ]
-        self.watch.resting = [reason for reason in reasons if reason is not None]
+        self.watch.paused = [reason for reason in reasons if reason is not None]
 
     @property
     def unproven(self) -> list[str]:
@@ -256,10 +256,10 @@ class DaemonSteps:
         """Count the database for `/metrics`; note how the endpoints are, for other processes."""
         transmitter = self._transmitter()
         self.integrity.count()
-        self._show_rests()
+        self._show_pauses()
         self.watch.endpoints = look(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
-        seen = census(
+        seen = statistics(
             self.app.store,
             self.app.rules,
             balance_at(None if transmitter is None else transmitter.context),
@@ -269,17 +269,17 @@ class DaemonSteps:
         at_work = {one.context.role: one.context for one in self._managers()}
         reporter = self.reporter if transmitter is not None else None
         reporting = None if reporter is None else reporter.reporting
-        self.watch.counted(self.sent.count(at_work, self.pace.heads, reporting))
+        self.watch.counted(self.sent.count(at_work, self.ingest.heads, reporting))
         return None
 
-    def _dispatching(self) -> metrics.DispatchCensus | None:
+    def _dispatching(self) -> metrics.DispatchStatistics | None:
         if self.app.dispatch_settings is None:
             return None
         starts = None if self.starts is None else self.starts.tx
         left = balance_at(starts)
         if starts is not None and left is not None:
             self.watch.dispatcher = AccountBalance(starts.account.address, left)
-        return dispatch_census(self.app.store, left)
+        return dispatch_statistics(self.app.store, left)
 
 
 def steps_of(work: DaemonSteps) -> list[Job]:
@@ -296,5 +296,5 @@ def steps_of(work: DaemonSteps) -> list[Job]:
         Job("audit", poll, work.audit),
         Job("probe", PROBE_SECONDS, work.probe),
         Job("counters", COUNTERS_TURN_SECONDS, work.compare_counters),
-        Job("census", _CENSUS_SECONDS, work.count),
+        Job("statistics", _STATISTICS_SECONDS, work.count),
     ]

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 import typer
 
-from oracle.rpc.background import aside
+from oracle.rpc.background import in_background
 
 # What a shell adds to the number of the signal that ended a command.
 KILLED = 128
@@ -75,7 +75,7 @@ def until_told(work: Callable[[StopSignal], None]) -> None:
     """
     stop = StopSignal()
     with listening(stop, cut_off=os._exit):
-        aside(lambda: work(stop), "command").result()
+        in_background(lambda: work(stop), "command").result()
 
 
 @contextmanager

@@ -53,14 +53,14 @@ def build(
     @web.get("/livez")
     def livez() -> Response:
         """200 while every loop turns, else 503 and which are silent. Restart the process then."""
-        silent = watch.beats.silent()
+        silent = watch.liveness.silent()
         return JSONResponse({"silent": silent}, _NOT_NOW if silent else 200)
 
     @web.get("/readyz")
     def readyz() -> Response:
         """200 while it does its work, else 503 and the reasons.
 
-        Within 10 blocks of the head and a look at it in the last minute, no latch closed, no block
+        Within 10 blocks of the head and a look at it in the last minute, no halt active, no block
         left out, no report held, no sender that a person has to release, no fork in doubt, no
         history below the level that is asked for, a chain that moves, no step failing three times
         in a row, and the database there.
@@ -76,7 +76,7 @@ def build(
             "head": watch.newest,
             "folded": watch.folded.number if watch.folded else None,
             "lag_blocks": watch.lag_blocks,
-            "latch": watch.latch,
+            "halt": watch.halt,
             "stalled": watch.is_stalled,
         }
         return JSONResponse(body, _NOT_NOW if reasons else 200)

@@ -80,7 +80,7 @@ def _endpoints(url: str, chaos: int | None, say: Say) -> Iterator[list[str]]:
         proxies = {}
         for place in range(_PROXIES):
             # Seeds of two runs next to each other have no endpoint in common.
-            proxy = Chaos(url, chaos * _PROXIES + place, _heard(place, say))
+            proxy = Chaos(url, chaos * _PROXIES + place, _received(place, say))
             stack.callback(proxy.close)
             proxies[stack.enter_context(serving(proxy)).url] = proxy
         for address in proxies:
@@ -92,7 +92,7 @@ def _endpoints(url: str, chaos: int | None, say: Say) -> Iterator[list[str]]:
                 say(f"{address} {told(proxy.moods)}")
 
 
-def _heard(place: int, say: Say) -> Say:
+def _received(place: int, say: Say) -> Say:
     return lambda mood: say(f"endpoint {place + 1}: {mood}")
 
 

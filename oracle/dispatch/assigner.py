@@ -69,27 +69,27 @@ class DrawHook(BlockHook):
         """Draw at the end of a block; one that was drawn at before is only looked at again."""
         if self._drawer is None:
             return
-        sight, known = StoredNetworkView(uow), uow.progress.get(_THROUGH)
+        view, known = StoredNetworkView(uow), uow.bookmarks.get(_THROUGH)
         if known is not None and int(known) >= block.number:
             if self._drawer.at != block.number:
-                self._drawer.resume(sight, block, standing_in(uow))
+                self._drawer.resume(view, block, active_draws_in(uow))
             return
         if block.number == self.first_block:
             # Of other settings, that ended here.
-            _void(uow, [one.task for one in uow.draws.standing()], block.number)
-        turn = self._drawer.turn(sight, block)
+            _void(uow, [one.task for one in uow.draws.active()], block.number)
+        turn = self._drawer.turn(view, block)
         _void(uow, turn.over, block.number)
         for one in turn.drawn:
             uow.draws.add(one.task, block, one.node)
-        uow.progress.set(_THROUGH, str(block.number))
+        uow.bookmarks.set(_THROUGH, str(block.number))
 
     @override
     def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Undo what was drawn, and what ended, above the ancestor."""
         uow.draws.take_back_above(ancestor)
-        known = uow.progress.get(_THROUGH)
+        known = uow.bookmarks.get(_THROUGH)
         if known is not None and int(known) > ancestor:
-            uow.progress.set(_THROUGH, str(ancestor))
+            uow.bookmarks.set(_THROUGH, str(ancestor))
 
 
 def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:
@@ -98,7 +98,7 @@ def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:
     Raises:
         InputError: blocks from `start_block` on were folded without draws, or by other settings.
     """
-    cursor, known = uow.cursor.get(), uow.progress.get(_SETTINGS)
+    cursor, known = uow.cursor.get(), uow.bookmarks.get(_SETTINGS)
     at, start = -1 if cursor is None else cursor.number, settings.start_block
     if known != settings.sign:
         if at >= start:
@@ -107,10 +107,10 @@ def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:
                 f"dispatch.start_block: block {start} is folded already, {what}: name one above "
                 f"{at}, or {_back_to(start - 1)}"
             )
-        uow.progress.set(_SETTINGS, settings.sign)
-        uow.progress.set(_THROUGH, str(start - 1))
+        uow.bookmarks.set(_SETTINGS, settings.sign)
+        uow.bookmarks.set(_THROUGH, str(start - 1))
         return
-    through = int(uow.progress.get(_THROUGH) or -1)
+    through = int(uow.bookmarks.get(_THROUGH) or -1)
     if at >= start and through < at:
         raise InputError(
             f"dispatch: blocks {through + 1} to {at} were folded without draws: name a "
@@ -126,7 +126,7 @@ def refuse_other_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     Raises:
         InputError: it draws by other ones.
     """
-    known = uow.progress.get(_SETTINGS)
+    known = uow.bookmarks.get(_SETTINGS)
     if known is not None and known != settings.sign:
         raise InputError(
             "[dispatch]: the database draws by other settings or rules than the configuration's: "
@@ -141,9 +141,9 @@ def _back_to(block: int) -> str:
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
-def standing_in(uow: UnitOfWork) -> dict[TaskKey, Address]:
+def active_draws_in(uow: UnitOfWork) -> dict[TaskKey, Address]:
     """Return who is to start which task, at the cursor."""
-    return {one.task: one.node for one in uow.draws.standing()}
+    return {one.task: one.node for one in uow.draws.active()}
 
 
 def _void(uow: UnitOfWork, tasks: Iterable[TaskKey], block: int) -> None:

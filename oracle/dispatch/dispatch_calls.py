@@ -18,7 +18,7 @@ from oracle.bindings.task_network import (
     without_as_of,
 )
 from oracle.chain.heads import Heads
-from oracle.dispatch.assigner import StoredNetworkView, standing_in
+from oracle.dispatch.assigner import StoredNetworkView, active_draws_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import line_at
 from oracle.domain.ids import TaskKey
@@ -27,7 +27,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, queue_of
-from oracle.systems.crynux.crynux_queue import room_for
+from oracle.systems.crynux.crynux_queue import capacity_for
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
@@ -77,11 +77,11 @@ def wanted_now(uow: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, 
 
 def key_of(call: Intent) -> CallKey:
     """Return what a call is about."""
-    return CallKey(call.wish.kind, call.wish.subject)
+    return CallKey(call.request.kind, call.request.subject)
 
 
 def _starts(uow: UnitOfWork) -> Iterator[Want]:
-    for draw in uow.draws.standing():
+    for draw in uow.draws.active():
         about = CallKey(START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
         yield Want(about, draw.task, _START, draw)
 
@@ -91,17 +91,17 @@ def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Wa
     cursor = uow.cursor.get()
     if cursor is None:
         return
-    plan = AssignmentPlan(standing_in(uow), frozenset())
+    plan = AssignmentPlan(active_draws_in(uow), frozenset())
     queue = queue_of(line_at(StoredNetworkView(uow), settings.pricing), plan, cursor.number)
     if not queue:
         return
     counts = uow.nodes.counts().items()
-    members = sum(many for (standing, _, _), many in counts if standing is Membership.MEMBER)
-    room = room_for(members, settings.alpha)
-    for one in reversed(queue[room:]):
+    members = sum(many for (active, _, _), many in counts if active is Membership.MEMBER)
+    capacity = capacity_for(members, settings.alpha)
+    for one in reversed(queue[capacity:]):
         about = CallKey(DROP_TASK, f"task={one.task.key}")
         yield Want(about, one.task.key, _DROP)
-    for one in queue[:room]:
+    for one in queue[:capacity]:
         if not one.task.queued:
             about = CallKey(QUEUE_TASK, f"task={one.task.key}")
             yield Want(about, one.task.key, _QUEUE)
@@ -156,7 +156,9 @@ class _DispatchCall(CallKind):
 
     @override
     def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        return missing_effect(receipt, call.wish.contract, call.wish.calldata, call.wish.digest)
+        return missing_effect(
+            receipt, call.request.contract, call.request.calldata, call.request.digest
+        )
 
 
 class StartCall(_DispatchCall):
@@ -171,9 +173,9 @@ class StartCall(_DispatchCall):
     @override
     def calldata_to_try(self, call: Intent, heads: Heads) -> str:
         """A start as of the newest block is tried without the check of that block."""
-        wish = call.wish
-        is_newest = wish.as_of_block is not None and wish.as_of_block >= heads.latest.number
-        return without_as_of(wish.calldata) if is_newest else wish.calldata
+        request = call.request
+        is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
+        return without_as_of(request.calldata) if is_newest else request.calldata
 
 
 class QueueCall(_DispatchCall):
@@ -192,6 +194,6 @@ class DropCall(_DispatchCall):
 
 def _as_wanted(call: Intent, wanted: Mapping[CallKey, Want], heads: Heads) -> Decision:
     want = wanted.get(key_of(call))
-    if want is not None and call.wish.calldata == calldata_of(want, heads):
+    if want is not None and call.request.calldata == calldata_of(want, heads):
         return Decision.go()
     return Decision.end(IntentState.SUPERSEDED, NOT_WANTED)

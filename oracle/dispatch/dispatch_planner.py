@@ -29,29 +29,31 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
     with context.tx.store.reading() as uow:
         if not context.tx.is_at_head(uow, heads):
             return None
-        wishes = list(_wishes(context, uow, heads))
-    if not wishes:
+        requests = list(_requests(context, uow, heads))
+    if not requests:
         return None
     stamp = context.tx.stamp
     with context.tx.writing() as uow:
-        added = [uow.outbox.intents.add(wish, stamp) for wish in wishes]
-    return StepResult("dispatch planned", added[0], counted([wish.kind for wish in wishes]))
+        added = [uow.outbox.intents.add(request, stamp) for request in requests]
+    return StepResult(
+        "dispatch planned", added[0], counted([request.kind for request in requests])
+    )
 
 
-def _wishes(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> Iterator[CallRequest]:
+def _requests(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> Iterator[CallRequest]:
     """Yield what is wanted, with its reason; words about the queue keep no start waiting."""
     settings = context.settings
     intents = uow.outbox.intents.unfinished(context.tx.account)
     given_up = _given_up(context, uow, heads)
     under_way = {key_of(one) for one in intents if one.id not in given_up}
     under_way |= {CallKey(*one) for one in held_back(uow, context.tx.account)}
-    on_their_way = [one.wish.kind for one in intents if one.state in ON_ITS_WAY]
+    on_their_way = [one.request.kind for one in intents if one.state in ON_ITS_WAY]
     for want in wanted_now(uow, settings).values():
         is_start = want.about.kind == START_TASK
         before = on_their_way.count(START_TASK) if is_start else len(on_their_way)
         if before < settings.max_in_flight and want.about not in under_way:
             on_their_way.append(want.about.kind)
-            yield _wish(context, uow, want, heads)
+            yield _request(context, uow, want, heads)
 
 
 def _given_up(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
@@ -64,14 +66,16 @@ def _given_up(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[in
     for slot in uow.outbox.slots.watched(context.tx.account):
         intent = uow.outbox.intents.named(slot.intent_id) if slot.succeeded is False else None
         if intent is not None and slot.block_number is not None:
-            wish = intent.wish
-            tries = uow.outbox.intents.tries(context.tx.account, wish.kind, wish.subject, None)
+            request = intent.request
+            tries = uow.outbox.intents.tries(
+                context.tx.account, request.kind, request.subject, None
+            )
             if heads.latest.number - slot.block_number >= 1 << tries:
                 given_up.add(intent.id)
     return given_up
 
 
-def _wish(context: DispatchContext, uow: UnitOfWork, want: Want, heads: Heads) -> CallRequest:
+def _request(context: DispatchContext, uow: UnitOfWork, want: Want, heads: Heads) -> CallRequest:
     kind, subject = want.about
     tries = uow.outbox.intents.tries(context.tx.account, kind, subject, None)
     draw = want.draw

@@ -82,9 +82,9 @@ class _PoolAt:
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        scene = PolicyInput(self.rows, self.pool.rules, self.time)
+        policy_input = PolicyInput(self.rows, self.pool.rules, self.time)
         row = self.rows.get(node)
-        return row is not None and why_not(row, requirement_of(task), scene) is None
+        return row is not None and why_not(row, requirement_of(task), policy_input) is None
 
 
 class BlockDrawer:
@@ -110,18 +110,18 @@ class BlockDrawer:
         self._seen: int | None = None
 
     def resume(
-        self, sight: NetworkView, block: BlockRef, standing: Mapping[TaskKey, Address]
+        self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
     ) -> None:
         """Stand at the end of `block`, where these draws stand; what is armed follows."""
-        line = line_at(sight, self.settings.pricing)
-        armed = armed_in(line, standing, self._pool_at(sight, block, standing)) if line else ()
-        self.plan, self.at = AssignmentPlan(dict(standing), frozenset(armed)), block.number
+        line = line_at(view, self.settings.pricing)
+        armed = armed_in(line, active, self._pool_at(view, block, active)) if line else ()
+        self.plan, self.at = AssignmentPlan(dict(active), frozenset(armed)), block.number
 
     def rest(self, block: int) -> None:
         """Stand at the end of `block`: up to there nobody waits and no draw stands."""
         self.plan, self.at = NOTHING_PLANNED, block
 
-    def turn(self, sight: NetworkView, block: BlockRef) -> Turn:
+    def turn(self, view: NetworkView, block: BlockRef) -> Turn:
         """Go on to the end of `block`; the first one starts from an empty plan.
 
         Raises:
@@ -131,20 +131,18 @@ class BlockDrawer:
             self.plan = NOTHING_PLANNED
         elif self.at != block.number - 1:
             raise FatalError(f"block {block.number} was to be drawn for after block {self.at}")
-        line = line_at(sight, self.settings.pricing)
-        if line or self.plan.standing:
-            turn = next_plan(
-                self.plan, block, line, self._pool_at(sight, block, self.plan.standing)
-            )
+        line = line_at(view, self.settings.pricing)
+        if line or self.plan.active:
+            turn = next_plan(self.plan, block, line, self._pool_at(view, block, self.plan.active))
         else:
             turn = Turn(NOTHING_PLANNED, (), ())
         self.plan, self.at = turn.plan, block.number
         return turn
 
     def _pool_at(
-        self, sight: NetworkView, block: BlockRef, standing: Mapping[TaskKey, Address]
+        self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
     ) -> _PoolAt:
-        for node in sight.changed_since(self._seen):
+        for node in view.changed_since(self._seen):
             self._pool.put(node)
             self._idle.pop(node.address, None)
             if unavailable(node, block.time, self.settings.rules) in {None, Out.EXCLUDED}:
@@ -152,13 +150,13 @@ class BlockDrawer:
         self._seen = block.number
         rules = self.settings.rules
         free = [one for one in self._idle.values() if unavailable(one, block.time, rules) is None]
-        rows = sight.nodes(standing.values())
+        rows = view.nodes(active.values())
         return _PoolAt(self._pool, rows, block.time, free, self.explains)
 
 
-def line_at(sight: NetworkView, pricing: Pricing) -> list[InLine]:
+def line_at(view: NetworkView, pricing: Pricing) -> list[InLine]:
     """Return the waiting tasks in order: the most valuable first."""
-    waiting = sight.waiting()
+    waiting = view.waiting()
     groups = frozenset(task.group for task in waiting if task.group is not None)
-    fellows = sight.of_groups(groups) if groups else ()
+    fellows = view.of_groups(groups) if groups else ()
     return line_of(waiting, fellows, pricing.value_of)

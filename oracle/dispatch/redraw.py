@@ -67,14 +67,14 @@ class Redrawing:
 
     def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
         self._start = settings.start_block
-        self._sight = _LedgerSight(settings.rules)
+        self._view = _WorkingSetView(settings.rules)
         self._drawer = BlockDrawer(settings, explains=True)
         self._headers = headers
 
     @property
-    def standing(self) -> Mapping[TaskKey, Address]:
+    def active(self) -> Mapping[TaskKey, Address]:
         """Return who is to start which task."""
-        return self._drawer.plan.standing
+        return self._drawer.plan.active
 
     def up_to(self, last: int, events: Iterable[DomainEvent]) -> Iterator[Drawing | Start]:
         """Yield all draws and starts up to the end of block `last`, in the order of blocks."""
@@ -83,8 +83,8 @@ class Redrawing:
             if number > last:
                 break
             yield from self._draw(done + 1, number - 1)
-            before = self.standing
-            for task in self._sight.fold(number, list(said)):
+            before = self.active
+            for task in self._view.fold(number, list(said)):
                 yield Start(task.key, task.node, number, before.get(task.key))
             yield from self._draw(number, number)
             done = max(done, number)
@@ -93,14 +93,14 @@ class Redrawing:
     def _draw(self, first: int, last: int) -> Iterator[Drawing]:
         """Draw at the end of these blocks; where nobody waits a block is not even asked for."""
         for number in range(max(first, self._start), last + 1):
-            if not self._sight.is_idle or self._drawer.plan.standing:
-                yield from self._drawer.turn(self._sight, self._headers.at(number)).drawn
+            if not self._view.is_idle or self._drawer.plan.active:
+                yield from self._drawer.turn(self._view, self._headers.at(number)).drawn
             else:
                 self._drawer.rest(last)
                 return
 
 
-class _LedgerSight:
+class _WorkingSetView:
     """Tasks and nodes as a fold in memory has them."""
 
     def __init__(self, rules: Rules) -> None:

@@ -13,7 +13,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.audit.row_diff import check_same_chain, compare
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -24,7 +24,7 @@ class BackfillResult:
 
     `missing_*` were put in. `unserved` counts rows that we have and the chain did not give now;
     they stay: an endpoint that prunes forgets logs. `differing` counts those that it gave in other
-    words, which stay too: who is right, a proof must say. `refolded` None: nothing was missing.
+    words, which stay too: who is right, a proof must say. `rebuilt` None: nothing was missing.
     """
 
     blocks: BlockRange
@@ -33,7 +33,7 @@ class BackfillResult:
     missing_calls: list[Call] = field(default_factory=list)
     unserved: int = 0
     differing: int = 0
-    refolded: RebuildResult | None = None
+    rebuilt: RebuildResult | None = None
 
     @property
     def differs(self) -> bool:
@@ -63,7 +63,7 @@ def backfill(
             claim(uow, cursor)
             uow.logs.append(found.missing_logs)
             uow.calls.append(found.missing_calls)
-            found.refolded = refold_up_to(uow, folder, cursor.number, manner)
+            found.rebuilt = rebuild_up_to(uow, folder, cursor.number, manner)
         folder.forget()
     return found
 

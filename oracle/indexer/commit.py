@@ -67,27 +67,27 @@ class CommitResult:
 
 
 def commit(
-    store: Store, folder: Folder, arrival: FetchedWindow, clock: Callable[[], float]
+    store: Store, folder: Folder, fetched_window: FetchedWindow, clock: Callable[[], float]
 ) -> CommitResult:
     """Write the window down in one transaction."""
     written = CommitResult()
-    with folder.following(arrival.cursor):
+    with folder.following(fetched_window.cursor):
         with store.transaction() as uow:
-            if uow.cursor.get() != arrival.cursor:
+            if uow.cursor.get() != fetched_window.cursor:
                 raise FatalError("another process moved the cursor: only one may write")
-            uow.logs.append(arrival.window.logs)
-            uow.calls.append(arrival.window.calls)
-            uow.blocks.save(arrival.window.headers or [arrival.window.last])
-            uow.dead_letters.append(arrival.said.dead)
-            note_window(uow, folder.scope, arrival.window)
-            explained(uow, arrival.window.range)
-            if arrival.cursor is None:
+            uow.logs.append(fetched_window.window.logs)
+            uow.calls.append(fetched_window.window.calls)
+            uow.blocks.save(fetched_window.window.headers or [fetched_window.window.last])
+            uow.dead_letters.append(fetched_window.said.dead)
+            note_window(uow, folder.scope, fetched_window.window)
+            explained(uow, fetched_window.window.range)
+            if fetched_window.cursor is None:
                 note_folded(uow, folder.reader)
-            check_final(uow, arrival.newer_final)
-            _fold(uow, folder, arrival, written)
+            check_final(uow, fetched_window.newer_final)
+            _fold(uow, folder, fetched_window, written)
             written.folded_at = clock()
-            moved = _move(uow, folder, arrival)
-        folder.came_to(moved)
+            moved = _move(uow, folder, fetched_window)
+        folder.commit_memory(moved)
     return written
 
 
@@ -105,9 +105,11 @@ def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
         )
 
 
-def _fold(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow, written: CommitResult) -> None:
+def _fold(
+    uow: UnitOfWork, folder: Folder, fetched_window: FetchedWindow, written: CommitResult
+) -> None:
     """Fold the window, and stop at the blocks that hooks want."""
-    stops = _stops(uow, folder, arrival)
+    stops = _stops(uow, folder, fetched_window)
 
     def at_stop(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         for hook in stops.at(block):
@@ -115,14 +117,14 @@ def _fold(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow, written: Comm
             if note is not None:
                 written.notes.append(note)
 
-    last = arrival.window.range.last
-    stretch = BlockSpan(last, arrival.said, arrival.final_number, stops.blocks)
-    written.anomalies = folder.fold(uow, stretch, at_stop)
+    last = fetched_window.window.range.last
+    span = BlockSpan(last, fetched_window.said, fetched_window.final_number, stops.blocks)
+    written.anomalies = folder.fold(uow, span, at_stop)
 
 
-def _stops(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> HookStops:
+def _stops(uow: UnitOfWork, folder: Folder, fetched_window: FetchedWindow) -> HookStops:
     """Ask the hooks where to stop; a window without headers is history, and they are told."""
-    window, newest, stops = arrival.window, arrival.heads.latest.number, HookStops()
+    window, newest, stops = fetched_window.window, fetched_window.heads.latest.number, HookStops()
     headers = window.headers
     before = uow.blocks.at(window.range.first - 1) if headers and folder.hooks else None
     if before is not None:
@@ -133,12 +135,12 @@ def _stops(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> HookStops
     return stops
 
 
-def _move(uow: UnitOfWork, folder: Folder, arrival: FetchedWindow) -> Cursor | None:
+def _move(uow: UnitOfWork, folder: Folder, fetched_window: FetchedWindow) -> Cursor | None:
     """Forget what nothing can ask for any more, and move the cursor last."""
-    last, final = arrival.window.last, arrival.final_number
+    last, final = fetched_window.window.last, fetched_window.final_number
     near = header_depth(folder.hooks)
     uow.undo.prune_to(min(final, last.number))
-    uow.blocks.prune_below(min(final, last.number, arrival.heads.latest.number - near))
-    epoch = 0 if arrival.cursor is None else arrival.cursor.epoch
-    uow.cursor.move_to(last, arrival.newer_final, epoch)
+    uow.blocks.prune_below(min(final, last.number, fetched_window.heads.latest.number - near))
+    epoch = 0 if fetched_window.cursor is None else fetched_window.cursor.epoch
+    uow.cursor.move_to(last, fetched_window.newer_final, epoch)
     return uow.cursor.get()

@@ -87,7 +87,7 @@ class Folder:
             self.forget()
             raise
 
-    def came_to(self, cursor: Cursor | None) -> None:
+    def commit_memory(self, cursor: Cursor | None) -> None:
         """Remember that the rows in memory belong to `cursor`."""
         self._cursor = cursor
 
@@ -100,21 +100,21 @@ class Folder:
         for hook in self.hooks:
             hook.reset()
 
-    def fold(self, uow: UnitOfWork, stretch: BlockSpan, at_stop: AtStop | None = None) -> int:
+    def fold(self, uow: UnitOfWork, span: BlockSpan, at_stop: AtStop | None = None) -> int:
         """Fold a stretch and write what it changed; return how many anomalies it held.
 
         The cursor is the caller's to move.
         """
         rounds = self._loaded_rounds(uow)
-        self._load(uow, stretch.said.events)
-        rest, anomalies = stretch.said, 0
-        for stop in stretch.stops:
+        self._load(uow, span.said.events)
+        rest, anomalies = span.said, 0
+        for stop in span.stops:
             piece, rest = _parted(rest, stop.number)
-            anomalies += self._fold_piece(uow, rounds, piece, stretch.final)
+            anomalies += self._fold_piece(uow, rounds, piece, span.final)
             if at_stop is not None:
                 at_stop(uow, rounds, stop)
-        anomalies += self._fold_piece(uow, rounds, rest, stretch.final)
-        self._let_go()
+        anomalies += self._fold_piece(uow, rounds, rest, span.final)
+        self._evict_finished()
         return anomalies
 
     def _loaded_rounds(self, uow: UnitOfWork) -> Rounds:
@@ -152,7 +152,7 @@ class Folder:
         self._touched.update(changes.tasks)
         return len(changes.anomalies)
 
-    def _let_go(self) -> None:
+    def _evict_finished(self) -> None:
         """Keep what is still running; what has ended is seldom named again."""
         rows = self._fold.ledger
         for key in self._touched:

@@ -73,7 +73,7 @@ class IngestState:
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     most_blocks: int = field(default=_NO_LIMIT)
-    vigil: ForkWatch = field(default_factory=ForkWatch)
+    fork_watch: ForkWatch = field(default_factory=ForkWatch)
     _asked_at: float = 0.0
 
     def heads_for(self, chain: ChainReader, first: int, near: int) -> Heads:
@@ -88,7 +88,7 @@ class IngestState:
             self._asked_at = self.clock()
         return known
 
-    def took(self, blocks: int, seconds: float) -> None:
+    def record_duration(self, blocks: int, seconds: float) -> None:
         """Adapt: a window that took too long is followed by a smaller one, else they grow."""
         if seconds > TARGET_SECONDS:
             self.most_blocks = max(1, int(blocks * TARGET_SECONDS / seconds))
@@ -100,7 +100,9 @@ class IngestState:
 Done = WindowCommitted | Rewound | HaltChanged
 
 
-def index_next(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -> Done | None:
+def index_next(
+    chain: ChainReader, store: Store, folder: Folder, ingest: IngestState
+) -> Done | None:
     """Take in the next window, or go back where the chain has left our blocks.
 
     Returns None at the head, where the endpoint has not come as far as we have, and while it is
@@ -113,46 +115,48 @@ def index_next(chain: ChainReader, store: Store, folder: Folder, pace: IngestSta
     """
     for _ in chain.endpoint_names()[1:]:
         try:
-            return _turn(chain, store, folder, pace)
+            return _turn(chain, store, folder, ingest)
         except OutvotedError:
-            pace.heads = None
-    return _turn(chain, store, folder, pace)
+            ingest.heads = None
+    return _turn(chain, store, folder, ingest)
 
 
-def _turn(chain: ChainReader, store: Store, folder: Folder, pace: IngestState) -> Done | None:
+def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState) -> Done | None:
     with store.reading() as uow:
         cursor, first = uow.cursor.get(), _first_block(uow)
-    started = pace.clock()
+    started = ingest.clock()
     near, every_from = header_depth(folder.hooks), first_block(folder.hooks)
-    heads = pace.heads_for(chain, first, near)
-    sight = ForkContext(chain, store, pace.vigil, pace.clock())
-    held = keep_watch(sight, folder, heads)
+    heads = ingest.heads_for(chain, first, near)
+    fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
+    held = keep_watch(fork_context, folder, heads)
     if held is not None:
         return held.done
     if heads.latest.number < first:
-        return _at_the_head(sight, folder, heads)
+        return _at_the_head(fork_context, folder, heads)
     history = _history(heads, near)
     if every_from is not None:
         history = min(history, every_from - 1)
-    asked = _asked(heads, first, history, pace.most_blocks)
-    window = _window(sight, cursor, heads, asked)
+    asked = _asked(heads, first, history, ingest.most_blocks)
+    window = _window(fork_context, cursor, heads, asked)
     if cursor is not None and window.first_parent != cursor.hash:
-        seam = ParentMismatch(window.first_parent, window.endpoint)
-        return rewind_if_forked(sight, folder, heads, seam)
-    pace.vigil.tip.forget()
-    arrival = FetchedWindow(window, folder.reader.read(window.logs, window.calls), heads, cursor)
-    fetched = pace.clock()
-    written = commit(store, folder, arrival, pace.clock)
-    pace.vigil.goes_on()
-    committed = pace.clock()
-    pace.took(len(window.range), committed - fetched)
+        parent_mismatch = ParentMismatch(window.first_parent, window.endpoint)
+        return rewind_if_forked(fork_context, folder, heads, parent_mismatch)
+    ingest.fork_watch.tip.forget()
+    fetched_window = FetchedWindow(
+        window, folder.reader.read(window.logs, window.calls), heads, cursor
+    )
+    fetched = ingest.clock()
+    written = commit(store, folder, fetched_window, ingest.clock)
+    ingest.fork_watch.goes_on()
+    committed = ingest.clock()
+    ingest.record_duration(len(window.range), committed - fetched)
     return WindowCommitted(
         blocks=window.range,
         cursor=window.last,
         newest=heads.latest.number,
-        final=arrival.final_number,
+        final=fetched_window.final_number,
         logs=len(window.logs),
-        events=_counted(arrival.said),
+        events=_counted(fetched_window.said),
         anomalies=written.anomalies,
         notes=tuple(written.notes),
         fetch_seconds=fetched - started,
@@ -168,18 +172,20 @@ class _Asked(NamedTuple):
     with_headers: bool
 
 
-def _window(sight: ForkContext, cursor: Cursor | None, heads: Heads, asked: _Asked) -> BlockWindow:
+def _window(
+    fork_context: ForkContext, cursor: Cursor | None, heads: Heads, asked: _Asked
+) -> BlockWindow:
     """Return the next window, of which final blocks are witnessed by a second endpoint.
 
     A block that is refused is remembered, and told again.
     """
     try:
-        window = sight.chain.window(asked.blocks, with_headers=asked.with_headers)
+        window = fork_context.chain.window(asked.blocks, with_headers=asked.with_headers)
     except RefusalError as error:
-        raise remembered(sight.store, error.refusal) from error
+        raise remembered(fork_context.store, error.refusal) from error
     is_ours = cursor is None or window.first_parent == cursor.hash
     if is_ours and window.last.number <= heads.final.number:
-        check_witness(sight, window)
+        check_witness(fork_context, window)
     return window
 
 
@@ -194,9 +200,11 @@ def _first_block(uow: UnitOfWork) -> int:
     return identity.start_block
 
 
-def _at_the_head(sight: ForkContext, folder: Folder, heads: Heads) -> Rewound | HaltChanged | None:
+def _at_the_head(
+    fork_context: ForkContext, folder: Folder, heads: Heads
+) -> Rewound | HaltChanged | None:
     """Do what there is to do without a new block: a fork, also a shorter one, a newer final."""
-    store = sight.store
+    store = fork_context.store
     with store.reading() as uow:
         cursor = uow.cursor.get()
         first = _first_block(uow)
@@ -207,8 +215,8 @@ def _at_the_head(sight: ForkContext, folder: Folder, heads: Heads) -> Rewound | 
         )
     _check_height(heads.latest, cursor)
     if heads.latest.hash != cursor.hash:
-        return rewind_if_forked(sight, folder, heads)
-    sight.vigil.tip.forget()
+        return rewind_if_forked(fork_context, folder, heads)
+    fork_context.fork_watch.tip.forget()
     final = newer_final(heads, cursor)
     if final is not None:
         with folder.following(cursor):
@@ -217,7 +225,7 @@ def _at_the_head(sight: ForkContext, folder: Folder, heads: Heads) -> Rewound | 
                 uow.undo.prune_to(min(final.number, cursor.number))
                 uow.cursor.move_to(heads.latest, final, cursor.epoch)
                 moved = uow.cursor.get()
-            folder.came_to(moved)
+            folder.commit_memory(moved)
     return None
 
 

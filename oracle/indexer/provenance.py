@@ -15,7 +15,7 @@ def scope_of(reader: LogReader) -> IngestScope:
 
 def note_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
     """Write down how well a window was read, in the transaction that stores it."""
-    uow.coverage.adopt(scope)
+    uow.coverage.set_scope(scope)
     blocks = window.range
     covered = Covered(blocks.first, blocks.last, window.level, window.endpoint)
     uow.coverage.put(scope.id, covered)
@@ -39,23 +39,23 @@ _STALE = "fold_is_stale"
 
 def note_folded(uow: UnitOfWork, reader: LogReader) -> None:
     """Write down that all raw rows are folded, by this version and as this profile reads them."""
-    uow.progress.set(_FOLDED_BY, _sign(reader))
-    uow.progress.clear(_STALE)
+    uow.bookmarks.set(_FOLDED_BY, _sign(reader))
+    uow.bookmarks.clear(_STALE)
 
 
 def note_stale(uow: UnitOfWork) -> None:
     """Write down that rows came in below the cursor: the state is not that of all rows."""
-    uow.progress.set(_STALE, "rows came in")
+    uow.bookmarks.set(_STALE, "rows came in")
 
 
-def why_refold(uow: UnitOfWork, reader: LogReader) -> str | None:
+def why_rebuild(uow: UnitOfWork, reader: LogReader) -> str | None:
     """Return why everything has to be folded anew; None: it has not."""
     if uow.cursor.get() is None:
         return None
-    if uow.progress.get(_STALE) is not None:
+    if uow.bookmarks.get(_STALE) is not None:
         return "what was missing is there now"
     # Version 1 did not say so.
-    known = uow.progress.get(_FOLDED_BY) or "1"
+    known = uow.bookmarks.get(_FOLDED_BY) or "1"
     if known != _sign(reader):
         return f"folded by {_shown(known)}, and this is {_shown(_sign(reader))}"
     return None

@@ -17,7 +17,7 @@ from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.provenance import note_folded
-from oracle.indexer.rules_binding import adopt_rules
+from oracle.indexer.rules_binding import bind_rules
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -111,7 +111,7 @@ class _Check:
                 self.differing.append(note.number)
 
 
-def refold(store: Store, folder: Folder, manner: RebuildOptions) -> RebuildResult:
+def rebuild_state(store: Store, folder: Folder, manner: RebuildOptions) -> RebuildResult:
     """Throw away everything folded and fold it again up to the cursor.
 
     Raises:
@@ -122,9 +122,9 @@ def refold(store: Store, folder: Folder, manner: RebuildOptions) -> RebuildResul
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to fold again")
         claim(uow, cursor)
-        refolded = refold_up_to(uow, folder, cursor.number, manner)
+        rebuilt = rebuild_up_to(uow, folder, cursor.number, manner)
     folder.forget()
-    return refolded
+    return rebuilt
 
 
 def claim(uow: UnitOfWork, cursor: Cursor) -> None:
@@ -139,7 +139,7 @@ def claim(uow: UnitOfWork, cursor: Cursor) -> None:
     uow.cursor.move_to(block, None, cursor.epoch)
 
 
-def refold_up_to(
+def rebuild_up_to(
     uow: UnitOfWork, folder: Folder, last: int, manner: RebuildOptions
 ) -> RebuildResult:
     """Fold the canonical rows up to block `last` from nothing, in the caller's transaction.
@@ -149,7 +149,7 @@ def refold_up_to(
     before = uow.projections.digest()
     uow.projections.clear()
     uow.dead_letters.clear_open()
-    adopt_rules(uow, folder.rules)
+    bind_rules(uow, folder.rules)
     folder.forget()
     cursor = uow.cursor.get()
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
@@ -159,8 +159,8 @@ def refold_up_to(
         calls = list(uow.calls.between(blocks.first, blocks.last))
         said = folder.reader.read(logs, calls)
         uow.dead_letters.append(said.dead)
-        stretch = BlockSpan(blocks.last, said, final, check.stops(uow, blocks))
-        folder.fold(uow, stretch, check.at_stop)
+        span = BlockSpan(blocks.last, said, final, check.stops(uow, blocks))
+        folder.fold(uow, span, check.at_stop)
         logs_folded += len(logs)
         manner.progress(blocks.last, last)
     uow.undo.prune_to(min(final, last))

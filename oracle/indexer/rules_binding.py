@@ -18,7 +18,7 @@ def check_rules(uow: UnitOfWork, rules: Rules) -> None:
         InputError: the stored scores were folded by other rules, or by another version of them.
     """
     if folded_by(uow) is None:
-        adopt_rules(uow, rules)
+        bind_rules(uow, rules)
     else:
         refuse_other_rules(uow, rules)
 
@@ -34,7 +34,7 @@ def refuse_other_rules(uow: UnitOfWork, rules: Rules) -> None:
         raise InputError(
             f"the database was folded by the rules {shown(known)}, and the configuration says "
             f"{shown(named_by(rules))}: put the configuration back, or run "
-            "`qos-oracle resync refold`"
+            "`qos-oracle resync rebuild`"
         )
 
 
@@ -46,7 +46,7 @@ def is_folded_by(uow: UnitOfWork, rules: Rules) -> bool:
 
 def folded_by(uow: UnitOfWork) -> RuleSet | None:
     """Return the rules that everything stored was folded by; None: nothing is yet."""
-    sign = uow.progress.get(_NAME)
+    sign = uow.bookmarks.get(_NAME)
     if sign is None:
         return None
     name, digest = sign.rsplit(" ", 1)
@@ -70,9 +70,9 @@ def check_period(uow: UnitOfWork, seconds: int) -> None:
     Raises:
         InputError: it is not.
     """
-    known = uow.progress.get(_PERIOD)
+    known = uow.bookmarks.get(_PERIOD)
     if known is None:
-        uow.progress.set(_PERIOD, str(seconds))
+        uow.bookmarks.set(_PERIOD, str(seconds))
     elif known != str(seconds):
         raise InputError(
             f"oracle.period_seconds: the reports of this database are of {known} s each, not of "
@@ -80,8 +80,8 @@ def check_period(uow: UnitOfWork, seconds: int) -> None:
         )
 
 
-def adopt_rules(uow: UnitOfWork, rules: Rules) -> None:
+def bind_rules(uow: UnitOfWork, rules: Rules) -> None:
     """Write down that everything stored is folded by these rules from now on."""
     # Named by its number, the rule set can be read back whole.
     uow.rule_sets.number_of(rules)
-    uow.progress.set(_NAME, f"{rules.name} {named_by(rules).sha256}")
+    uow.bookmarks.set(_NAME, f"{rules.name} {named_by(rules).sha256}")

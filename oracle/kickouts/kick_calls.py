@@ -44,7 +44,7 @@ from oracle.txmgr.deferral import end
 
 def alarm(subject: str, why: str) -> None:
     """Tell a human of a kickout that went out and should not have."""
-    indexer_metrics.KICKOUTS_WITHDRAWN.labels("after").inc()
+    indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
 
 
@@ -52,14 +52,14 @@ _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
 
 
-def why_not_against(context: KickoutContext, uow: UnitOfWork, wish: CallRequest) -> str | None:
+def why_not_against(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
     """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
-    index = lane_of(wish)
-    law = KickoutRules(context.rules, context.settings)
+    index = lane_of(request)
+    kickout_rules = KickoutRules(context.rules, context.settings)
     if not is_due(uow, index, context.rules):
         return _NOT_DUE
-    if wish.kind == PROPOSE_KICK:
-        evidence, said = evidence_against(uow, index, law), proposal_in(wish.calldata)
+    if request.kind == PROPOSE_KICK:
+        evidence, said = evidence_against(uow, index, kickout_rules), proposal_in(request.calldata)
         gone = why_not_sent(uow, said.round, said.report)
         if gone is not None:
             return gone
@@ -68,8 +68,8 @@ def why_not_against(context: KickoutContext, uow: UnitOfWork, wish: CallRequest)
             return "its evidence file is missing"
     else:
         kicks = [kick for kick in uow.rounds.live_kicks() if kick.index == index]
-        ended = [kick for kick in kicks if not is_wanted(uow, law, kick)]
-        if ended and all(is_founded(uow, law, kick) for kick in ended):
+        ended = [kick for kick in kicks if not is_wanted(uow, kickout_rules, kick)]
+        if ended and all(is_founded(uow, kickout_rules, kick) for kick in ended):
             return _NOT_DUE
         is_same = not ended
     return None if is_same else "the evidence behind the kickout left the chain"
@@ -85,18 +85,18 @@ def drop_next(context: KickoutContext) -> StepResult | None:
         waiting = [
             one
             for one in uow.outbox.intents.in_states(context.tx.account, _NOT_SENT)
-            if one.wish.kind in AGAINST
+            if one.request.kind in AGAINST
         ]
-        found = [(one, why_not_against(context, uow, one.wish)) for one in waiting]
+        found = [(one, why_not_against(context, uow, one.request)) for one in waiting]
     for intent, reason in found:
         if reason is not None:
             return end(context.tx, intent, IntentState.SUPERSEDED, reason)
     return None
 
 
-def lane_of(wish: CallRequest) -> int:
+def lane_of(request: CallRequest) -> int:
     """Return the lane that a kickout call is about."""
-    return int(wish.subject.removeprefix(LANE_SUBJECT))
+    return int(request.subject.removeprefix(LANE_SUBJECT))
 
 
 class _KickCall(CallKind):
@@ -121,7 +121,9 @@ class _KickCall(CallKind):
 
     @override
     def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        return missing_effect(receipt, call.wish.contract, call.wish.calldata, call.wish.digest)
+        return missing_effect(
+            receipt, call.request.contract, call.request.calldata, call.request.digest
+        )
 
 
 class _CallAgainst(_KickCall):
@@ -137,7 +139,7 @@ class _CallAgainst(_KickCall):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         is_asked = stage in {CallStage.ADMIT, CallStage.SIGN}
-        reason = why_not_against(self._context, uow, call.wish) if is_asked else None
+        reason = why_not_against(self._context, uow, call.request) if is_asked else None
         if reason is not None:
             return Decision.end(IntentState.SUPERSEDED, reason)
         first = super().still_wanted(uow, call, heads, stage)
@@ -145,9 +147,9 @@ class _CallAgainst(_KickCall):
             return first
         if heads.stalled:
             return Decision.wait_a_block(heads, ("stalled", "the chain stands still"))
-        if uow.gates.is_any():
+        if uow.holds.is_any():
             # Scores look wrong: nobody is kicked out on them before a human has looked.
-            return Decision.wait_a_block(heads, ("gated", "a report is held for a human"))
+            return Decision.wait_a_block(heads, ("report held", "a report is held for a human"))
         return first
 
 
@@ -158,8 +160,8 @@ class ProposeKickCall(_CallAgainst):
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        proposal, quorum = proposal_in(call.wish.calldata), self._context.quorum
-        said = proposal, kick_record(quorum, proposal, call.wish.subject)
+        proposal, quorum = proposal_in(call.request.calldata), self._context.quorum
+        said = proposal, kick_record(quorum, proposal, call.request.subject)
         anew = signed_by_others(quorum, call, lambda _: said, result, heads)
         return anew or self.by_refusal(result, heads.latest.time)
 

@@ -20,7 +20,7 @@ from oracle.kickouts.shown_low import first_low, low_now
 from oracle.quorum.signing_round import signable_from
 from oracle.store.database import UnitOfWork
 
-# What may have come on top of the pool in the block where the spell opened.
+# What may have come on top of the pool in the block where the interval opened.
 _SLACK = 200
 
 
@@ -43,7 +43,7 @@ class KickoutCase:
     """
 
     node: Address
-    spell: KickoutDue
+    interval: KickoutDue
     index: int | None
     lane: int
     kick: Kick | None
@@ -55,155 +55,172 @@ class KickoutCase:
 
 
 def looks_at(
-    uow: UnitOfWork, law: KickoutRules, level: Level, late: Collection[int] = ()
+    uow: UnitOfWork, kickout_rules: KickoutRules, level: Level, late: Collection[int] = ()
 ) -> list[KickoutCase]:
-    """Look at every open spell, the oldest first (docs/explanation/kickouts.md#lifecycle).
+    """Look at every open interval, the oldest first (docs/explanation/kickouts.md#lifecycle).
 
-    It can be proposed when the spell's opening is final, the node is a member whose lane on chain
-    is under `settings.kick_below` and was so in the last `settings.kick_after_rounds` rounds of
-    blocks since the opening, no kickout of it is live or was vetoed on the same evidence, and
-    the blocks behind it are verified to `level`. `late`: lanes whose live kickout can no longer be
-    executed, so that a new one takes its place.
+    It can be proposed when the interval's opening is final, the node is a member whose lane on
+    chain is under `settings.kick_below` and was so in the last `settings.kick_after_rounds`
+    rounds of blocks since the opening, no kickout of it is live or was vetoed on the same
+    evidence, and the blocks behind it are verified to `level`. `late`: lanes whose live kickout
+    can no longer be executed, so that a new one takes its place.
     """
-    rules, settings = law
-    spells = due_spells(uow, rules)
-    if not spells:
+    rules, settings = kickout_rules
+    intervals = due_intervals(uow, rules)
+    if not intervals:
         return []
     cursor = uow.cursor.get()
-    rounds = uow.rounds.about([spell.node for spell in spells])
+    rounds = uow.rounds.about([interval.node for interval in intervals])
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     looks = []
-    for spell in spells:
-        index, lane = rounds.index_by_node.get(spell.node), rounds.lane_of_node(spell.node)
+    for interval in intervals:
+        index, lane = rounds.index_by_node.get(interval.node), rounds.lane_of_node(interval.node)
         kick = None if index is None else rounds.kicks.get(index)
-        obstacle = _of_spell(uow, spell, final) or _of_lane(index, lane, settings.kick_below)
+        obstacle = _of_interval(uow, interval, final) or _of_lane(index, lane, settings.kick_below)
         evidence, proof, low = None, None, 0
         first: tuple[Shown, ...] = ()
         if index is not None:
-            low = low_now(uow, spell, index, settings)
+            low = low_now(uow, interval, index, settings)
             obstacle = obstacle or _of_rounds(low, settings.kick_after_rounds)
         if index is not None and obstacle is None:
-            first = first_low(uow, spell, index, settings)
+            first = first_low(uow, interval, index, settings)
             obstacle = _of_first(first, final)
         if obstacle is None:
-            evidence = evidence_at(uow, law, spell)
+            evidence = evidence_at(uow, kickout_rules, interval)
             obstacle = None if index in late else _of_kick(kick, evidence)
         if obstacle is None:
-            proof = proof_behind(uow, rules, spell, level)
+            proof = proof_behind(uow, rules, interval, level)
             obstacle = proof.reason
         since = signable_from(first[-1].round, kick) if first else 0
         looks.append(
             KickoutCase(
-                spell.node, spell, index, lane, kick, evidence, obstacle, proof, low, since
+                interval.node, interval, index, lane, kick, evidence, obstacle, proof, low, since
             )
         )
     return looks
 
 
-def due_spells(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
-    """Return the open spells, the oldest first.
+def due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
+    """Return the open intervals, the oldest first.
 
     Without those that the turn of a window has ended (legacy rules): no event of theirs said so.
     """
-    spells, cursor = uow.kickouts.open(), uow.cursor.get()
-    if rules.legacy is None or cursor is None or not spells:
-        return spells
-    nodes = uow.nodes.named([spell.node for spell in spells])
+    intervals, cursor = uow.kickouts.open(), uow.cursor.get()
+    if rules.legacy is None or cursor is None or not intervals:
+        return intervals
+    nodes = uow.nodes.named([interval.node for interval in intervals])
     low = {node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)}
-    return [spell for spell in spells if spell.node in low]
+    return [interval for interval in intervals if interval.node in low]
 
 
 def is_due(uow: UnitOfWork, index: int, rules: Rules) -> bool:
-    """Tell whether the node of a lane has an open spell."""
+    """Tell whether the node of a lane has an open interval."""
     node = uow.rounds.node_at(index)
-    return any(spell.node == node for spell in due_spells(uow, rules))
+    return any(interval.node == node for interval in due_intervals(uow, rules))
 
 
-def evidence_against(uow: UnitOfWork, index: int, law: KickoutRules) -> Hash:
-    """Return the hash of the evidence of a lane's open spell; zeros where there is none."""
+def evidence_against(uow: UnitOfWork, index: int, kickout_rules: KickoutRules) -> Hash:
+    """Return the hash of the evidence of a lane's open interval; zeros where there is none."""
     node = uow.rounds.node_at(index)
-    spells = [spell for spell in due_spells(uow, law.rules) if spell.node == node]
-    return (_hash_of(uow, law, spells[0], index) if spells else None) or ZERO_HASH
+    intervals = [
+        interval for interval in due_intervals(uow, kickout_rules.rules) if interval.node == node
+    ]
+    return (_hash_of(uow, kickout_rules, intervals[0], index) if intervals else None) or ZERO_HASH
 
 
-def evidence_at(uow: UnitOfWork, law: KickoutRules, spell: KickoutDue) -> KickoutEvidence:
-    """Write the evidence from the pool, or the window, as it stood where the spell opened.
+def evidence_at(
+    uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
+) -> KickoutEvidence:
+    """Write the evidence from the pool, or the window, as it stood where the interval opened.
 
-    The spell is one of `due_spells`. Before enough rounds have shown the node low it is not what
-    will be proposed: those are part of it.
+    The interval is one of `due_intervals`. Before enough rounds have shown the node low it is not
+    what will be proposed: those are part of it.
     """
-    index = uow.rounds.about([spell.node]).index_by_node.get(spell.node)
-    return _written(uow, law, spell, index)
+    index = uow.rounds.about([interval.node]).index_by_node.get(interval.node)
+    return _written(uow, kickout_rules, interval, index)
 
 
 def _written(
-    uow: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int | None
+    uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue, index: int | None
 ) -> KickoutEvidence:
     identity = uow.identity.get()
     accused = Accused(
         chain_id=None if identity is None else identity.chain_id,
         contract=None if identity is None else identity.oracle,
         index=index,
-        rounds=() if index is None else first_low(uow, spell, index, law.settings),
-        kick_below=law.settings.kick_below,
+        rounds=() if index is None else first_low(uow, interval, index, kickout_rules.settings),
+        kick_below=kickout_rules.settings.kick_below,
     )
-    return evidence_of(spell, _entries_at(uow, law.rules, spell), law.rules, accused)
+    return evidence_of(
+        interval, _entries_at(uow, kickout_rules.rules, interval), kickout_rules.rules, accused
+    )
 
 
-def proof_behind(uow: UnitOfWork, rules: Rules, spell: KickoutDue, level: Level) -> EvidenceProof:
-    """Look how well the blocks behind a spell's evidence were verified."""
-    return proof_of(uow, spell, _entries_at(uow, rules, spell), level)
+def proof_behind(
+    uow: UnitOfWork, rules: Rules, interval: KickoutDue, level: Level
+) -> EvidenceProof:
+    """Look how well the blocks behind a interval's evidence were verified."""
+    return proof_of(uow, interval, _entries_at(uow, rules, interval), level)
 
 
-def is_wanted(uow: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
-    """Tell whether the spell that a kickout was proposed on is still open, on the same evidence.
+def is_wanted(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
+    """Tell whether the interval that a kickout was proposed on is still open, on the same
+    evidence.
 
     One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
     """
-    return evidence_against(uow, kick.index, law) == kick.evidence
+    return evidence_against(uow, kick.index, kickout_rules) == kick.evidence
 
 
-def is_founded(uow: UnitOfWork, law: KickoutRules, kick: Kick) -> bool:
+def is_founded(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
     """Tell whether what a kickout was proposed on is still what the chain says of its node.
 
-    The spell may have ended since; under legacy rules only the open one tells.
+    The interval may have ended since; under legacy rules only the open one tells.
     """
-    if law.rules.legacy is not None:
-        spells = [spell for spell in due_spells(uow, law.rules) if spell.node == kick.node]
+    if kickout_rules.rules.legacy is not None:
+        intervals = [
+            interval
+            for interval in due_intervals(uow, kickout_rules.rules)
+            if interval.node == kick.node
+        ]
     else:
-        spells = uow.kickouts.of_node(kick.node)
-    hashes = (_hash_of(uow, law, spell, kick.index) for spell in reversed(spells))
+        intervals = uow.kickouts.of_node(kick.node)
+    hashes = (
+        _hash_of(uow, kickout_rules, interval, kick.index) for interval in reversed(intervals)
+    )
     return any(found == kick.evidence for found in hashes)
 
 
-def _hash_of(uow: UnitOfWork, law: KickoutRules, spell: KickoutDue, index: int) -> Hash | None:
+def _hash_of(
+    uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue, index: int
+) -> Hash | None:
     try:
-        return _written(uow, law, spell, index).hash
+        return _written(uow, kickout_rules, interval, index).hash
     except ValueError:
         # Scores that a repair took away: nothing is left to prove.
         return None
 
 
-def _entries_at(uow: UnitOfWork, rules: Rules, spell: KickoutDue) -> list[ScoreEntry]:
-    """Return the scores that counted where the spell opened, oldest first.
+def _entries_at(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
+    """Return the scores that counted where the interval opened, oldest first.
 
     Under legacy rules those of the window, which has only grown since: one that turns, or begins
-    anew, ends the spell.
+    anew, ends the interval.
     """
     if rules.legacy is not None:
-        node = uow.nodes.named([spell.node])[spell.node]
-        counted = uow.scores.of_node(spell.node, node.window_count)
-        return [entry for entry in counted if entry.at <= spell.opened_at]
+        node = uow.nodes.named([interval.node])[interval.node]
+        counted = uow.scores.of_node(interval.node, node.window_count)
+        return [entry for entry in counted if entry.at <= interval.opened_at]
     size = rules.pool_size
-    entries = uow.scores.of_node_at(spell.node, spell.opened_at.block, size + _SLACK)
-    before = [entry for entry in entries if entry.at <= spell.opened_at]
+    entries = uow.scores.of_node_at(interval.node, interval.opened_at.block, size + _SLACK)
+    before = [entry for entry in entries if entry.at <= interval.opened_at]
     return before[-size:]
 
 
-def _of_spell(uow: UnitOfWork, spell: KickoutDue, final: int) -> str | None:
-    if spell.opened_at.block > final:
-        return f"block {spell.opened_at.block}, where it became due, is not final yet"
-    node = uow.nodes.named([spell.node]).get(spell.node)
+def _of_interval(uow: UnitOfWork, interval: KickoutDue, final: int) -> str | None:
+    if interval.opened_at.block > final:
+        return f"block {interval.opened_at.block}, where it became due, is not final yet"
+    node = uow.nodes.named([interval.node]).get(interval.node)
     if node is None or node.membership is not Membership.MEMBER:
         return "the node is no member"
     return None

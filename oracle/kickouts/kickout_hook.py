@@ -21,12 +21,12 @@ class KickoutHook(BlockHook):
     @override
     def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Mark what was sent and tell a human; the rewind ends what was not."""
-        indexer_metrics.KICKOUTS_WITHDRAWN.labels("before").inc(len(_on(uow, _QUEUED, ancestor)))
+        indexer_metrics.KICKOUTS_REVOKED.labels("before").inc(len(_on(uow, _QUEUED, ancestor)))
         for intent in _on(uow, _SENT, ancestor):
             detail = f"its evidence left the chain above block {ancestor}"
             about = JournalSubject(intent.id, intent.nonce)
             uow.outbox.journal.write("needs_review", stamp, about, detail)
-            alarm(intent.wish.subject, detail)
+            alarm(intent.request.subject, detail)
 
 
 def _on(uow: UnitOfWork, states: tuple[IntentState, ...], number: int) -> list[Intent]:
@@ -35,5 +35,5 @@ def _on(uow: UnitOfWork, states: tuple[IntentState, ...], number: int) -> list[I
         for state in states
         for kind in AGAINST
         for one in uow.outbox.intents.newest(_MOST, state, kind)
-        if (one.wish.as_of_block or 0) > number
+        if (one.request.as_of_block or 0) > number
     ]

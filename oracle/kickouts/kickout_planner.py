@@ -25,7 +25,7 @@ from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, LANE_SUBJ
 from oracle.kickouts.kickout_eligibility import (
     KickoutCase,
     KickoutRules,
-    due_spells,
+    due_intervals,
     is_founded,
     is_wanted,
     looks_at,
@@ -47,11 +47,11 @@ _SIGNATURE_BYTES = 65
 
 
 @dataclass(frozen=True, slots=True)
-class _Docket:
+class _PlanInputs:
     """What there is to do about kickouts, as the database has it.
 
-    `unwanted`: live ones whose spell is over, though another may have begun; `founded`: the lanes
-    of those whose evidence is still the chain's.
+    `unwanted`: live ones whose interval is over, though another may have begun; `founded`: the
+    lanes of those whose evidence is still the chain's.
     """
 
     due: tuple[Kick, ...]
@@ -67,76 +67,81 @@ class _Docket:
 def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
     """Plan the next call about a kickout: cancel or execute, else all proposals; None: nothing.
 
-    History plans nothing: a spell that is open there may have closed since. Nor does a chain that
-    stands still: nobody is to be blamed for what did not happen meanwhile
+    History plans nothing: a interval that is open there may have closed since. Nor does a chain
+    that stands still: nobody is to be blamed for what did not happen meanwhile
     (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are
     cancelled and nothing else.
     """
     if heads.stalled or context.tx.is_stopped():
         return None
     with context.tx.store.reading() as uow:
-        docket = _docket(context, uow) if context.tx.is_at_head(uow, heads) else None
-    if docket is None:
+        plan_inputs = _plan_inputs(context, uow) if context.tx.is_at_head(uow, heads) else None
+    if plan_inputs is None:
         return None
     return (
         (drop_next(context) if context.tx.publisher.has_payer else None)
-        or _call_next(context, docket)
-        or _prove_next(context, docket.looks)
+        or _call_next(context, plan_inputs)
+        or _prove_next(context, plan_inputs.looks)
     )
 
 
-def _docket(context: KickoutContext, uow: UnitOfWork) -> _Docket:
-    law, is_gated = KickoutRules(context.rules, context.settings), uow.gates.is_any()
+def _plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
+    kickout_rules, is_holding_reports = (
+        KickoutRules(context.rules, context.settings),
+        uow.holds.is_any(),
+    )
     live = uow.rounds.live_kicks()
-    due = [kick for kick in live if is_wanted(uow, law, kick)]
+    due = [kick for kick in live if is_wanted(uow, kickout_rules, kick)]
     unwanted = [kick for kick in live if kick not in due] if context.tx.publisher.has_payer else []
-    founded = frozenset(kick.index for kick in unwanted if is_founded(uow, law, kick))
-    return _Docket(
-        due=() if is_gated else tuple(due),
+    founded = frozenset(kick.index for kick in unwanted if is_founded(uow, kickout_rules, kick))
+    return _PlanInputs(
+        due=() if is_holding_reports else tuple(due),
         unwanted=tuple(unwanted),
         founded=founded,
-        looks=() if is_gated else tuple(_looks(context, uow)),
+        looks=() if is_holding_reports else tuple(_looks(context, uow)),
     )
 
 
-def _call_next(context: KickoutContext, docket: _Docket) -> StepResult | None:
-    if not (docket.due or docket.unwanted or docket.proposals):
+def _call_next(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult | None:
+    if not (plan_inputs.due or plan_inputs.unwanted or plan_inputs.proposals):
         return None
-    standing = context.quorum.standing()
+    contract_status = context.quorum.contract_status()
     steps = chain(
-        (_cancel(context, kick, docket.founded) for kick in docket.unwanted),
-        (_execute_or_renew(context, kick, standing) for kick in docket.due),
+        (_cancel(context, kick, plan_inputs.founded) for kick in plan_inputs.unwanted),
+        (_execute_or_renew(context, kick, contract_status) for kick in plan_inputs.due),
     )
     step = next((step for step in steps if step is not None), None)
-    return step or propose_all(context, docket.proposals, standing)
+    return step or propose_all(context, plan_inputs.proposals, contract_status)
 
 
-def rehearse(publisher: SenderAccount, look: KickoutCase) -> str:
+def run_dry(publisher: SenderAccount, look: KickoutCase) -> str:
     """Say what the contract would make of a proposal, or of a live kickout's execution, now.
 
     Nothing is signed: a proposal is tried with an empty signature, which the contract looks at
     last, so that this refusal alone means that all else is in order.
     """
     address = publisher.domain.contract
-    standing = OracleContract(publisher.lines, address).standing()
+    contract_status = OracleContract(publisher.lines, address).contract_status()
     index, sender = look.index or 0, publisher.sender if publisher.has_payer else ZERO_ADDRESS
     if look.kick is not None and look.kick.state is KickState.LIVE:
         calldata = execute_call(index)
     else:
         evidence = ZERO_HASH if look.evidence is None else look.evidence.hash
-        head, until = standing.head, standing.block.time + 600
-        unsigned = KickStatement(head.round, standing.last_report, index, evidence, until)
-        calldata = propose_call(unsigned, bytes(_SIGNATURE_BYTES * standing.head.quorum))
+        head, until = contract_status.head, contract_status.block.time + 600
+        unsigned = KickStatement(head.round, contract_status.last_report, index, evidence, until)
+        calldata = propose_call(unsigned, bytes(_SIGNATURE_BYTES * contract_status.head.quorum))
     call = SimulatedCall(sender, address, calldata)
     verdict = preflight(publisher.lines, call, refusal_of)
     is_unsigned = verdict.refusal is not None and verdict.refusal.name == "BadSignature"
     return "accepted" if verdict.outcome is PreflightOutcome.OK or is_unsigned else verdict.reason
 
 
-def execute(context: KickoutContext, kick: Kick, standing: ContractStatus) -> StepResult | None:
+def execute(
+    context: KickoutContext, kick: Kick, contract_status: ContractStatus
+) -> StepResult | None:
     """Plan the execution of a live kickout; None: its veto or its rounds are not over, or no."""
-    ripe = kick.round + standing.limits.kick_rounds
-    is_ripe = standing.block.time >= kick.ready_at and standing.head.round >= ripe
+    ripe = kick.round + contract_status.limits.kick_rounds
+    is_ripe = contract_status.block.time >= kick.ready_at and contract_status.head.round >= ripe
     if not is_ripe or _is_busy(context, kick, EXECUTE_KICK):
         return None
     proof = _proof_of(context, kick)
@@ -144,26 +149,29 @@ def execute(context: KickoutContext, kick: Kick, standing: ContractStatus) -> St
         return _prove(context, kick.node, proof)
     call = execute_call(kick.index)
     verdict = context.tx.preflight(call)
-    when = _when(verdict, standing.block.time + context.settings.period_seconds)
+    when = _when(verdict, contract_status.block.time + context.settings.period_seconds)
     if verdict.outcome is not PreflightOutcome.OK and when is None:
         return None
     return plan_call(context, kick, EXECUTE_KICK, call, when)
 
 
 def _execute_or_renew(
-    context: KickoutContext, kick: Kick, standing: ContractStatus
+    context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
     """Execute it; or propose anew what nobody executed in time, which takes the dead one's place.
 
     Who only signs has nothing to execute, but signs again.
     """
-    step = execute(context, kick, standing) if context.tx.publisher.has_payer else None
-    if step is not None or standing.block.time <= kick.ready_at + standing.limits.kick_window:
+    step = execute(context, kick, contract_status) if context.tx.publisher.has_payer else None
+    if (
+        step is not None
+        or contract_status.block.time <= kick.ready_at + contract_status.limits.kick_window
+    ):
         return step
     with context.tx.store.reading() as uow:
         looks = [look for look in _looks(context, uow, [kick.index]) if look.index == kick.index]
     return next(
-        (propose(context, look, standing) for look in looks if look.obstacle is None), None
+        (propose(context, look, contract_status) for look in looks if look.obstacle is None), None
     )
 
 
@@ -190,8 +198,12 @@ def _proof_of(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
     """Look once more at the blocks behind a kickout, before it is executed."""
     level = Level.PROVEN if context.verifier is None else context.verifier.level()
     with context.tx.store.reading() as uow:
-        spells = [spell for spell in due_spells(uow, context.rules) if spell.node == kick.node]
-        return proof_behind(uow, context.rules, spells[0], level) if spells else None
+        intervals = [
+            interval
+            for interval in due_intervals(uow, context.rules)
+            if interval.node == kick.node
+        ]
+        return proof_behind(uow, context.rules, intervals[0], level) if intervals else None
 
 
 def _prove_next(context: KickoutContext, looks: Sequence[KickoutCase]) -> StepResult | None:
@@ -216,7 +228,7 @@ def _prove(context: KickoutContext, node: Address, proof: EvidenceProof) -> Step
 
 
 def _cancel(context: KickoutContext, kick: Kick, founded: Collection[int]) -> StepResult | None:
-    """The spell is closed: cancel, where the contract lets us (its lane says so too).
+    """The interval is closed: cancel, where the contract lets us (its lane says so too).
 
     Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
     and ours waits until the contract lets us.
@@ -248,7 +260,7 @@ def plan_call(
     with context.tx.writing() as uow:
         intents = uow.outbox.intents
         tries = intents.tries(context.tx.account, kind, subject, kick.round)
-        wish = CallRequest(
+        request = CallRequest(
             account=context.tx.account,
             contract=context.tx.publisher.domain.contract,
             kind=kind,
@@ -261,5 +273,5 @@ def plan_call(
             not_before=when,
             exclusive_key=f"{kind}:{subject}",
         )
-        intent_id = intents.add(wish, context.tx.stamp)
+        intent_id = intents.add(request, context.tx.stamp)
     return StepResult(f"{kind} planned", intent_id, kick.node)

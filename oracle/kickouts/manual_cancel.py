@@ -27,7 +27,9 @@ def unsent(uow: UnitOfWork, account: Account, index: int) -> list[Intent]:
     """Return the calls against a lane that have no nonce yet."""
     subject = f"{LANE_SUBJECT}{index}"
     waiting = uow.outbox.intents.in_states(account, _NOT_SENT)
-    return [one for one in waiting if one.wish.kind in AGAINST and one.wish.subject == subject]
+    return [
+        one for one in waiting if one.request.kind in AGAINST and one.request.subject == subject
+    ]
 
 
 def verdict_on(publisher: SenderAccount, index: int) -> PreflightResult:
@@ -38,7 +40,7 @@ def verdict_on(publisher: SenderAccount, index: int) -> PreflightResult:
     return preflight(publisher.lines, simulated, refusal_of)
 
 
-def call_off(context: KickoutContext, index: int) -> StepResult | None:
+def cancel_by_hand(context: KickoutContext, index: int) -> StepResult | None:
     """Cancel what was not sent about a lane; then plan its cancellation on chain, if it may be.
 
     None: there is nothing to cancel, or only the vetoer may.

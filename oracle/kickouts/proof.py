@@ -82,8 +82,8 @@ class EvidenceVerifier:
         except InputError:
             raise
         except FatalError as error:
-            # One endpoint's word about a final block is not the end: others judge it (latching),
-            # and a lost lease is found by whoever renews it.
+            # One endpoint's word about a final block is not the end: others judge it
+            # (finality_halt), and a lost lease is found by whoever renews it.
             raise TransientError(str(error)) from error
 
 
@@ -102,24 +102,24 @@ class LookOnlyVerifier(EvidenceVerifier):
 
 
 def proof_of(
-    uow: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry], level: Level
+    uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: Level
 ) -> EvidenceProof:
     """Look how well the blocks behind a kickout were read: of its scores, and where it opened.
 
     The blocks of a score are those of its task, and of the tasks that it was ranked beside.
     """
-    blocks = blocks_behind(uow, spell, entries)
+    blocks = blocks_behind(uow, interval, entries)
     first, last = blocks[0], blocks[-1]
     letters = uow.dead_letters.open_between(first, last)
     if letters:
         words = f"{letters[0].name} of block {letters[0].block}"
         return EvidenceProof(
-            level, obstacle=f"{words} could not be read: `qos-oracle resync deadletter`"
+            level, obstacle=f"{words} could not be read: `qos-oracle resync dead-letters`"
         )
     scope = uow.coverage.current()
-    holes = [] if scope is None else uow.coverage.holes(scope.id, first, last)
-    if scope is None or holes:
-        words = f"block {holes[0].first if holes else first} was never read"
+    gaps = [] if scope is None else uow.coverage.gaps(scope.id, first, last)
+    if scope is None or gaps:
+        words = f"block {gaps[0].first if gaps else first} was never read"
         return EvidenceProof(level, obstacle=f"{words}: `qos-oracle resync gaps`")
     doubted = uow.facts.quarantine.spans(scope.id, BlockRange(first, last))
     alone = [each for span in doubted for each in _inside(blocks, span.first, span.last)]
@@ -135,12 +135,14 @@ def proof_of(
     return EvidenceProof(level, tuple(n for n in blocks if known[n] < level))
 
 
-def blocks_behind(uow: UnitOfWork, spell: KickoutDue, entries: Sequence[ScoreEntry]) -> list[int]:
+def blocks_behind(
+    uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
+) -> list[int]:
     """Return the blocks that a kickout rests on, ascending."""
     results = uow.results.closed_at([entry.at for entry in entries])
     named = {entry.task for entry in entries}
     named |= {member.task for result in results for member in result.members}
-    places = [spell.opened_at, *(entry.at for entry in entries)]
+    places = [interval.opened_at, *(entry.at for entry in entries)]
     for task in uow.tasks.named(named).values():
         places += _places_of(task)
     return sorted({place.block for place in places})

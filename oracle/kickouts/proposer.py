@@ -36,19 +36,19 @@ _LOOKED_THROUGH = 1000
 
 
 def propose_all(
-    context: KickoutContext, looks: Sequence[KickoutCase], standing: ContractStatus
+    context: KickoutContext, looks: Sequence[KickoutCase], contract_status: ContractStatus
 ) -> StepResult | None:
     """Do of every look what `propose` does, as often as a round takes proposals; None: nothing.
 
     Together: to look at many that are due takes longer than to sign one, and rounds do not wait.
     """
-    steps = (propose(context, look, standing) for look in looks)
-    most = max(1, standing.limits.max_kicks_per_round)
+    steps = (propose(context, look, contract_status) for look in looks)
+    most = max(1, contract_status.limits.max_kicks_per_round)
     return as_one("kickouts", list(islice((step for step in steps if step is not None), most)))
 
 
 def propose(
-    context: KickoutContext, look: KickoutCase, standing: ContractStatus
+    context: KickoutContext, look: KickoutCase, contract_status: ContractStatus
 ) -> StepResult | None:
     """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
 
@@ -60,15 +60,15 @@ def propose(
     """
     if look.index is None or look.evidence is None:
         return None
-    statement = statement_against(context, look, standing)
-    if statement is None or standing.block.time > statement.deadline:
+    statement = statement_against(context, look, contract_status)
+    if statement is None or contract_status.block.time > statement.deadline:
         return None
     subject = f"{LANE_SUBJECT}{look.index}"
     # The file stands before anything that names its hash.
     _lay_down(context, look.evidence)
     record = kick_record(context.quorum, statement, subject)
-    return _signed(context, statement, record, standing) or _planned(
-        context, look, statement, record, standing
+    return _signed(context, statement, record, contract_status) or _planned(
+        context, look, statement, record, contract_status
     )
 
 
@@ -77,18 +77,21 @@ def _planned(
     look: KickoutCase,
     statement: KickStatement,
     record: SignedStatement,
-    standing: ContractStatus,
+    contract_status: ContractStatus,
 ) -> StepResult | None:
     subject = record.subject
-    if not context.tx.publisher.has_payer or _must_wait(context, record, standing):
+    if not context.tx.publisher.has_payer or _must_wait(context, record, contract_status):
         return None
     with context.tx.store.reading() as uow:
-        if why_too_late(context.tx, uow, statement.deadline, standing.block.time) is not None:
+        if (
+            why_too_late(context.tx, uow, statement.deadline, contract_status.block.time)
+            is not None
+        ):
             return None
-    signatures = gathered_signatures(context.quorum, record, standing)
+    signatures = gathered_signatures(context.quorum, record, contract_status)
     if signatures is None:
         return None
-    wish = CallRequest(
+    request = CallRequest(
         account=context.tx.account,
         contract=record.contract,
         kind=PROPOSE_KICK,
@@ -99,18 +102,18 @@ def _planned(
         digest=record.digest,
         priority=PRIORITY,
         deadline=statement.deadline,
-        as_of_block=look.spell.opened_at.block,
+        as_of_block=look.interval.opened_at.block,
         exclusive_key=f"{PROPOSE_KICK}:{subject}",
     )
     with context.tx.writing() as uow:
-        intent_id = uow.outbox.intents.add(wish, context.tx.stamp)
+        intent_id = uow.outbox.intents.add(request, context.tx.stamp)
     if intent_id is None:
         return None
     return StepResult("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
 
 
 def statement_against(
-    context: KickoutContext, look: KickoutCase, standing: ContractStatus
+    context: KickoutContext, look: KickoutCase, contract_status: ContractStatus
 ) -> KickStatement | None:
     """Return what every reporter signs about a lane in these rounds: no clock of ours is in it.
 
@@ -120,7 +123,7 @@ def statement_against(
         return None
     ttl = context.settings.ttl_seconds
     with context.tx.store.reading() as uow:
-        chosen = signing_round(uow, look.signable_from, standing.block.time, ttl)
+        chosen = signing_round(uow, look.signable_from, contract_status.block.time, ttl)
     if chosen is None:
         return None
     return KickStatement(
@@ -144,7 +147,7 @@ def _signed(
     context: KickoutContext,
     statement: KickStatement,
     record: SignedStatement,
-    standing: ContractStatus,
+    contract_status: ContractStatus,
 ) -> StepResult | None:
     """Sign it, where there is a key for it; None: nothing new was signed."""
     if not context.tx.publisher.has_signer:
@@ -154,44 +157,48 @@ def _signed(
     if earlier is not None and earlier.digest == record.digest:
         offer(context.quorum, statement, earlier)
         return None
-    signed = sign_once(context.quorum, statement, record, standing)
+    signed = sign_once(context.quorum, statement, record, contract_status)
     return None if signed is None else StepResult("kickout signed", None, f"{record.subject}")
 
 
-def _must_wait(context: KickoutContext, record: SignedStatement, standing: ContractStatus) -> bool:
+def _must_wait(
+    context: KickoutContext, record: SignedStatement, contract_status: ContractStatus
+) -> bool:
     """Tell whether a call about this lane is on its way, or the contract takes no more for now.
 
     Or it was tried already: once is enough, what came of it is in the outbox.
     """
     with context.tx.store.reading() as uow:
         is_tried = tried(uow, record) is not None
-        is_full = room_of_round(context, uow, standing) <= 0
+        is_full = capacity_of_round(context, uow, contract_status) <= 0
         return is_tried or is_full or is_open(context, uow, record.subject)
 
 
-def room_of_round(context: KickoutContext, uow: UnitOfWork, standing: ContractStatus) -> int:
+def capacity_of_round(
+    context: KickoutContext, uow: UnitOfWork, contract_status: ContractStatus
+) -> int:
     """Return how many more proposals this round has room for, beside those on their way.
 
     One that is folded already is its round's, also where its receipt is not noted yet.
     """
-    here = uow.rounds.proposed_in(standing.head.round)
+    here = uow.rounds.proposed_in(contract_status.head.round)
     proposed = {kick.index: kick.round for kick in uow.rounds.kicks()}
     ours = sum(
-        one.wish.kind == PROPOSE_KICK and _may_land(one.wish, proposed)
+        one.request.kind == PROPOSE_KICK and _may_land(one.request, proposed)
         for one in uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
     )
-    return standing.limits.max_kicks_per_round - here - ours
+    return contract_status.limits.max_kicks_per_round - here - ours
 
 
-def _may_land(wish: CallRequest, proposed: Mapping[int, int]) -> bool:
+def _may_land(request: CallRequest, proposed: Mapping[int, int]) -> bool:
     """Tell whether a proposal is still to land: the newest about its lane is from before it."""
-    return (wish.round or 0) > proposed.get(lane_of(wish), 0)
+    return (request.round or 0) > proposed.get(lane_of(request), 0)
 
 
 def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
     """Return the proposal of just this statement, whatever became of it; None: there is none."""
     newest = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=PROPOSE_KICK)
-    return next((one for one in newest if one.wish.digest == record.digest), None)
+    return next((one for one in newest if one.request.digest == record.digest), None)
 
 
 def is_open(context: KickoutContext, uow: UnitOfWork, subject: str) -> bool:
@@ -202,4 +209,4 @@ def is_open(context: KickoutContext, uow: UnitOfWork, subject: str) -> bool:
 def open_about(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
     """Return the call about this lane that is on its way, not yet final; None: there is none."""
     unfinished = uow.outbox.intents.unfinished(context.tx.account)
-    return next((intent for intent in unfinished if intent.wish.subject == subject), None)
+    return next((intent for intent in unfinished if intent.request.subject == subject), None)

@@ -12,32 +12,33 @@ from oracle.store.database import UnitOfWork
 
 
 def first_low(
-    uow: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings
+    uow: UnitOfWork, interval: KickoutDue, index: int, settings: ReportSettings
 ) -> tuple[Shown, ...]:
-    """Return the first rounds in a row, of blocks since the spell's opening, that showed it low.
+    """Return the first rounds in a row, of blocks since the interval's opening, that showed it
+    low.
 
     They are `settings.kick_after_rounds`, fewer where there were not as many yet. What comes later
     does not change them: they are what every reporter's evidence names.
     """
     line, count = settings.bands.kick_below, settings.kick_after_rounds
-    return first_run(_since(uow, spell, index), line, count)
+    return first_run(_since(uow, interval, index), line, count)
 
 
-def low_now(uow: UnitOfWork, spell: KickoutDue, index: int, settings: ReportSettings) -> int:
-    """Count the newest rounds in a row that showed it low while the spell was open.
+def low_now(uow: UnitOfWork, interval: KickoutDue, index: int, settings: ReportSettings) -> int:
+    """Count the newest rounds in a row that showed it low while the interval was open.
 
     No more than `settings.kick_after_rounds` are looked at.
     """
     newest = uow.rounds.accepted(settings.kick_after_rounds)
-    rounds = [one for one in newest if one.as_of >= spell.opened_at.block]
+    rounds = [one for one in newest if one.as_of >= interval.opened_at.block]
     if not rounds:
         return 0
     before = _lane_before(uow, rounds[0].round, index)
     return newest_run(list(shown(rounds, index, before)), settings.bands.kick_below)
 
 
-def _since(uow: UnitOfWork, spell: KickoutDue, index: int) -> Iterator[Shown]:
-    pages = _pages(uow, word_of(index), spell.opened_at.block)
+def _since(uow: UnitOfWork, interval: KickoutDue, index: int) -> Iterator[Shown]:
+    pages = _pages(uow, word_of(index), interval.opened_at.block)
     first = next(pages, [])
     if not first:
         return

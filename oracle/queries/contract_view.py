@@ -108,10 +108,10 @@ def ask_chain(
 def _seen_by(lines: PoolView, address: str | None) -> ChainView:
     if address is None:
         return ChainView(newest_block(lines))
-    standing = OracleContract(lines, Address(address)).standing()
-    head = standing.head
+    contract_status = OracleContract(lines, Address(address)).contract_status()
+    head = contract_status.head
     state = ContractState(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
-    return ChainView(standing.block, state)
+    return ChainView(contract_status.block, state)
 
 
 def account_balance(urls: Sequence[str], chain_id: int, address: Address) -> AccountBalance:

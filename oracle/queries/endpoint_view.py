@@ -8,7 +8,7 @@ from oracle.rpc.endpoints.capabilities import CapabilityStore
 # What is older says nothing any more, in seconds.
 _LASTING = 120.0
 _UNKNOWN = "not seen by a daemon of late"
-_WELL, _STALLED = "well", "stands still: "
+_WELL, _STALLED = "ok", "stalled:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
         counted = scores_counted(node, as_of.time, rules)
         scores = uow.scores.of_node_at(address, as_of.number, counted) if counted else []
         changes = uow.reliability.of_node(address, _ALL, up_to_block=as_of.number)
-        kickouts = list(_spells_until(uow.kickouts.of_node(address), as_of.number))
+        kickouts = list(_intervals_until(uow.kickouts.of_node(address), as_of.number))
         places = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
             as_of=as_of,
@@ -192,12 +192,12 @@ def _tasks(uow: UnitOfWork, scores: list[ScoreEntry], rules: Rules) -> dict[Task
     return uow.tasks.named([entry.task for entry in scores])
 
 
-def _spells_until(spells: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
+def _intervals_until(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
     """What came later was not known at the block."""
-    for spell in spells:
-        if spell.opened_at.block <= block:
-            still_open = spell.closed_at is not None and spell.closed_at.block > block
-            yield replace(spell, closed_at=None) if still_open else spell
+    for interval in intervals:
+        if interval.opened_at.block <= block:
+            still_open = interval.closed_at is not None and interval.closed_at.block > block
+            yield replace(interval, closed_at=None) if still_open else interval
 
 
 def _on_chain(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:

@@ -40,7 +40,7 @@ def status_answer(
     head = None if chain.head is None else chain.head.number
     return {
         "version": __version__,
-        "latches": [latch_answer(one) for one in seen.latches],
+        "halts": [halt_answer(one) for one in seen.halts],
         "chain_id": seen.chain_id,
         "start_block": seen.start_block,
         "rules": None if seen.rules is None else _rule_set(seen.rules),
@@ -52,12 +52,12 @@ def status_answer(
         "senders": [
             {
                 "address": account.address,
-                "rests": None if pause is None else pause.kind.value,
+                "paused": None if pause is None else pause.kind.value,
                 "reason": None if pause is None else pause.reason,
             }
-            for account, pause in seen.senders.items()
+            for account, pause in seen.accounts.items()
         ],
-        "held": [{"period": gate.period, "reason": gate.reason} for gate in seen.held],
+        "held": [{"period": hold.period, "reason": hold.reason} for hold in seen.held],
         "unproven": list(seen.unproven),
         "push_waits": None if seen.push is None else seen.push.error_text,
         "kickouts_proposed": [
@@ -92,15 +92,15 @@ def status_answer(
             for (kind, state), count in sorted(seen.outbox.items())
         ],
         "tasks_waiting": seen.tasks_waiting,
-        "draws_standing": seen.draws_standing,
+        "draws_standing": seen.draws_active,
         "oldest_draw_block": seen.oldest_draw,
         "dispatcher": None if dispatcher is None else dispatcher.answer(),
         "lease": seen.lease,
     }
 
 
-def latch_answer(one: Halt) -> dict[str, Any]:
-    """Write a latch for programs; times in unix seconds."""
+def halt_answer(one: Halt) -> dict[str, Any]:
+    """Write a halt for programs; times in unix seconds."""
     evidence, cleared = one.evidence, one.cleared
     return {
         "name": one.name,
@@ -187,7 +187,7 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "qos": None if qos is None else decimal_text(qos),
         "excluded": is_excluded(node, time, rules),
         "kickout_due": is_kickout_due(node, rules, time),
-        "kickouts": [_spell(spell) for spell in told.kickouts],
+        "kickouts": [_interval(interval) for interval in told.kickouts],
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
         "sent": None if told.sent is None else _sent(told.sent),
@@ -246,10 +246,10 @@ def _change(told: Explanation, change: ReliabilityChange) -> dict[str, Any]:
     }
 
 
-def _spell(spell: KickoutDue) -> dict[str, Any]:
+def _interval(interval: KickoutDue) -> dict[str, Any]:
     return {
-        "opened_at": _place(spell.opened_at),
-        "closed_at": None if spell.closed_at is None else _place(spell.closed_at),
+        "opened_at": _place(interval.opened_at),
+        "closed_at": None if interval.closed_at is None else _place(interval.closed_at),
     }
 
 

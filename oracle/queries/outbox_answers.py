@@ -9,26 +9,26 @@ _TASK = "task="
 
 def intent_answer(intent: Intent, sent: SentState, now: int) -> dict[str, object]:
     """Write an intent for programs; amounts in wei as decimal text, times in unix seconds."""
-    wish, told, slot = intent.wish, advice(intent, sent), sent.slot
+    request, told, slot = intent.request, advice(intent, sent), sent.slot
     return {
         "id": intent.id,
-        "kind": wish.kind,
+        "kind": request.kind,
         "state": intent.state.value,
-        "about": wish.subject or wish.dedup_key,
+        "about": request.subject or request.dedup_key,
         "task": task_of(intent),
-        "period": wish.period,
-        "round": wish.round,
-        "as_of_block": wish.as_of_block,
-        "as_of_hash": wish.as_of_hash,
-        "digest": wish.digest,
-        "sender": wish.account.address,
+        "period": request.period,
+        "round": request.round,
+        "as_of_block": request.as_of_block,
+        "as_of_hash": request.as_of_hash,
+        "digest": request.digest,
+        "sender": request.account.address,
         "nonce": intent.nonce,
         "opened_block": None if slot is None else slot.opened_block,
         "mined_block": None if slot is None else slot.block_number,
         "gas_limit": intent.gas_limit,
         "max_cost_wei": None if intent.max_cost_wei is None else str(intent.max_cost_wei),
-        "not_before": wish.not_before,
-        "deadline": wish.deadline,
+        "not_before": request.not_before,
+        "deadline": request.deadline,
         "reason": reason_of(intent),
         "replaces": intent.replaces,
         "superseded_by": intent.superseded_by,
@@ -43,8 +43,8 @@ def intent_answer(intent: Intent, sent: SentState, now: int) -> dict[str, object
 
 def sent_of(uow: UnitOfWork, intent: Intent) -> SentState:
     """Return what was sent of a call, its rivals on the same nonce too."""
-    account = intent.wish.account
-    pause = uow.outbox.senders.paused_because(account)
+    account = intent.request.account
+    pause = uow.outbox.accounts.paused_because(account)
     slot = None if intent.nonce is None else uow.outbox.slots.at(account, intent.nonce)
     return SentState(slot, [] if slot is None else uow.outbox.slots.attempts(slot), pause)
 
@@ -68,7 +68,7 @@ def _attempt_answer(attempt: Attempt, slot: NonceSlot | None) -> dict[str, objec
 
 def task_of(intent: Intent) -> str | None:
     """Return the key of the task that a call of the dispatcher is about; None: about none."""
-    first = intent.wish.subject.partition(":")[0]
+    first = intent.request.subject.partition(":")[0]
     return first.removeprefix(_TASK) if first.startswith(_TASK) else None
 
 

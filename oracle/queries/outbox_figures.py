@@ -46,10 +46,10 @@ _NO_OUTCOME = {(kind, outcome): 0 for kind in CALL_KINDS for outcome in _OUTCOME
 
 
 @dataclass(slots=True)
-class OutboxCensus:
+class OutboxRecount:
     """Remembers how far the nonces of each account are counted for good."""
 
-    _settled: Totals = field(default_factory=Totals)
+    _final: Totals = field(default_factory=Totals)
     _counted_below: dict[Account, int] = field(default_factory=dict)
     # Statements that were given up, and the log has said so.
     _told: frozenset[Hash] = frozenset()
@@ -61,9 +61,9 @@ class OutboxCensus:
             for account, (_, waiting) in accounts.items():
                 first = self._counted_below.get(account, 0)
                 for ended in uow.outbox.counts.ended(account, first, waiting):
-                    _add(self._settled, ended)
+                    _add(self._final, ended)
                 self._counted_below[account] = max(first, waiting)
-            totals = _copy(self._settled)
+            totals = _copy(self._final)
             for account, (next_nonce, waiting) in accounts.items():
                 for ended in uow.outbox.counts.ended(account, waiting, next_nonce):
                     _add(totals, ended)
@@ -111,16 +111,19 @@ def with_contract(figures: OutboxFigures, context: ReportingContext) -> OutboxFi
     """Add how the oracle contract stands; where no endpoint answers, nothing is added."""
     heartbeat = context.settings.heartbeat_seconds
     try:
-        standing, tokens = context.quorum.standing(), context.quorum.contract().kick_tokens()
+        contract_status, tokens = (
+            context.quorum.contract_status(),
+            context.quorum.contract().kick_tokens(),
+        )
     except TransientError:
         return replace(figures, heartbeat_seconds=heartbeat)
-    head = standing.head
+    head = contract_status.head
     contract = ContractFigures(
         round=head.round,
-        as_of_lag_blocks=max(0, standing.block.number - head.as_of) if head.round else 0,
+        as_of_lag_blocks=max(0, contract_status.block.number - head.as_of) if head.round else 0,
         paused_until=head.paused_until,
         kicks_paused=head.kicks_paused,
-        rules_agree=standing.rules_hash in {context.rules_hash, ZERO_HASH},
+        rules_agree=contract_status.rules_hash in {context.rules_hash, ZERO_HASH},
         kick_tokens=tokens,
         pushed_at=head.pushed_at,
     )
@@ -130,14 +133,14 @@ def with_contract(figures: OutboxFigures, context: ReportingContext) -> OutboxFi
 def _account(context: TxContext, heads: Heads) -> AccountFigures:
     account, lines, now = context.account, context.publisher.lines, context.stamp.at
     with context.store.reading() as uow:
-        next_nonce = uow.outbox.senders.next_nonce(account) or 0
-        pause = uow.outbox.senders.paused_because(account)
+        next_nonce = uow.outbox.accounts.next_nonce(account) or 0
+        pause = uow.outbox.accounts.paused_because(account)
         # Whether or not anything is sent now: a window passes by itself.
         show(uow, context)
         seen = AccountFigures(
             paused=None if pause is None else pause.kind.value,
             next_nonce=next_nonce,
-            open_slots=uow.outbox.counts.open_slots().get(account.address, 0),
+            open_nonces=uow.outbox.counts.open_nonces().get(account.address, 0),
             reserved_wei=uow.outbox.slots.reserved(account),
         )
     try:

@@ -3,26 +3,26 @@
 from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.indexer.folder import Folder
 from oracle.store.database import Store
-from oracle.telemetry.integrity_metrics import IntegrityCensus
-from oracle.telemetry.metrics import DispatchCensus
+from oracle.telemetry.integrity_metrics import IntegrityStatistics
+from oracle.telemetry.metrics import DispatchStatistics
 
 
-def dispatch_census(store: Store, balance_wei: int | None) -> DispatchCensus:
+def dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatistics:
     """Count the waiting tasks and the draws as of the cursor, and the starts that failed."""
     with store.reading() as uow:
         cursor = uow.cursor.get()
-        standing = uow.draws.standing()
-        oldest = min((draw.seed_block for draw in standing), default=None)
-        return DispatchCensus(
+        active = uow.draws.active()
+        oldest = min((draw.seed_block for draw in active), default=None)
+        return DispatchStatistics(
             waiting=uow.tasks.count_waiting(),
-            standing=len(standing),
+            active=len(active),
             oldest_blocks=0 if oldest is None or cursor is None else cursor.number - oldest,
             failures=uow.outbox.intents.failures(START_TASK),
             balance_wei=balance_wei,
         )
 
 
-def integrity_census(store: Store, folder: Folder) -> IntegrityCensus | None:
+def integrity_statistics(store: Store, folder: Folder) -> IntegrityStatistics | None:
     """Count, as of one snapshot; None: nothing is indexed yet."""
     scope = folder.scope.id
     with store.reading() as uow:
@@ -30,7 +30,7 @@ def integrity_census(store: Store, folder: Folder) -> IntegrityCensus | None:
         if cursor is None or identity is None:
             return None
         covered = uow.coverage.blocks_by_level(scope)
-        return IntegrityCensus(
+        return IntegrityStatistics(
             covered=covered,
             audited=uow.coverage.audited_blocks(scope),
             uncovered=max(0, cursor.number - identity.start_block + 1 - sum(covered.values())),

@@ -24,23 +24,23 @@ from oracle.domain.state.node import Membership, Node
 from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
-from oracle.kickouts.kickout_eligibility import due_spells
+from oracle.kickouts.kickout_eligibility import due_intervals
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.ops.halts import Halt
 from oracle.store.ops.lease_repository import LeaseState
-from oracle.store.outbox.records import ADOPTED, Account, Intent, IntentState, Pause
+from oracle.store.outbox.records import REBUILT, Account, Intent, IntentState, Pause
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.store.state.rule_set_repository import RuleSet, named_by
-from oracle.telemetry.metrics import Census
+from oracle.telemetry.metrics import IndexStatistics
 from oracle.txmgr.confirmation.attribution import without_receipt
 
 _STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
 _PLANNED_PUSH = (IntentState.PLANNED, PUSH)
-_NO_INTENTS = {(kind, state.value): 0 for kind in (*CALL_KINDS, ADOPTED) for state in IntentState}
+_NO_INTENTS = {(kind, state.value): 0 for kind in (*CALL_KINDS, REBUILT) for state in IntentState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class StatusReport:
     `rules` are those that folded it. `folded` None: nothing is indexed yet. `round_age` in
     seconds of block time, None before the first round. `oldest_draw` is the seed block of the draw
     that stands the longest, None: none does. `lease` names who works on the database,
-    None: nobody. `latches` are those closed now, `reorg` is the last fork that was left, `levels`
+    None: nobody. `halts` are those closed now, `reorg` is the last fork that was left, `levels`
     counts the blocks read by the level that they reached, `dead_letters` what could not be read.
-    `senders`: who ever sent, and why he rests, where he does. `refusal`: a block that is not taken
-    in, `disputes` are blocks that two endpoints tell of differently. `held`: reports that wait
-    for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on chain.
-    `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks that one
-    of them gave and no other was asked about. `unproven`: why calls wait whose nonce is used,
-    while no endpoint shows a receipt.
+    `accounts`: who ever sent, and why he is paused, where he does. `refusal`: a block that is not
+    taken in, `disputes` are blocks that two endpoints tell of differently. `held`: reports that
+    wait for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on
+    chain. `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks
+    that one of them gave and no other was asked about. `unproven`: why calls wait whose nonce is
+    used, while no endpoint shows a receipt.
     """
 
     chain_id: int | None
@@ -73,14 +73,14 @@ class StatusReport:
     reports: tuple[StoredReport, ...]
     outbox: Mapping[tuple[str, str], int]
     tasks_waiting: int
-    draws_standing: int
+    draws_active: int
     oldest_draw: int | None
     lease: str | None
-    latches: tuple[Halt, ...] = ()
+    halts: tuple[Halt, ...] = ()
     reorg: Reorg | None = None
     levels: Mapping[str, int] = field(default_factory=dict)
     dead_letters: int = 0
-    senders: Mapping[Account, Pause | None] = field(default_factory=dict)
+    accounts: Mapping[Account, Pause | None] = field(default_factory=dict)
     refusal: BlockRefusal | None = None
     disputes: tuple[Dispute, ...] = ()
     held: tuple[ReportHold, ...] = ()
@@ -100,7 +100,7 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
         identity, cursor = uow.identity.get(), uow.cursor.get()
         held = uow.lease.current()
         number, age = _round(uow, cursor.time if cursor else None)
-        standing = uow.draws.standing()
+        active = uow.draws.active()
         return StatusReport(
             chain_id=identity.chain_id if identity else None,
             start_block=identity.start_block if identity else None,
@@ -115,20 +115,20 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
             reports=tuple(uow.reports.latest(3)),
             outbox=uow.outbox.intents.counts(),
             tasks_waiting=uow.tasks.count_waiting(),
-            draws_standing=len(standing),
-            oldest_draw=standing[0].seed_block if standing else None,
+            draws_active=len(active),
+            oldest_draw=active[0].seed_block if active else None,
             lease=worker(held),
-            latches=tuple(uow.latches.all_closed()),
+            halts=tuple(uow.halts.all_closed()),
             reorg=next(iter(uow.reorgs.newest(1)), None),
             levels=_levels(uow),
             dead_letters=uow.dead_letters.count_open(),
-            senders={
-                account: uow.outbox.senders.paused_because(account)
+            accounts={
+                account: uow.outbox.accounts.paused_because(account)
                 for account in uow.outbox.counts.accounts()
             },
             refusal=refusal_in(uow),
             disputes=tuple(disputes_in(uow)),
-            held=tuple(uow.gates.waiting()),
+            held=tuple(uow.holds.waiting()),
             push=next(iter(uow.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
             kicks=tuple(uow.rounds.live_kicks()),
             wrong=uow.facts.quarantine.reasons(),
@@ -209,7 +209,7 @@ def _row(node: Node, seen: _Seen) -> NodeRow:
     )
 
 
-def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None:
+def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStatistics | None:
     """Count everything that the metrics tell, as of the cursor's time; None: no block yet."""
     with store.reading() as uow:
         cursor = uow.cursor.get()
@@ -226,13 +226,13 @@ def census(store: Store, rules: Rules, balance_wei: int | None) -> Census | None
         number, age = _round(uow, cursor.time)
         gas_used, spent_wei = uow.outbox.slots.gas_spent()
         kicked = statuses[Membership.KICKED_OUT.value]
-        return Census(
+        return IndexStatistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
             long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
             reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
             qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
-            kickouts={"due": len(due_spells(uow, rules)), "done": kicked},
+            kickouts={"due": len(due_intervals(uow, rules)), "done": kicked},
             round=number,
             round_age=age,
             outbox=_NO_INTENTS | uow.outbox.intents.counts(),
@@ -259,7 +259,7 @@ def _due(uow: UnitOfWork) -> int:
     folded = folded_by(uow)
     rules = None if folded is None else uow.rule_sets.with_digest(folded.sha256)
     # Older databases did not keep the rules whole; there were none with windows then.
-    return len(uow.kickouts.open() if rules is None else due_spells(uow, rules))
+    return len(uow.kickouts.open() if rules is None else due_intervals(uow, rules))
 
 
 def _round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:

@@ -12,7 +12,7 @@ from oracle.store.outbox.records import SignedStatement
 
 
 def signatures(
-    context: QuorumContext, record: SignedStatement, standing: ContractStatus
+    context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
 ) -> bytes | None:
     """Return 65 bytes of each of as many signers as the quorum, by address; None: too few yet.
 
@@ -24,17 +24,17 @@ def signatures(
         TransientError: no endpoint says who the signers are.
     """
     signers = signers_of(
-        context.tx.publisher.lines, context.tx.publisher.domain.contract, standing.block
+        context.tx.publisher.lines, context.tx.publisher.domain.contract, contract_status.block
     )
     counted = _counted(context, record, signers)
-    if len(counted) < standing.head.quorum and ask_peers(context, record, standing):
+    if len(counted) < contract_status.head.quorum and ask_peers(context, record, contract_status):
         counted = _counted(context, record, signers)
-    if len(counted) < standing.head.quorum:
+    if len(counted) < contract_status.head.quorum:
         return None
-    return b"".join(counted[signer] for signer in sorted(counted)[: standing.head.quorum])
+    return b"".join(counted[signer] for signer in sorted(counted)[: contract_status.head.quorum])
 
 
-def why_not_counted(context: QuorumContext, standing: ContractStatus) -> str | None:
+def why_not_counted(context: QuorumContext, contract_status: ContractStatus) -> str | None:
     """Tell why nobody counts what our signer signs; None: it is one of the contract's.
 
     Raises:
@@ -42,7 +42,7 @@ def why_not_counted(context: QuorumContext, standing: ContractStatus) -> str | N
     """
     ours = context.tx.publisher.signer.address
     if ours in signers_of(
-        context.tx.publisher.lines, context.tx.publisher.domain.contract, standing.block
+        context.tx.publisher.lines, context.tx.publisher.domain.contract, contract_status.block
     ):
         return None
     return f"our signer {ours} is none of the contract's signers: what it signs counts for nothing"
@@ -61,6 +61,6 @@ def gathered(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     about = (record.contract, record.kind, record.round, record.subject)
     said = [
         *uow.peer_statements.of(*about),
-        *(one for one in uow.statements.of_round(*about) if one.dead_why is None),
+        *(one for one in uow.statements.of_round(*about) if one.expiry_reason is None),
     ]
     return {one.signer: one.signature for one in said if one.digest == record.digest}

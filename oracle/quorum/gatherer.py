@@ -26,7 +26,9 @@ class ReceivedStatements(NamedTuple):
     said: SignedStatement
 
 
-def ask_peers(context: QuorumContext, about: SignedStatement, standing: ContractStatus) -> int:
+def ask_peers(
+    context: QuorumContext, about: SignedStatement, contract_status: ContractStatus
+) -> int:
     """Ask what others signed of this round and subject; return how much of it was new.
 
     Kept is what is genuine, about the same contract, round and subject, by one who is a signer
@@ -40,7 +42,7 @@ def ask_peers(context: QuorumContext, about: SignedStatement, standing: Contract
     if context.peers is None:
         return 0
     place = _place(context, about)
-    return _take_in(context, about, context.peers.ask(f"/v1/{place}"), lambda: standing)
+    return _take_in(context, about, context.peers.ask(f"/v1/{place}"), lambda: contract_status)
 
 
 def ask_again(context: QuorumContext, about: SignedStatement) -> int:
@@ -50,8 +52,8 @@ def ask_again(context: QuorumContext, about: SignedStatement) -> int:
     """
     if context.peers is None:
         return 0
-    heard = context.peers.ask_again(f"/v1/{_place(context, about)}")
-    return _take_in(context, about, heard, context.standing)
+    received = context.peers.ask_again(f"/v1/{_place(context, about)}")
+    return _take_in(context, about, received, context.contract_status)
 
 
 def _take_in(
@@ -71,29 +73,33 @@ def _take_in(
     )
     if not new:
         return 0
-    standing = look()
-    signers = signers_of(context.tx.publisher.lines, about.contract, standing.block)
-    _tell_of_strangers(context, [one for one in new if one.said.signer not in signers])
+    contract_status = look()
+    signers = signers_of(context.tx.publisher.lines, about.contract, contract_status.block)
+    _warn_of_unknown_signers(context, [one for one in new if one.said.signer not in signers])
     theirs = [one for one in new if one.said.signer in signers]
-    return _kept(context, theirs, standing, about.digest)
+    return _kept(context, theirs, contract_status, about.digest)
 
 
-def _tell_of_strangers(context: QuorumContext, strangers: list[ReceivedStatements]) -> None:
-    for one in strangers:
+def _warn_of_unknown_signers(
+    context: QuorumContext, unknown_signers: list[ReceivedStatements]
+) -> None:
+    for one in unknown_signers:
         if context.peers is not None and context.peers.is_news(one.host, one.said.signer):
             structlog.get_logger().warning(
-                "stranger_signed", host=one.host, signer=one.said.signer
+                "statement_from_unknown_signer", host=one.host, signer=one.said.signer
             )
 
 
-def _unknown(context: QuorumContext, heard: list[ReceivedStatements]) -> list[ReceivedStatements]:
+def _unknown(
+    context: QuorumContext, received: list[ReceivedStatements]
+) -> list[ReceivedStatements]:
     """Return what we have not kept yet, and have come far enough to judge; our own not."""
     with context.tx.store.reading() as uow:
         cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
         return [
             one
-            for one in heard
+            for one in received
             if (one.said.as_of_block or 0) < height
             and all(
                 (known.signer, known.digest) != (one.said.signer, one.said.digest)
@@ -108,7 +114,10 @@ def _known(uow: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
 
 
 def _kept(
-    context: QuorumContext, new: list[ReceivedStatements], standing: ContractStatus, ours: Hash
+    context: QuorumContext,
+    new: list[ReceivedStatements],
+    contract_status: ContractStatus,
+    ours: Hash,
 ) -> int:
     """Keep what is new, and count it; of a signer that says more and more only what we say too."""
     if not new:
@@ -120,7 +129,7 @@ def _kept(
             if is_much and said.digest != ours:
                 continue
             # Before it is kept: what its signer said until now.
-            compare(context, uow, (said, told), standing)
+            compare(context, uow, (said, told), contract_status)
             uow.peer_statements.add(said, host, context.tx.stamp)
             kept += 1
     return kept

@@ -73,7 +73,7 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
                 one.time,
             )
             for one in strange
-            if _keep_quiet(context, uow, one.time)
+            if _embargo(context, uow, one.time)
         ]
         look.done(uow)
     return _tell(context, told) if told else None
@@ -81,14 +81,14 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
 
 def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
     with context.tx.store.reading() as uow:
-        newest, seen = uow.rounds.newest_digest() or "", uow.progress.get(_SEEN)
+        newest, seen = uow.rounds.newest_digest() or "", uow.bookmarks.get(_SEEN)
         first = _first_look(context, uow, heads) if seen is None else None
         since, _, last = (seen or "").partition(" ")
         is_news = seen is not None and last != newest
         found = _unsigned(context, uow, int(since), last) if is_news else []
     if first is not None:
         with context.tx.writing() as uow:
-            uow.progress.set(_SEEN, first)
+            uow.bookmarks.set(_SEEN, first)
     if not is_news:
         return None
     signer = context.tx.publisher.signer.address
@@ -99,9 +99,9 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
         told = [
             _Told(f"round {one.round}, digest {one.digest}", one.round, one.time)
             for one in ours
-            if _keep_quiet(context, uow, one.time)
+            if _embargo(context, uow, one.time)
         ]
-        uow.progress.set(_SEEN, f"{since} {newest}")
+        uow.bookmarks.set(_SEEN, f"{since} {newest}")
     return _tell(context, told) if told else None
 
 
@@ -137,14 +137,14 @@ def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
     return b"" if push is None else pushed_signatures(push)
 
 
-def _keep_quiet(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
-    """Sign nothing for a while; return whether that is news: `outbox adopt` keeps quiet too."""
+def _embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
+    """Sign nothing for a while; return whether that is news: `outbox rebuild` signs nothing too."""
     domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
     signatures = uow.statements
-    quiet = signatures.quiet_until(domain.chain_id, domain.contract, signer)
+    embargoed_to = signatures.embargoed_until(domain.chain_id, domain.contract, signer)
     until = since + context.settings.ttl_seconds
-    signatures.keep_quiet(domain.chain_id, domain.contract, signer, until, context.tx.stamp)
-    return quiet is None or since > quiet
+    signatures.embargo(domain.chain_id, domain.contract, signer, until, context.tx.stamp)
+    return embargoed_to is None or since > embargoed_to
 
 
 def _tell(context: QuorumContext, told: Sequence[_Told]) -> StepResult:
@@ -152,11 +152,11 @@ def _tell(context: QuorumContext, told: Sequence[_Told]) -> StepResult:
     for one in told:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
         structlog.get_logger().critical(
-            "signed_elsewhere",
+            "unknown_signature_on_chain",
             signer=signer,
             signed=one.about,
             round=one.round,
-            quiet_until=one.time + context.settings.ttl_seconds,
+            embargoed_until=one.time + context.settings.ttl_seconds,
             act="the key was stolen, or a database that knew of it was lost; unless you know the"
             " latter, let the admin replace the signer (`setSigners`), and the vetoer look at"
             " every kickout that is proposed",
@@ -167,14 +167,14 @@ def _tell(context: QuorumContext, told: Sequence[_Told]) -> StepResult:
 
 @dataclass(frozen=True, slots=True)
 class SignerHistory:
-    """The contract, and until when (chain time) the signer is to keep quiet; None: no signer.
+    """The contract, and until when (chain time) the signer is to sign nothing; None: no signer.
 
     For whoever lost a database: what it signed may still land.
     """
 
     round: int
     last_report: Hash
-    quiet_until: int | None
+    embargoed_until: int | None
 
 
 def signing_of(context: QuorumContext) -> SignerHistory:
@@ -183,14 +183,14 @@ def signing_of(context: QuorumContext) -> SignerHistory:
     Raises:
         TransientError: no endpoint answers.
     """
-    standing = context.standing()
-    until = standing.block.time + context.settings.ttl_seconds
+    contract_status = context.contract_status()
+    until = contract_status.block.time + context.settings.ttl_seconds
     has_signer = context.tx.publisher.has_signer
-    head = standing.head
-    return SignerHistory(head.round, standing.last_report, until if has_signer else None)
+    head = contract_status.head
+    return SignerHistory(head.round, contract_status.last_report, until if has_signer else None)
 
 
-def rest_signer(context: QuorumContext, signing: SignerHistory, actor: str | None) -> None:
+def back_off_signer(context: QuorumContext, signing: SignerHistory, actor: str | None) -> None:
     """Do what is to be done for a signer alone: what it signed and lost may still land."""
     with context.tx.writing() as uow:
         resting(context, signing)(uow, context.tx.stamp._replace(actor=actor))
@@ -202,11 +202,11 @@ def resting(
     """Return what lets the signer rest as a part of a commit; nothing, where there is none."""
 
     def write(uow: UnitOfWork, stamp: Stamp) -> None:
-        if context is None or signing is None or signing.quiet_until is None:
+        if context is None or signing is None or signing.embargoed_until is None:
             return
         domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
-        uow.statements.keep_quiet(
-            domain.chain_id, domain.contract, signer, signing.quiet_until, stamp
+        uow.statements.embargo(
+            domain.chain_id, domain.contract, signer, signing.embargoed_until, stamp
         )
 
     return write

@@ -17,7 +17,7 @@ from oracle.telemetry import quorum_metrics
 _MOST_BYTES = 64 * 1024
 _OK, _NONE = 200, 404
 # Who let us wait is left alone for so many times as long, and for so many seconds at most.
-_REST, _MOST_REST = 10, 60.0
+_BACKOFF, _MOST_BACKOFF = 10, 60.0
 # What was asked is asked about again after so many looks' time, once each; so many are noted.
 _AGAIN, _MOST_NOTED = (10, 30), 64
 
@@ -35,7 +35,7 @@ class Peer:
         self._http = BoundedHttp(url, name=self.name, max_bytes=_MOST_BYTES)
         self._seconds = seconds
         self._is_asked = False
-        self._rests_until = 0.0
+        self._backoff_until = 0.0
 
     @override
     def __repr__(self) -> str:
@@ -47,7 +47,7 @@ class Peer:
 
     def asked(self, path: str) -> "Future[list[Told]] | None":
         """Begin to ask, see `ask`; None: it has not answered yet, or let us wait just now."""
-        if self._is_asked or time.monotonic() < self._rests_until:
+        if self._is_asked or time.monotonic() < self._backoff_until:
             return None
         self._is_asked = True
         answer = Future[list[Told]]()
@@ -65,7 +65,7 @@ class Peer:
         finally:
             took = time.monotonic() - begun
             if took >= self._seconds / 2:
-                self._rests_until = time.monotonic() + min(_MOST_REST, _REST * took)
+                self._backoff_until = time.monotonic() + min(_MOST_BACKOFF, _BACKOFF * took)
             self._is_asked = False
         answer.set_result(told)
 

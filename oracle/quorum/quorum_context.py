@@ -14,19 +14,19 @@ from oracle.txmgr.context import TxContext
 class MissingSignatures:
     """Written by the planning of a push alone; None: nothing lacks.
 
-    `signatures`: who has not signed the report that has the turn, where that lasts. `standing`:
-    why what our own signer signs counts for nothing.
+    `signatures`: who has not signed the report that has the turn, where that lasts.
+    `contract_status`: why what our own signer signs counts for nothing.
     """
 
     signatures: str | None = None
-    standing: str | None = None
+    contract_status: str | None = None
     # The statement that others have not signed, and since which second of the chain.
     _waiting: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
     def why(self) -> str | None:
         """Return what a person has to know first."""
-        return self.standing or self.signatures
+        return self.contract_status or self.signatures
 
     def began(self, digest: Hash, now: int) -> int:
         """Note that a statement lacks signatures; return since when, in chain time."""
@@ -58,10 +58,10 @@ class QuorumContext:
         """Return the oracle contract as the endpoints have it that have come as far as we."""
         return OracleContract(self.tx.lines(), self.tx.publisher.domain.contract)
 
-    def standing(self) -> ContractStatus:
+    def contract_status(self) -> ContractStatus:
         """Return how the contract stands at the newest block.
 
         Raises:
             TransientError: no endpoint answers, or none that has the contract.
         """
-        return self.contract().standing()
+        return self.contract().contract_status()

@@ -45,15 +45,15 @@ def signed_by_others(
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    wish, name = call.wish, None if result.refusal is None else result.refusal.name
-    if name not in OF_SIGNATURES or wish.dedup_key.endswith(_OTHERS):
+    request, name = call.request, None if result.refusal is None else result.refusal.name
+    if name not in OF_SIGNATURES or request.dedup_key.endswith(_OTHERS):
         return None
-    standing = context.standing()
-    said = said_by(standing)
-    if said is None or said[1].digest != wish.digest:
+    contract_status = context.contract_status()
+    said = said_by(contract_status)
+    if said is None or said[1].digest != request.digest:
         return None
     statement, record = said
-    gathered = signatures(context, record, standing)
+    gathered = signatures(context, record, contract_status)
     if gathered is None:
         # Others may still sign; at its deadline it ends by itself.
         few = "fewer of the contract's signers than its quorum have signed it"
@@ -63,41 +63,45 @@ def signed_by_others(
         if isinstance(statement, ReportStatement)
         else propose_call(statement, gathered)
     )
-    if calldata == wish.calldata:
+    if calldata == request.calldata:
         return None
-    again = replace(wish, calldata=calldata, dedup_key=wish.dedup_key + _OTHERS, not_before=None)
+    again = replace(
+        request, calldata=calldata, dedup_key=request.dedup_key + _OTHERS, not_before=None
+    )
     return Decision.replace(again, ("signed by others", result.reason))
 
 
 def with_more_gas(failed: Intent, heads: Heads) -> CallRequest | None:
     """Return the same statement once more where only the gas was too little; None: it was not."""
-    wish = failed.wish
-    is_over = wish.deadline is not None and heads.latest.time > wish.deadline
-    if failed.error_class != OUT_OF_GAS or is_over or wish.dedup_key.count(_AGAIN) >= _TRIES:
+    request = failed.request
+    is_over = request.deadline is not None and heads.latest.time > request.deadline
+    if failed.error_class != OUT_OF_GAS or is_over or request.dedup_key.count(_AGAIN) >= _TRIES:
         return None
-    return replace(wish, dedup_key=wish.dedup_key + _AGAIN, not_before=None)
+    return replace(request, dedup_key=request.dedup_key + _AGAIN, not_before=None)
 
 
-def statement_behind(uow: UnitOfWork, push: Intent, standing: ContractStatus) -> SignedStatement:
+def statement_behind(
+    uow: UnitOfWork, push: Intent, contract_status: ContractStatus
+) -> SignedStatement:
     """Return what the push says, as it was signed or told; else as its own row has it."""
-    wish = push.wish
-    about = (wish.contract, REPORT, wish.round or 0)
+    request = push.request
+    about = (request.contract, REPORT, request.round or 0)
     said = [*uow.statements.of_round(*about), *uow.peer_statements.of(*about)]
-    known = next((one for one in said if one.digest == wish.digest), None)
+    known = next((one for one in said if one.digest == request.digest), None)
     if known is not None:
         return known
     return SignedStatement(
-        chain_id=wish.account.chain_id,
-        contract=wish.contract,
+        chain_id=request.account.chain_id,
+        contract=request.contract,
         signer=ZERO_ADDRESS,
         kind=REPORT,
-        round=wish.round or 0,
+        round=request.round or 0,
         subject="",
-        digest=wish.digest or ZERO_HASH,
+        digest=request.digest or ZERO_HASH,
         signature=b"",
-        expires_at=wish.deadline or 0,
+        expires_at=request.deadline or 0,
         # Not known: not held against it.
-        prev_digest=standing.last_report,
-        as_of_block=wish.as_of_block,
-        as_of_hash=wish.as_of_hash,
+        prev_digest=contract_status.last_report,
+        as_of_block=request.as_of_block,
+        as_of_hash=request.as_of_hash,
     )

@@ -11,7 +11,7 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
 from oracle.quorum.offering import offer
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import why_dead
+from oracle.quorum.statements import expiry_reason
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
@@ -25,7 +25,7 @@ def sign_once(
 
     The same statement again is the one that is stored: nothing is signed twice. `record` says
     what is written down of it (`records`), `now` how the contract stands. None: an earlier
-    statement of this round may still land, or the signer keeps quiet because its database was
+    statement of this round may still land, or the signer signs nothing because its database was
     lost, or rests because it refused. Ask it outside of transactions: it may be another machine.
 
     Raises:
@@ -41,7 +41,7 @@ def sign_once(
     if earlier is not None and is_signed:
         offer(context, statement, earlier)
         return earlier
-    if context.tx.publisher.signer_rest.left() > 0:
+    if context.tx.publisher.signer_backoff.left() > 0:
         return None
     context.tx.publisher.lines.check_chain(record.chain_id)
     signature = _asked(context, statement)
@@ -52,8 +52,8 @@ def sign_once(
         if not _may_sign(uow, record, earlier, now):
             return None
         if earlier is not None:
-            reason = why_dead(uow, earlier, now) or "expired"
-            uow.statements.bury(earlier.digest, reason, context.tx.stamp)
+            reason = expiry_reason(uow, earlier, now) or "expired"
+            uow.statements.mark_expired(earlier.digest, reason, context.tx.stamp)
         uow.statements.add(signed, context.tx.stamp)
     offer(context, statement, signed)
     return signed
@@ -61,7 +61,7 @@ def sign_once(
 
 def _asked(context: QuorumContext, statement: Statement) -> bytes:
     """Ask the signer; after a refusal or a wrong answer it is left alone, a minute at most."""
-    rest = context.tx.publisher.signer_rest
+    rest = context.tx.publisher.signer_backoff
     try:
         signature = context.tx.publisher.signer.sign_statement(
             statement, context.tx.publisher.domain
@@ -77,9 +77,9 @@ def _asked(context: QuorumContext, statement: Statement) -> bytes:
 def _may_sign(
     uow: UnitOfWork, record: SignedStatement, earlier: SignedStatement | None, now: ContractStatus
 ) -> bool:
-    quiet = uow.statements.quiet_until(record.chain_id, record.contract, record.signer)
+    embargoed_to = uow.statements.embargoed_until(record.chain_id, record.contract, record.signer)
     cursor = uow.cursor.get()
-    if quiet is not None and (cursor is None or cursor.time < quiet):
+    if embargoed_to is not None and (cursor is None or cursor.time < embargoed_to):
         return False
     about = (record.contract, record.kind, record.round, record.subject)
     # What our key signed in another process, as a peer shows it, is ours to the contract too.
@@ -89,7 +89,7 @@ def _may_sign(
         if one.signer == record.signer and one.digest != record.digest
     ]
     for said in [*elsewhere, *([] if earlier is None else [earlier])]:
-        if why_dead(uow, said, now) is None:
+        if expiry_reason(uow, said, now) is None:
             _refuse(record, said)
             return False
     return True
@@ -102,7 +102,7 @@ def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
     """
     quorum_metrics.REFUSED.labels(record.kind).inc()
     structlog.get_logger().warning(
-        "second_statement_refused",
+        "conflicting_statement_refused",
         kind=record.kind,
         round=record.round,
         subject=record.subject,

@@ -10,7 +10,7 @@ from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import REPORT, statement_of, why_dead
+from oracle.quorum.statements import REPORT, expiry_reason, statement_of
 from oracle.quorum.wire_format import Told, ToldReport
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import JournalSubject, SignedStatement
@@ -43,7 +43,7 @@ class SignerTally:
         against = frozenset[Address]().union(*self.others.values())
         return f"{DISPUTED}{_named(against)} signed otherwise; no quorum of {self.quorum} is left"
 
-    def what_lacks(self, number: int) -> str:
+    def missing_of(self, number: int) -> str:
         """Tell how many signatures a round has, and who else signed something, or nothing."""
         rest = frozenset(self.signers) - self.ours
         parts = {
@@ -55,20 +55,20 @@ class SignerTally:
 
 
 def tally(
-    context: QuorumContext, record: SignedStatement, standing: ContractStatus
+    context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
 ) -> SignerTally:
     """Count what is known of the statements about the record's round.
 
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    signers = signers_of(context.tx.publisher.lines, record.contract, standing.block)
+    signers = signers_of(context.tx.publisher.lines, record.contract, contract_status.block)
     about = (record.contract, record.kind, record.round, record.subject)
     ours: set[Address] = set()
     others: dict[Hash, set[Address]] = {}
     elsewhere: set[Address] = set()
     with context.tx.store.reading() as uow:
-        own = [one for one in uow.statements.of_round(*about) if one.dead_why is None]
+        own = [one for one in uow.statements.of_round(*about) if one.expiry_reason is None]
         for said in [*own, *uow.peer_statements.of(*about)]:
             if said.signer not in signers:
                 continue
@@ -76,34 +76,36 @@ def tally(
                 ours.add(said.signer)
                 continue
             elsewhere.add(said.signer)
-            if differs(context, uow, said, standing):
+            if differs(context, uow, said, contract_status):
                 others.setdefault(said.digest, set()).add(said.signer)
     quorum_metrics.know(signers)
     for signer in signers:
         quorum_metrics.SIGNATURES.labels(signer).set(signer in ours)
     held = {digest: frozenset(found) for digest, found in others.items()}
-    return SignerTally(signers, standing.head.quorum, frozenset(ours), held, frozenset(elsewhere))
+    return SignerTally(
+        signers, contract_status.head.quorum, frozenset(ours), held, frozenset(elsewhere)
+    )
 
 
 def differs(
-    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
 ) -> bool:
     """Tell whether a report's statement could land and is none of those that we cut.
 
     One that we cut ourselves says what we say, at another moment; one of a time from which we
     did not cut every report says nothing that we could judge.
     """
-    if said.kind != REPORT or why_dead(uow, said, standing) is not None:
+    if said.kind != REPORT or expiry_reason(uow, said, contract_status) is not None:
         return False
     as_of, period = said.as_of_block or 0, _period_of(context, uow, said)
     cut = uow.reports.between(as_of, as_of)
     if not cut and period < uow.reports.complete_from():
         return False
-    return all(_digest_of(context, one, standing) != said.digest for one in cut)
+    return all(_digest_of(context, one, contract_status) != said.digest for one in cut)
 
 
 def has_differed(
-    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
 ) -> bool:
     """Tell whether a statement that can no longer land said otherwise than we, of the same block.
 
@@ -112,7 +114,7 @@ def has_differed(
     as_of = said.as_of_block or 0
     for one in uow.reports.between(as_of, as_of) if said.kind == REPORT else ():
         ours = (one.report.as_of.hash, one.report.prev, one.report.head_round + 1)
-        digest = _digest_of(context, one, standing)
+        digest = _digest_of(context, one, contract_status)
         # Under rules that were changed since, ours would be another one too.
         is_ours = one.digest in {None, digest}
         if ours == (said.as_of_hash, said.prev_digest, said.round) and is_ours:
@@ -123,30 +125,34 @@ def has_differed(
 def compare(
     context: QuorumContext,
     uow: UnitOfWork,
-    heard: tuple[SignedStatement, Told],
-    standing: ContractStatus,
+    received: tuple[SignedStatement, Told],
+    contract_status: ContractStatus,
 ) -> None:
     """Tell of a statement that is not ours, or not its signer's only one; none is kept yet."""
-    said = heard[0]
+    said = received[0]
     earlier = [
         one
         for one in uow.peer_statements.of(said.contract, said.kind, said.round, said.subject)
         if one.signer == said.signer and one.digest != said.digest
     ]
-    is_alive = why_dead(uow, said, standing) is None
+    is_alive = expiry_reason(uow, said, contract_status) is None
     if context.tx.publisher.has_signer and said.signer == context.tx.publisher.signer.address:
         quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
-        _note(context, uow, "our_key_signed_elsewhere", heard)
-    elif is_alive and any(why_dead(uow, one, standing) is None for one in earlier):
+        _note(context, uow, "unknown_signature_from_peer", received)
+    elif is_alive and any(expiry_reason(uow, one, contract_status) is None for one in earlier):
         quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
-        _note(context, uow, "equivocation", heard, {"ours": earlier[0].digest})
-    if differs(context, uow, said, standing) or has_differed(context, uow, said, standing):
+        _note(context, uow, "equivocation", received, {"ours": earlier[0].digest})
+    if differs(context, uow, said, contract_status) or has_differed(
+        context, uow, said, contract_status
+    ):
         quorum_metrics.DISAGREEMENT.labels(said.signer).inc()
-        _note(context, uow, "disagreement", heard, _ours(context, uow, said, standing))
+        _note(context, uow, "disagreement", received, _ours(context, uow, said, contract_status))
 
 
-def _digest_of(context: QuorumContext, stored: StoredReport, standing: ContractStatus) -> Hash:
-    statement = statement_of(stored.report, standing)
+def _digest_of(
+    context: QuorumContext, stored: StoredReport, contract_status: ContractStatus
+) -> Hash:
+    statement = statement_of(stored.report, contract_status)
     # Its own round, should another have followed.
     statement = replace(statement, round=stored.report.head_round + 1)
     return statement.digest(context.tx.publisher.domain)
@@ -160,7 +166,7 @@ def _period_of(context: QuorumContext, uow: UnitOfWork, said: SignedStatement) -
 
 
 def _ours(
-    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, standing: ContractStatus
+    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
 ) -> dict[str, str | int]:
     """Return what we say as of the same block; nothing: no period ended there."""
     as_of = said.as_of_block or 0
@@ -168,9 +174,9 @@ def _ours(
     if not cut:
         return {}
     return {
-        "ours": _digest_of(context, cut[0], standing),
+        "ours": _digest_of(context, cut[0], contract_status),
         "our_period": cut[0].report.period,
-        "our_data_hash": statement_of(cut[0].report, standing).data_hash,
+        "our_data_hash": statement_of(cut[0].report, contract_status).data_hash,
     }
 
 
@@ -178,10 +184,10 @@ def _note(
     context: QuorumContext,
     uow: UnitOfWork,
     event: str,
-    heard: tuple[SignedStatement, Told],
+    received: tuple[SignedStatement, Told],
     ours: Mapping[str, str | int] = MappingProxyType({}),
 ) -> None:
-    said, told = heard
+    said, told = received
     instead = ours.get("ours", "anything of ours")
     detail = f"{said.signer} signed {said.digest} for {said.kind} {said.round}, not {instead}"
     uow.outbox.journal.write(event, context.tx.stamp, JournalSubject(), detail)

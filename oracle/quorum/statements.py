@@ -17,12 +17,12 @@ def kick_subject(index: int | str) -> str:
     return f"ix={index}"
 
 
-def statement_of(report: Report, standing: ContractStatus) -> ReportStatement:
+def statement_of(report: Report, contract_status: ContractStatus) -> ReportStatement:
     """Bind a report to the round that it would become, under the rules in force."""
     return ReportStatement(
-        round=standing.head.round + 1,
-        rules=standing.head.rules,
-        rules_hash=standing.rules_hash,
+        round=contract_status.head.round + 1,
+        rules=contract_status.head.rules,
+        rules_hash=contract_status.rules_hash,
         prev=report.prev,
         as_of=report.as_of.number,
         as_of_hash=report.as_of.hash,
@@ -69,7 +69,7 @@ def _signer(context: QuorumContext) -> Address:
     return context.tx.publisher.signer.address if context.tx.publisher.has_signer else ZERO_ADDRESS
 
 
-def why_dead(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:
+def expiry_reason(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:
     """Tell why a statement can no longer land, in the words of `pub_signature`; None: it may.
 
     `now` is how the contract stands; time and height are those of the block folded last, which
@@ -81,13 +81,15 @@ def why_dead(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str
     if cursor.time > said.expires_at:
         return "expired"
     if said.as_of_block is not None:
-        return _why_report_dead(uow, said, now)
+        return _report_expiry_reason(uow, said, now)
     # A kickout: signed on a round, whose digest stands in the place of a report's `prev`.
     report = said.prev_digest
     return None if report is None else why_gone(uow, said.round, report)
 
 
-def _why_report_dead(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:
+def _report_expiry_reason(
+    uow: UnitOfWork, said: SignedStatement, now: ContractStatus
+) -> str | None:
     cursor, as_of = uow.cursor.get(), said.as_of_block or 0
     height = 0 if cursor is None else cursor.number
     ours = uow.blocks.at(as_of)
@@ -96,6 +98,6 @@ def _why_report_dead(uow: UnitOfWork, said: SignedStatement, now: ContractStatus
         "expired": height + 1 - as_of > now.limits.anchor_window,
         "round_taken": uow.rounds.accepted_round(said.round) is not None,
         "prev_reorged": is_on_its_turn and now.last_report != said.prev_digest,
-        "anchor_reorged": ours is not None and ours.hash != said.as_of_hash,
+        "as_of_reorged": ours is not None and ours.hash != said.as_of_hash,
     }
     return next((why for why, is_so in reasons.items() if is_so), None)

@@ -61,12 +61,12 @@ class ProposalScan:
     def done(self, uow: UnitOfWork) -> None:
         """Note that they were looked at."""
         if self.seen is not None:
-            uow.progress.set(_SEEN, self.seen)
+            uow.bookmarks.set(_SEEN, self.seen)
 
 
 def unseen(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
     """Return the proposals since the last look; the first look, at the head, sees none."""
-    told, newest = uow.progress.get(_SEEN), uow.rounds.newest_kicks()
+    told, newest = uow.bookmarks.get(_SEEN), uow.rounds.newest_kicks()
     if told is None:
         cursor = uow.cursor.get()
         is_first = cursor is not None and context.tx.is_at_head(uow, heads)
@@ -162,12 +162,12 @@ def _is_hidden(context: QuorumContext, proposal: Proposal) -> bool:
     if any(proposal.is_of(context, one) for one in proposal.ours):
         return False
     publisher, kick = context.tx.publisher, proposal.kick
-    standing = context.standing()
-    signers = signers_of(publisher.lines, publisher.domain.contract, standing.block)
-    is_ours = publisher.signer.address in signers and standing.head.quorum >= len(signers)
+    contract_status = context.contract_status()
+    signers = signers_of(publisher.lines, publisher.domain.contract, contract_status.block)
+    is_ours = publisher.signer.address in signers and contract_status.head.quorum >= len(signers)
     if not is_ours:
         structlog.get_logger().warning(
-            "proposal_unread",
+            "proposal_not_decoded",
             node=kick.node,
             round=kick.round,
             transaction=proposal.tx_hash,

@@ -8,9 +8,7 @@ from oracle.store.reports.report_repository import ReportState, StoredCut
 from oracle.txmgr.context import StepResult
 
 
-def settle_next(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut]
-) -> StepResult | None:
+def land_next(context: ReportingContext, heads: Heads, cuts: list[StoredCut]) -> StepResult | None:
     """Mark reports as landed that the contract accepted, once that is final; None: none is.
 
     It counts what the chain accepted, whoever sent it; also where the database says `missed`,
@@ -40,7 +38,7 @@ def lose_next(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | 
     with context.tx.store.reading() as uow:
         account = context.tx.account if context.tx.publisher.has_payer else None
         open_ = [] if account is None else uow.outbox.intents.unfinished(account)
-        pushed = {intent.wish.digest for intent in open_}
+        pushed = {intent.request.digest for intent in open_}
         fates = [
             (one.cut.period, _why_lost(uow, one)) for one in signed if one.digest not in pushed
         ]

@@ -40,10 +40,12 @@ class PushCall(CallKind):
 
         What is held is not sent, and what became too little news waits.
         """
-        wish = call.wish
-        is_taken = wish.round is not None and uow.rounds.accepted_round(wish.round) is not None
+        request = call.request
+        is_taken = (
+            request.round is not None and uow.rounds.accepted_round(request.round) is not None
+        )
         if is_taken and stage is not CallStage.ASSIGN:
-            return Decision.end(IntentState.SUPERSEDED, f"round {wish.round} is taken")
+            return Decision.end(IntentState.SUPERSEDED, f"round {request.round} is taken")
         if stage is CallStage.WAIT:
             return Decision.go()
         why = why_not_worth(self._context, uow, call, heads.latest.time)
@@ -51,27 +53,27 @@ class PushCall(CallKind):
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        def said_by(standing: ContractStatus) -> Said:
-            return self._said_by(call, standing)
+        def said_by(contract_status: ContractStatus) -> Said:
+            return self._said_by(call, contract_status)
 
         anew = signed_by_others(self._context.quorum, call, said_by, result, heads)
         return anew or self.by_refusal(result, heads.latest.time)
 
-    def _said_by(self, call: Intent, standing: ContractStatus) -> Said:
-        period = call.wish.period
+    def _said_by(self, call: Intent, contract_status: ContractStatus) -> Said:
+        period = call.request.period
         with self._context.tx.store.reading() as uow:
             stored = None if period is None else uow.reports.at(period)
         if stored is None:
             return None
-        report = statement_of(stored.report, standing)
+        report = statement_of(stored.report, contract_status)
         return report, report_record(self._context.quorum, report)
 
     @override
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
         """The old one can no longer land, or both bring the same statement."""
-        standing = self._context.quorum.standing()
+        contract_status = self._context.quorum.contract_status()
         with self._context.tx.store.reading() as uow:
-            is_hopeless = why_hopeless(uow, stuck, standing) is not None
+            is_hopeless = why_hopeless(uow, stuck, contract_status) is not None
         return is_hopeless or is_renewed_by(stuck, ready)
 
     @override
@@ -90,7 +92,7 @@ class PushCall(CallKind):
         Compared is what the newest report that is due says with what the push will have written.
         See docs/explanation/reports.md#when-to-publish.
         """
-        period = call.wish.period
+        period = call.request.period
         if period is None:
             return False
         open_one = uow.reports.at(period)
@@ -110,7 +112,9 @@ class PushCall(CallKind):
 
     @override
     def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        return missing_effect(receipt, call.wish.contract, call.wish.calldata, call.wish.digest)
+        return missing_effect(
+            receipt, call.request.contract, call.request.calldata, call.request.digest
+        )
 
     @override
     def on_closed(self, uow: UnitOfWork, call: Intent, outcome: ClosedOutcome) -> None:
@@ -120,18 +124,18 @@ class PushCall(CallKind):
         that is final (`reporting.landing`). Until then a fork may take it back, and it is due
         again.
         """
-        period, wanted = call.wish.period, call.wish.round
+        period, wanted = call.request.period, call.request.round
         heir = outcome.replaced_by
         if period is None or wanted is None or (heir is not None and is_renewed_by(call, heir)):
             return
         stored = uow.reports.at(period)
         if stored is None or stored.state is not ReportState.DUE:
             return
-        if stored.digest != call.wish.digest:
+        if stored.digest != call.request.digest:
             # Cut again since, on the chain that stayed: this push spoke of another block.
             return
         accepted = uow.rounds.accepted_round(wanted)
         if outcome.reason is None:
             uow.reports.mark(period, ReportState.LANDED)
-        elif accepted is None or accepted.digest != call.wish.digest:
+        elif accepted is None or accepted.digest != call.request.digest:
             uow.reports.mark(period, ReportState.MISSED, outcome.reason)

@@ -10,7 +10,7 @@ from oracle.bindings.contract_errors import OF_SIGNATURES
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Hash
 from oracle.quorum.resigning import statement_behind
-from oracle.quorum.statements import why_dead
+from oracle.quorum.statements import expiry_reason
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
@@ -29,22 +29,22 @@ def may_go_again(context: ReportingContext, push: Intent, calldata: str) -> bool
     Raises:
         TransientError: no endpoint tells why it failed.
     """
-    return _needs_other_signatures(context, push, calldata) or _met_a_rest(context, push)
+    return _needs_other_signatures(context, push, calldata) or _met_a_pause(context, push)
 
 
-def why_hopeless(uow: UnitOfWork, push: Intent, standing: ContractStatus) -> str | None:
+def why_hopeless(uow: UnitOfWork, push: Intent, contract_status: ContractStatus) -> str | None:
     """Tell why a push that was sent can no longer land; None: it may, or it has landed."""
-    wish = push.wish
-    accepted = uow.rounds.accepted_round(wish.round or 0)
-    ours = (wish.digest, wish.account.address)
+    request = push.request
+    accepted = uow.rounds.accepted_round(request.round or 0)
+    ours = (request.digest, request.account.address)
     if accepted is not None and (accepted.digest, accepted.transmitter) == ours:
         return None
-    return why_dead(uow, statement_behind(uow, push, standing), standing)
+    return expiry_reason(uow, statement_behind(uow, push, contract_status), contract_status)
 
 
 def is_renewed_by(push: Intent, fresh: Intent) -> bool:
     """Tell whether a push brings the same statement as one that was sent."""
-    return push.wish.digest is not None and push.wish.digest == fresh.wish.digest
+    return push.request.digest is not None and push.request.digest == fresh.request.digest
 
 
 def _needs_other_signatures(context: ReportingContext, push: Intent, calldata: str) -> bool:
@@ -53,14 +53,14 @@ def _needs_other_signatures(context: ReportingContext, push: Intent, calldata: s
     On the nonce of one that waits at most one of the two lands; one that was mined was refused,
     and stays so.
     """
-    wish = push.wish
-    if push.state not in _SENT or wish.calldata == calldata:
+    request = push.request
+    if push.state not in _SENT or request.calldata == calldata:
         return False
-    verdict = context.tx.preflight(wish.calldata, wish.contract)
+    verdict = context.tx.preflight(request.calldata, request.contract)
     return verdict.refusal is not None and verdict.refusal.name in OF_SIGNATURES
 
 
-def _met_a_rest(context: ReportingContext, push: Intent) -> bool:
+def _met_a_pause(context: ReportingContext, push: Intent) -> bool:
     """Tell whether a push failed because the contract rested in its block.
 
     What else a block refuses it for is not paid for twice. One that a reorg brings back may land
@@ -72,8 +72,8 @@ def _met_a_rest(context: ReportingContext, push: Intent) -> bool:
         slot = uow.outbox.slots.at(context.tx.account, push.nonce)
     if slot is None or slot.succeeded is not False or slot.block_number is None:
         return False
-    wish = push.wish
-    call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
+    request = push.request
+    call = SimulatedCall(request.account.address, request.contract, request.calldata)
     lines, refusal_of = context.tx.lines(), context.tx.registry.refusal_of
     refusal = refusal_at(lines, call, slot.block_number, refusal_of)
     return refusal is not None and refusal.is_pause
@@ -104,15 +104,15 @@ def given_up(uow: UnitOfWork) -> list[GivenUp]:
     """Return the statements whose round is free and whose tries are used up, newest first."""
     by_digest: dict[Hash, list[Intent]] = {}
     for push in uow.outbox.intents.newest(LOOKED_BACK, kind=PUSH):
-        if push.wish.digest is not None:
-            by_digest.setdefault(push.wish.digest, []).append(push)
+        if push.request.digest is not None:
+            by_digest.setdefault(push.request.digest, []).append(push)
     found = (_given_up(uow, digest, pushes) for digest, pushes in by_digest.items())
     return [one for one in found if one is not None]
 
 
 def _given_up(uow: UnitOfWork, digest: Hash, pushes: list[Intent]) -> GivenUp | None:
     newest = pushes[0]
-    period, number, deadline = newest.wish.period, newest.wish.round, newest.wish.deadline
+    period, number, deadline = newest.request.period, newest.request.round, newest.request.deadline
     if len(pushes) < MOST_TRIES or newest.state not in MAY_GO_AGAIN:
         return None
     if period is None or number is None or deadline is None:

@@ -15,7 +15,7 @@ from oracle.store.database import UnitOfWork
 
 
 def why_blind(
-    context: ReportingContext, uow: UnitOfWork, heads: Heads, standing: ContractStatus
+    context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: ContractStatus
 ) -> str | None:
     """Tell why nothing may be reported from what is folded now; None: it may.
 
@@ -23,43 +23,43 @@ def why_blind(
     """
     if not context.tx.is_at_head(uow, heads):
         return "the database is behind the head"
-    hole = first_hole(uow)
-    if hole is not None:
-        return f"block {hole} was never read: `qos-oracle resync gaps`"
+    gap = first_gap(uow)
+    if gap is not None:
+        return f"block {gap} was never read: `qos-oracle resync gaps`"
     newest = uow.rounds.accepted(1)
     folded = (newest[-1].round, newest[-1].digest) if newest else (0, ZERO_HASH)
-    if folded != (standing.head.round, standing.last_report):
-        return f"the logs tell of round {folded[0]}, the contract of {standing.head.round}"
+    if folded != (contract_status.head.round, contract_status.last_report):
+        return f"the logs tell of round {folded[0]}, the contract of {contract_status.head.round}"
     return None
 
 
-def first_hole(uow: UnitOfWork) -> int | None:
+def first_gap(uow: UnitOfWork) -> int | None:
     """Return the lowest block up to the folded one that was never read; None: there is none."""
     identity, cursor, scope = uow.identity.get(), uow.cursor.get(), uow.coverage.current()
     if identity is None or cursor is None or scope is None:
         return None
-    holes = uow.coverage.holes(scope.id, identity.start_block, cursor.number)
-    return holes[0].first if holes else None
+    gaps = uow.coverage.gaps(scope.id, identity.start_block, cursor.number)
+    return gaps[0].first if gaps else None
 
 
 def why_waiting(context: ReportingContext) -> str | None:
     """Return why the newest report is held, not signed, or by too few for long; None: is not."""
     with context.tx.store.reading() as uow:
-        held = uow.gates.waiting()
+        held = uow.holds.waiting()
         if held:
             return f"period {held[-1].period} is held: {held[-1].reason}"
-        quiet = _why_quiet(context, uow) if context.tx.publisher.has_signer else None
-        return quiet or context.quorum.missing.why
+        embargoed_to = _embargo_reason(context, uow) if context.tx.publisher.has_signer else None
+        return embargoed_to or context.quorum.missing.why
 
 
-def _why_quiet(context: ReportingContext, uow: UnitOfWork) -> str | None:
+def _embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
     domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
-    until = uow.statements.quiet_until(domain.chain_id, domain.contract, signer)
+    until = uow.statements.embargoed_until(domain.chain_id, domain.contract, signer)
     cursor = uow.cursor.get()
     if until is None or (cursor is not None and cursor.time >= until):
         return None
     return (
-        f"the signer keeps quiet until chain time {until}: what its lost database signed may "
+        f"the signer signs nothing until chain time {until}: what its lost database signed may "
         "still land"
     )
 
@@ -84,14 +84,14 @@ def _spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
         yield f"{one}: {reason}"
 
 
-def why_missed(report: Cut, standing: ContractStatus) -> str | None:
+def why_missed(report: Cut, contract_status: ContractStatus) -> str | None:
     """Tell why a report can never be accepted any more; None: it still can."""
-    head = standing.head
-    if (head.round, standing.last_report) != (report.head_round, report.prev):
+    head = contract_status.head
+    if (head.round, contract_status.last_report) != (report.head_round, report.prev):
         # A lower round is an endpoint that lags behind.
         return "predecessor changed" if head.round >= report.head_round else None
-    if standing.block.number + 1 - report.as_of > standing.limits.anchor_window:
+    if contract_status.block.number + 1 - report.as_of > contract_status.limits.anchor_window:
         return "as-of left the anchor window"
-    if standing.block.time > report.deadline:
+    if contract_status.block.time > report.deadline:
         return "its deadline passed"
     return None

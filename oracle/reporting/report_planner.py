@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from oracle.bindings.qos_oracle import ContractStatus, push_call
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_schedule import ScheduleMoment, shift_length, turn_at
+from oracle.domain.reports.round_schedule import ScheduleMoment, submission_window, turn_at
 from oracle.errors import TransientError
 from oracle.quorum.collector import signatures, why_not_counted
 from oracle.quorum.gatherer import review
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally
 from oracle.quorum.statements import report_record, statement_of
-from oracle.reporting.landing import lose_next, settle_next, waits_for_finality
+from oracle.reporting.landing import land_next, lose_next, waits_for_finality
 from oracle.reporting.push_retries import (
     LOOKED_BACK,
     MAY_GO_AGAIN,
@@ -47,7 +47,7 @@ class _Turn:
     """The report that has the turn, bound to its round, and how the contract stands."""
 
     report: Report
-    standing: ContractStatus
+    contract_status: ContractStatus
     statement: ReportStatement
     record: SignedStatement
 
@@ -66,13 +66,13 @@ def plan_push(
         return None
     with context.tx.store.reading() as uow:
         # A report that landed may have ended a hold.
-        show(uow.gates.waiting())
+        show(uow.holds.waiting())
         cuts = cuts_now(uow, context.settings)
         pushing = _pushing(context, uow)
         is_idle = not any(_is_wanted(context, uow, one, heads) for one in cuts)
     if is_idle:
         context.quorum.missing.nothing()
-    step = (settle_next(context, heads, cuts) or lose_next(context, cuts)) if clears else None
+    step = (land_next(context, heads, cuts) or lose_next(context, cuts)) if clears else None
     if step is None and not is_idle:
         step = _plan_beside(context, heads, cuts, pushing, clears=clears)
     if step is None:
@@ -92,14 +92,16 @@ def _plan_beside(
 
     What we send keeps us from signing nothing: the others may have gone on without us.
     """
-    standing = context.quorum.standing()
-    step = _miss(context, cuts, standing) if clears else None
+    contract_status = context.quorum.contract_status()
+    step = _miss(context, cuts, contract_status) if clears else None
     if step is not None:
         return step
-    turn = _turn(context, heads, cuts, standing)
+    turn = _turn(context, heads, cuts, contract_status)
     if turn is None:
         return None
-    is_free = pushing is None or _is_sent(pushing, turn) or _is_stuck(context, pushing, standing)
+    is_free = (
+        pushing is None or _is_sent(pushing, turn) or _is_stuck(context, pushing, contract_status)
+    )
     return _sign(context, turn) or (_push(context, turn) if is_free else None)
 
 
@@ -108,7 +110,7 @@ def cuts_now(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
     newest, due = uow.reports.newest_period(), uow.reports.first_due()
     if newest is None:
         return []
-    length = shift_length(settings)
+    length = submission_window(settings)
     start = (newest // length - 2) * length
     return uow.reports.cuts_since(start if due is None else min(start, due))
 
@@ -127,30 +129,30 @@ def _pushing(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
     pushes = [
         one
         for one in uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
-        if one.wish.kind == PUSH
+        if one.request.kind == PUSH
     ]
     return max(pushes, key=lambda one: one.id, default=None)
 
 
 def _is_sent(push: Intent, turn: _Turn) -> bool:
     """Tell whether a push of this very statement was sent: it may need other signatures."""
-    return push.state is IntentState.LIVE and push.wish.digest == turn.record.digest
+    return push.state is IntentState.LIVE and push.request.digest == turn.record.digest
 
 
-def _is_stuck(context: ReportingContext, push: Intent, standing: ContractStatus) -> bool:
+def _is_stuck(context: ReportingContext, push: Intent, contract_status: ContractStatus) -> bool:
     """Tell whether a push that was sent can no longer land: the next one takes its nonce."""
     if push.state is not IntentState.LIVE:
         return False
     with context.tx.store.reading() as uow:
-        return why_hopeless(uow, push, standing) is not None
+        return why_hopeless(uow, push, contract_status) is not None
 
 
 def _miss(
-    context: ReportingContext, cuts: list[StoredCut], standing: ContractStatus
+    context: ReportingContext, cuts: list[StoredCut], contract_status: ContractStatus
 ) -> StepResult | None:
     """Mark what nothing was signed for and can never be accepted any more."""
     unsigned = [one.cut for one in cuts if one.state is ReportState.DUE and one.digest is None]
-    missed = [(cut.period, why_missed(cut, standing)) for cut in unsigned]
+    missed = [(cut.period, why_missed(cut, contract_status)) for cut in unsigned]
     gone = [(period, reason) for period, reason in missed if reason is not None]
     if not gone:
         return None
@@ -161,7 +163,7 @@ def _miss(
 
 
 def _turn(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut], contract_status: ContractStatus
 ) -> _Turn | None:
     """Return the report that has the turn; None: none has, or we cannot tell.
 
@@ -169,32 +171,37 @@ def _turn(
         TransientError: the contract's rules are not ours.
     """
     with context.tx.store.reading() as uow:
-        if why_blind(context, uow, heads, standing) is not None:
+        if why_blind(context, uow, heads, contract_status) is not None:
             return None
-    turn = _whose_turn(context, heads, cuts, standing)
+    turn = _whose_turn(context, heads, cuts, contract_status)
     if turn is None:
         return None
-    if standing.rules_hash != context.rules_hash:
+    if contract_status.rules_hash != context.rules_hash:
         raise TransientError(
-            f"the contract asks for rules {standing.rules_hash}, ours are {context.rules_hash}: "
+            f"the contract asks for rules {contract_status.rules_hash}, ours are {context.rules_hash}: "
             "nothing is published until they agree"
         )
     return turn
 
 
 def _whose_turn(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut], standing: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut], contract_status: ContractStatus
 ) -> _Turn | None:
     with context.tx.store.reading() as uow:
-        stored = turn_now(uow, context.settings, cuts, standing)
+        stored = turn_now(uow, context.settings, cuts, contract_status)
     if stored is None or stored.report.as_of.number > context.newest_as_of(heads):
         return None
-    statement = statement_of(stored.report, standing)
-    return _Turn(stored.report, standing, statement, report_record(context.quorum, statement))
+    statement = statement_of(stored.report, contract_status)
+    return _Turn(
+        stored.report, contract_status, statement, report_record(context.quorum, statement)
+    )
 
 
 def turn_now(
-    uow: UnitOfWork, settings: ReportSettings, cuts: list[StoredCut], standing: ContractStatus
+    uow: UnitOfWork,
+    settings: ReportSettings,
+    cuts: list[StoredCut],
+    contract_status: ContractStatus,
 ) -> StoredReport | None:
     """Return the report that has the turn; None: none has. `cuts`: see `cuts_now`."""
     cursor = uow.cursor.get()
@@ -203,9 +210,9 @@ def turn_now(
     moment = ScheduleMoment(
         number=cursor.number,
         time=cursor.time,
-        head_round=standing.head.round,
-        last_report=standing.last_report,
-        anchor_window=standing.limits.anchor_window,
+        head_round=contract_status.head.round,
+        last_report=contract_status.last_report,
+        anchor_window=contract_status.limits.anchor_window,
     )
     chosen = turn_at([one.cut for one in cuts], uow.reports.complete_from(), moment, settings)
     return None if chosen is None else uow.reports.at(chosen.period)
@@ -221,34 +228,34 @@ def _sign(context: ReportingContext, turn: _Turn) -> StepResult | None:
         stored = uow.reports.at(turn.report.period)
     if reason is not None:
         return hold(context, turn.report, reason)
-    signed = sign_once(context.quorum, turn.statement, turn.record, turn.standing)
+    signed = sign_once(context.quorum, turn.statement, turn.record, turn.contract_status)
     if signed is None or (stored is not None and stored.digest == signed.digest):
         return None
     with context.tx.writing() as uow:
         uow.reports.bind(turn.report.period, signed.round, signed.digest)
-    context.quorum.missing.standing = why_not_counted(context.quorum, turn.standing)
+    context.quorum.missing.contract_status = why_not_counted(context.quorum, turn.contract_status)
     detail = f"round {signed.round}, period {turn.report.period}"
     return StepResult("report signed", None, detail)
 
 
 def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
     """Plan the push of a report that a quorum has signed, where we transmit."""
-    gathered = signatures(context.quorum, turn.record, turn.standing)
+    gathered = signatures(context.quorum, turn.record, turn.contract_status)
     if gathered is None:
         return _look_for_dissent(context, turn)
     context.quorum.missing.nothing()
-    if not context.tx.publisher.has_payer or not turn.standing.is_open:
+    if not context.tx.publisher.has_payer or not turn.contract_status.is_open:
         return None
     report, record = turn.report, turn.record
     calldata = push_call(turn.statement, gathered)
     tries = _tries(context, record, calldata)
-    if tries is None or not is_worth(context, report, turn.standing).now:
+    if tries is None or not is_worth(context, report, turn.contract_status).now:
         return None
-    now, head_start = turn.standing.block.time, context.tx.rank.head_start
+    now, head_start = turn.contract_status.block.time, context.tx.rank.head_start
     with context.tx.store.reading() as uow:
         if why_too_late(context.tx, uow, report.deadline, now) is not None:
             return None
-    wish = CallRequest(
+    request = CallRequest(
         account=context.tx.account,
         contract=record.contract,
         kind=PUSH,
@@ -265,7 +272,7 @@ def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
     )
     with context.tx.writing() as uow:
         uow.reports.bind(report.period, record.round, record.digest)
-        intent_id = uow.outbox.intents.add(wish, context.tx.stamp)
+        intent_id = uow.outbox.intents.add(request, context.tx.stamp)
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
@@ -279,7 +286,7 @@ def _tries(context: ReportingContext, record: SignedStatement, calldata: str) ->
     """
     with context.tx.store.reading() as uow:
         pushes = uow.outbox.intents.newest(LOOKED_BACK, kind=PUSH)
-    same = [one for one in pushes if one.wish.digest == record.digest]
+    same = [one for one in pushes if one.request.digest == record.digest]
     if len(same) >= MOST_TRIES:
         return None
     if not same or same[0].state in MAY_GO_AGAIN:
@@ -289,12 +296,12 @@ def _tries(context: ReportingContext, record: SignedStatement, calldata: str) ->
 
 def _look_for_dissent(context: ReportingContext, turn: _Turn) -> StepResult | None:
     """Hold a report that can get no quorum any more; None: it still may, or is held already."""
-    if turn.standing.head.quorum == 1:
+    if turn.contract_status.head.quorum == 1:
         return None
-    found = tally(context.quorum, turn.record, turn.standing)
+    found = tally(context.quorum, turn.record, turn.contract_status)
     reason = found.why_hopeless
-    now = turn.standing.block.time
+    now = turn.contract_status.block.time
     lasted = now - context.quorum.missing.began(turn.record.digest, now)
     is_late = reason is None and lasted > context.settings.period_seconds
-    context.quorum.missing.signatures = found.what_lacks(turn.record.round) if is_late else None
+    context.quorum.missing.signatures = found.missing_of(turn.record.round) if is_late else None
     return None if reason is None else hold(context, turn.report, reason)

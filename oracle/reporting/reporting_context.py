@@ -19,13 +19,13 @@ PUSH = "push"
 class ReportingContext:
     """`level`: which head a report's as-of must lie under.
 
-    `patience`: when a report is worth its gas; `sanity`: when it waits for a human.
+    `submission_policy`: when a report is worth its gas; `sanity`: when it waits for a human.
     """
 
     quorum: QuorumContext
     rules_hash: Hash
     level: Literal["soft", "safe"] = "soft"
-    patience: SubmissionPolicy = field(default_factory=SubmissionPolicy)
+    submission_policy: SubmissionPolicy = field(default_factory=SubmissionPolicy)
     sanity: Sanity = field(default_factory=Sanity)
 
     @property

@@ -58,9 +58,9 @@ def why_held(context: ReportingContext, uow: UnitOfWork, report: Report) -> str 
 
     A period that was released is never held again. It reads only; `hold` writes it down.
     """
-    gate = uow.gates.at(report.period)
-    if gate is not None:
-        return gate.reason if gate.released_at is None else None
+    hold = uow.holds.at(report.period)
+    if hold is not None:
+        return hold.reason if hold.released_at is None else None
     members = _members(uow)
     moves = _moves(uow, report, None)
     reason = why_too_much(
@@ -82,8 +82,8 @@ def hold(context: ReportingContext, report: Report, why: str) -> StepResult | No
             "words": len(decode(report.records)),
             "events": None if events is None else events.now,
         }
-        is_news = uow.gates.hold(report.period, why, facts, context.tx.stamp)
-        show(uow.gates.waiting())
+        is_news = uow.holds.hold(report.period, why, facts, context.tx.stamp)
+        show(uow.holds.waiting())
     if not is_news:
         return None
     structlog.get_logger().error("report_held", period=report.period, reason=why, **facts)
@@ -92,7 +92,7 @@ def hold(context: ReportingContext, report: Report, why: str) -> StepResult | No
 
 def show(held: list[ReportHold]) -> None:
     """Set the gauges: what looks wrong, and what others signed otherwise."""
-    disputed = sum(gate.is_disputed for gate in held)
+    disputed = sum(hold.is_disputed for hold in held)
     quorum_metrics.HELD.set(len(held) - disputed)
     quorum_metrics.DISPUTED.set(disputed > 0)
 
@@ -120,8 +120,8 @@ def _why_quiet(context: ReportingContext, uow: UnitOfWork, report: Report) -> st
     if events is None or why_too_quiet(events, members, context.sanity) is None:
         return None
     released = _released(context, uow, report)
-    gate = None if released is None else uow.gates.at(released.report.period)
-    passed = None if gate is None else gate.facts.get("events")
+    hold = None if released is None else uow.holds.at(released.report.period)
+    passed = None if hold is None else hold.facts.get("events")
     return why_too_quiet(events._replace(excused=passed), members, context.sanity)
 
 
@@ -157,8 +157,8 @@ def _moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int
 def _released(context: ReportingContext, uow: UnitOfWork, report: Report) -> StoredReport | None:
     """Return the newest report before this one that a human let go, of the last periods."""
     for stored in reversed(uow.reports.latest(context.sanity.periods)):
-        gate = uow.gates.at(stored.report.period)
-        is_released = gate is not None and gate.released_at is not None
+        hold = uow.holds.at(stored.report.period)
+        is_released = hold is not None and hold.released_at is not None
         if stored.report.period < report.period and is_released:
             return stored
     return None
@@ -172,17 +172,17 @@ def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     Raises:
         InputError: nothing is held of this period.
     """
-    gate = held_at(uow, period)
-    uow.gates.release(period, stamp)
-    show(uow.gates.waiting())
-    return gate
+    hold = held_at(uow, period)
+    uow.holds.release(period, stamp)
+    show(uow.holds.waiting())
+    return hold
 
 
 def held_at(uow: UnitOfWork, period: int) -> ReportHold:
     """Return what is held of a period. Raises InputError: nothing is."""
-    gate = uow.gates.at(period)
-    if gate is None or gate.released_at is not None:
-        held = ", ".join(str(one.period) for one in uow.gates.waiting()) or "none"
-        state = "was released already" if gate is not None else "is not held"
+    hold = uow.holds.at(period)
+    if hold is None or hold.released_at is not None:
+        held = ", ".join(str(one.period) for one in uow.holds.waiting()) or "none"
+        state = "was released already" if hold is not None else "is not held"
         raise InputError(f"the report of period {period} {state}; held are: {held}")
-    return gate
+    return hold

@@ -21,7 +21,7 @@ from oracle.store.outbox.records import Intent
 
 
 def is_worth(
-    context: ReportingContext, report: Report, standing: ContractStatus
+    context: ReportingContext, report: Report, contract_status: ContractStatus
 ) -> SubmissionValue:
     """Tell whether to send a report now, and the most wei per gas to pay.
 
@@ -32,7 +32,7 @@ def is_worth(
     """
     with context.tx.store.reading() as uow:
         reason = why_held(context, uow, report)
-        times = standing.head.pushed_at, standing.block.time
+        times = contract_status.head.pushed_at, contract_status.block.time
         worth = _weighed(context, uow, report, times)
     if reason is not None:
         hold(context, report, reason)
@@ -69,13 +69,13 @@ def push_worth(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionValue | None:
     """Weigh a planned push by what is folded; None: its report is gone."""
-    period = intent.wish.period
+    period = intent.request.period
     stored = None if period is None else uow.reports.at(period)
     if stored is None:
         return None
-    gate = uow.gates.at(stored.report.period)
-    if gate is not None and gate.released_at is None:
-        return SubmissionValue(now=False, why=f"held: {gate.reason}", most_per_gas=0)
+    hold = uow.holds.at(stored.report.period)
+    if hold is not None and hold.released_at is None:
+        return SubmissionValue(now=False, why=f"held: {hold.reason}", most_per_gas=0)
     newest = uow.rounds.accepted(1)
     return _weighed(context, uow, stored.report, (newest[-1].time if newest else 0, now))
 
@@ -96,4 +96,4 @@ def _weighed(
         age=now - min([pushed_at, *(word.time for word in words.values())]),
     )
     bounds = Bounds(context.settings.heartbeat_seconds, context.tx.publisher.caps.fee_per_gas)
-    return worth_of(news, context.patience, bounds)
+    return worth_of(news, context.submission_policy, bounds)

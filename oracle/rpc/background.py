@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-def aside(work: Callable[[], T], name: str) -> Future[T]:
+def in_background(work: Callable[[], T], name: str) -> Future[T]:
     """Start `work`; what it returns or raises is the future's.
 
     The thread is the operating system's to end: whoever stops does not wait for it.
@@ -30,10 +30,10 @@ def aside(work: Callable[[], T], name: str) -> Future[T]:
 class BackgroundCall(Generic[T]):
     """One slow thing at a time, asked for in one turn and looked for in later ones.
 
-    `patience` is how many seconds a look waits for it; None: until it is there.
+    `wait_seconds` is how many seconds a look waits for it; None: until it is there.
     """
 
-    patience: float | None = None
+    wait_seconds: float | None = None
     _future: Future[T] | None = None
 
     @property
@@ -43,11 +43,11 @@ class BackgroundCall(Generic[T]):
 
     def begin(self, work: Callable[[], T], name: str) -> None:
         """Start `work`; nothing else may be under way."""
-        self._future = aside(work, name)
+        self._future = in_background(work, name)
 
     def take(self) -> Future[T] | None:
         """Return what has ended, once; None: it has not yet, or nothing was begun."""
-        if self._future is None or not wait([self._future], self.patience).done:
+        if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
         ended, self._future = self._future, None
         return ended

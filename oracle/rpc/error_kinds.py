@@ -29,7 +29,7 @@ class ErrorKind(StrEnum):
     INVALID = "invalid answer"
     UNKNOWN = "failed"
     # Nothing was asked: it failed too often, or is not to be used at all.
-    RESTING = "resting"
+    BACKOFF = "backoff"
     QUARANTINED = "quarantined"
 
 
@@ -42,7 +42,7 @@ BLAMELESS = frozenset(
         ErrorKind.TOO_LARGE,
         ErrorKind.UNSUPPORTED,
         ErrorKind.PRUNED,
-        ErrorKind.RESTING,
+        ErrorKind.BACKOFF,
         ErrorKind.QUARANTINED,
     }
 )

@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from oracle.rpc.replies import is_of
 from oracle.rpc.transport import shown
-from oracle.telemetry.rpc_metrics import WAKEUPS, WEBSOCKET_FAILURES
+from oracle.telemetry.rpc_metrics import NEW_HEADS, WEBSOCKET_FAILURES
 
 # Silence is this many block times, and at least so many seconds (ponder #2264: 7 days).
 _SILENT_BLOCKS = 3
@@ -61,7 +61,7 @@ class SubscriptionWatchdog:
 
     _failures: int = 0
     _paused_until: float = 0.0
-    _heard_at: float = 0.0
+    _received_at: float = 0.0
     # The newest block that polling saw when the last message came.
     _newest: int = -1
 
@@ -69,18 +69,18 @@ class SubscriptionWatchdog:
         """Tell whether to try; not for five minutes after two failures."""
         return now >= self._paused_until
 
-    def connected(self, sight: PolledHead, now: float) -> None:
+    def connected(self, polled: PolledHead, now: float) -> None:
         """Begin to listen."""
-        self._heard_at, self._newest = now, sight.newest
+        self._received_at, self._newest = now, polled.newest
 
-    def heard(self, sight: PolledHead, now: float) -> None:
+    def received(self, polled: PolledHead, now: float) -> None:
         """Note a message: the websocket works."""
-        self._heard_at, self._newest, self._failures = now, sight.newest, 0
+        self._received_at, self._newest, self._failures = now, polled.newest, 0
 
-    def is_silent(self, sight: PolledHead, now: float) -> bool:
+    def is_silent(self, polled: PolledHead, now: float) -> bool:
         """Tell whether blocks came, seen by polling, and no message for too long."""
-        bearable = max(_SILENT_BLOCKS * sight.block_seconds, _LEAST_SILENCE_SECONDS)
-        return sight.newest > self._newest and now - self._heard_at > bearable
+        bearable = max(_SILENT_BLOCKS * polled.block_seconds, _LEAST_SILENCE_SECONDS)
+        return polled.newest > self._newest and now - self._received_at > bearable
 
     def failed(self, now: float) -> None:
         """Note that it was given up."""
@@ -164,8 +164,8 @@ class NewHeadSubscription:
             if told is None or not told.is_ours:
                 return "refused"
             if told.method == "eth_subscription":
-                self._watchdog.heard(self._look(), self._clock())
-                WAKEUPS.inc()
+                self._watchdog.received(self._look(), self._clock())
+                NEW_HEADS.inc()
                 self._wake()
         return None
 

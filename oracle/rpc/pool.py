@@ -148,8 +148,8 @@ class EndpointPool:
             failures.append(refusal)
         self._list.count_usable()
         if not failures:
-            raise RpcError("every endpoint", ErrorKind.RESTING, "there is no other one to ask")
-        if all(failure.kind is ErrorKind.RESTING for failure in failures):
+            raise RpcError("every endpoint", ErrorKind.BACKOFF, "there is no other one to ask")
+        if all(failure.kind is ErrorKind.BACKOFF for failure in failures):
             self._list.wait_at_most(_LEAST_WAIT)
         failure = all_failed(failures)
         failure.retry_after = self._list.seconds_left(failures)
@@ -183,7 +183,7 @@ class EndpointPool:
             endpoint.status.prove(self.clock())
             return
         endpoint.status.quarantine(fault, self.clock(), None, is_foreign=True)
-        if all(one.status.is_a_stranger for one in self._list):
+        if all(one.status.is_of_another_chain for one in self._list):
             raise InputError(f"[chain] endpoints: {endpoint.name} {fault}")
         self.quarantine(endpoint, fault, is_foreign=True)
         raise RpcError(endpoint.name, ErrorKind.QUARANTINED, fault)

@@ -39,7 +39,7 @@ _NOT_FOR_BATCHES = {
     ErrorKind.REFUSED,
     ErrorKind.UNREACHABLE,
     ErrorKind.UNSUPPORTED,
-    ErrorKind.RESTING,
+    ErrorKind.BACKOFF,
 }
 
 

@@ -78,7 +78,7 @@ class UnitOfWork:
         self.verified_blocks = VerifiedBlockRepository(connection)
         self.dead_letters = DeadLetterRepository(connection)
         self.facts = EndpointFactsRepository(connection)
-        self.latches = HaltRepository(connection)
+        self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
         self._open_outgoing(connection)
 
@@ -87,7 +87,7 @@ class UnitOfWork:
         self.outbox = Outbox(connection)
         journal = self.outbox.journal
         self.reports = ReportRepository(connection)
-        self.gates = HoldRepository(connection, journal, self.reports)
+        self.holds = HoldRepository(connection, journal, self.reports)
         self.statements = Signatures(connection, journal)
         self.peer_statements = PeerStatementRepository(connection)
 

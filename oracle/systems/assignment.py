@@ -73,11 +73,11 @@ class Drawing:
 class AssignmentPlan:
     """What is decided at the end of a block.
 
-    `standing`: drawn and not started yet. `armed`: tasks for which a candidate is there, so that
+    `active`: drawn and not started yet. `armed`: tasks for which a candidate is there, so that
     the next block draws. All other waiting tasks wait on.
     """
 
-    standing: Mapping[TaskKey, Address]
+    active: Mapping[TaskKey, Address]
     armed: frozenset[TaskKey]
 
 
@@ -127,25 +127,25 @@ def next_plan(before: AssignmentPlan, block: BlockRef, line: Sequence[InLine], p
     those included whose draw fell this very block.
     """
     places = {one.task.key: one for one in line}
-    standing = {
+    active = {
         key: node
-        for key, node in before.standing.items()
-        if key in places and _still_stands(places[key], node, pool)
+        for key, node in before.active.items()
+        if key in places and _is_still_active(places[key], node, pool)
     }
-    over = tuple(key for key in before.standing if key not in standing)
-    drawn = tuple(_drawings(before, standing, block, line, pool))
-    return Turn(AssignmentPlan(standing, armed_in(line, standing, pool)), drawn, over)
+    over = tuple(key for key in before.active if key not in active)
+    drawn = tuple(_drawings(before, active, block, line, pool))
+    return Turn(AssignmentPlan(active, armed_in(line, active, pool)), drawn, over)
 
 
 def armed_in(
-    line: Sequence[InLine], standing: Mapping[TaskKey, Address], pool: Pool
+    line: Sequence[InLine], active: Mapping[TaskKey, Address], pool: Pool
 ) -> frozenset[TaskKey]:
     """Return the tasks without a draw for which a candidate is there, at the end of a block."""
-    taken = frozenset(standing.values())
+    taken = frozenset(active.values())
     return frozenset(
         one.task.key
         for one in line
-        if one.task.key not in standing and pool.has_candidate(one.task, taken | one.barred)
+        if one.task.key not in active and pool.has_candidate(one.task, taken | one.barred)
     )
 
 
@@ -157,23 +157,23 @@ def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[I
     return [
         one
         for one in line
-        if one.task.key not in plan.standing and (one.task.created_at or _NOWHERE).block < block
+        if one.task.key not in plan.active and (one.task.created_at or _NOWHERE).block < block
     ]
 
 
-def _still_stands(one: InLine, node: Address, pool: Pool) -> bool:
+def _is_still_active(one: InLine, node: Address, pool: Pool) -> bool:
     return node not in one.barred and pool.is_eligible(one.task, node)
 
 
 def _drawings(
     before: AssignmentPlan,
-    standing: dict[TaskKey, Address],
+    active: dict[TaskKey, Address],
     block: BlockRef,
     line: Sequence[InLine],
     pool: Pool,
 ) -> Iterable[Drawing]:
     """Draw for what was armed, in order; each draw takes its node away from those after it."""
-    taken = frozenset(standing.values())
+    taken = frozenset(active.values())
     for one in line:
         key = one.task.key
         # The quick question first: many may be armed for one node.
@@ -182,7 +182,7 @@ def _drawings(
         candidates = tuple(pool.candidates(one.task, taken | one.barred))
         seed = seed_for(block.hash, key)
         drawn = pool.draw(one.task, seed, taken | one.barred)
-        standing[key] = drawn.node
+        active[key] = drawn.node
         taken |= {drawn.node}
         yield Drawing(key, block, seed, candidates, drawn)
 

@@ -47,7 +47,7 @@ class Follower(Protocol):
         """See one event; they come in order of position, before any verdict of a later time."""
         ...
 
-    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
+    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member of the scene for the task, ascending by address."""
         ...
 

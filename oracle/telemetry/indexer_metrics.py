@@ -18,14 +18,14 @@ FINALITY_VIOLATION = Gauge(
     "1 while a final block of ours is not the chain's: nothing is folded or sent.",
     registry=REGISTRY,
 )
-KICKOUTS_WITHDRAWN = Counter(
-    "oracle_kickouts_withdrawn_total",
+KICKOUTS_REVOKED = Counter(
+    "oracle_kickouts_revoked_total",
     "Kickout calls whose evidence left the chain: before they were sent, or after.",
     ["when"],
     registry=REGISTRY,
 )
 for _when in ("before", "after"):
-    KICKOUTS_WITHDRAWN.labels(_when)
+    KICKOUTS_REVOKED.labels(_when)
 
 
 HELD = Gauge(
@@ -101,17 +101,17 @@ WINDOW_SPLITS = Counter(
 WINDOW_BLOCKS = Gauge(
     "oracle_window_blocks", "Blocks of the newest window.", ["endpoint"], registry=REGISTRY
 )
-TRUST = Gauge(
-    "oracle_chain_trust",
+CALIBRATED = Gauge(
+    "oracle_chain_calibrated",
     "What the chain's headers (and signatures: sender) are worth: 1 proven by 20 "
     "blocks or calls, 0 not known yet, -1 not to be used.",
-    ["trait"],
+    ["feature"],
     registry=REGISTRY,
 )
 DEMOTED = Counter(
-    "oracle_chain_trust_lost_total",
+    "oracle_chain_calibration_lost_total",
     "Times that something proven turned out to be wrong; tried again after an hour.",
-    ["trait"],
+    ["feature"],
     registry=REGISTRY,
 )
 WITNESSED_WINDOWS = Counter(

@@ -48,7 +48,7 @@ for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
     # Alerts see a zero before the first.
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
-    "oracle_count_difference",
+    "oracle_contract_count_difference",
     "What a contract counts less what we counted, at one block: members, rounds, indexes.",
     ["counter"],
     registry=REGISTRY,
@@ -61,7 +61,7 @@ COUNTERS_COMPARED = Counter(
 
 
 @dataclass(frozen=True, slots=True)
-class IntegrityCensus:
+class IntegrityStatistics:
     """What is counted from the database."""
 
     covered: Mapping[Level, int] = field(default_factory=dict)
@@ -71,12 +71,12 @@ class IntegrityCensus:
     suspect: int = 0
 
 
-def show(census: IntegrityCensus) -> None:
-    """Let `/metrics` tell this census from now on."""
+def show(statistics: IntegrityStatistics) -> None:
+    """Let `/metrics` tell this statistics from now on."""
     # A level that no block has any more shows 0.
     for level in Level:
-        COVERED.labels(level.name.lower()).set(census.covered.get(level, 0))
-    AUDITED.set(census.audited)
-    UNCOVERED.set(census.uncovered)
-    DEAD_LETTERS.set(census.dead_letters)
-    SUSPECT.set(census.suspect)
+        COVERED.labels(level.name.lower()).set(statistics.covered.get(level, 0))
+    AUDITED.set(statistics.audited)
+    UNCOVERED.set(statistics.uncovered)
+    DEAD_LETTERS.set(statistics.dead_letters)
+    SUSPECT.set(statistics.suspect)

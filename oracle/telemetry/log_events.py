@@ -10,7 +10,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "not given: it was read by its transactions, at a request for every hundred.",
     "disagreement": "Another signer signed something else than ours for the same round or node: "
     "both digests, periods and data hashes, and the block.",
-    "endpoint_answers_again": "An endpoint whose work another one had taken answers again.",
+    "endpoint_recovered": "An endpoint whose work another one had taken answers again.",
     "endpoint_leaves_logs_out": "An endpoint's answer lacked logs and did not say so; they were "
     "found elsewhere.",
     "endpoint_outvoted": "An endpoint claimed a fork that the others deny; it was put aside.",
@@ -21,44 +21,44 @@ LOG_EVENTS: Mapping[str, str] = {
     "endpoint_released": "An endpoint in quarantine was found right, and is used again.",
     "endpoint_replaced": "Another endpoint took the work over: whose, which, and why.",
     "endpoint_slow": "An endpoint is so much slower than another one that it lost its place.",
-    "endpoint_was_wrong": "An endpoint had left out, made up or changed logs.",
+    "endpoint_contradicted": "An endpoint had left out, made up or changed logs.",
     "equivocation": "A signer signed two statements about one round that could both land.",
-    "final_forgotten": "For a long time no endpoint showed a block as high as our final one: the "
+    "finalized_tag_went_back": "For a long time no endpoint showed a block as high as our final one: the "
     "heads are taken as they are shown.",
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
     "holder_gone": "The process that held the lease is gone: it was taken at once.",
     "kickout_needs_review": "A kickout went out, and what it rested on left the chain.",
-    "latched": "A latch is closed: nothing is folded or sent until it is opened.",
-    "lease_kept": "The lease could not be given back at the end; it runs out by itself.",
-    "lease_not_renewed": "The lease could not be renewed. After 20 s of that the process signs "
+    "halted": "A halt is closed: nothing is folded or sent until it is opened.",
+    "lease_not_released": "The lease could not be given back at the end; it runs out by itself.",
+    "lease_renewal_failed": "The lease could not be renewed. After 20 s of that the process signs "
     "and sends nothing more, and ends.",
     "log_times_differ": "A log's `blockTimestamp` is not its header's time, which was taken.",
-    "our_key_signed_elsewhere": "Another reporter shows a statement with a signature of our key "
+    "unknown_signature_from_peer": "Another reporter shows a statement with a signature of our key "
     "that this database never made.",
-    "proposal_unread": "A proposal of a kickout shows no signatures: whether ours is among them "
+    "proposal_not_decoded": "A proposal of a kickout shows no signatures: whether ours is among them "
     "is not known.",
     "report_held": "The sanity gate holds a report until `report release`.",
-    "report_waits": "What the reports wait for; told when it changes.",
+    "report_waiting": "What the reports wait for; told when it changes.",
     "reporting": "At the start: contract, signer, transmitter, rank, quorum, signers, peers.",
-    "second_statement_refused": "We did not sign a statement, because an earlier one of its "
+    "conflicting_statement_refused": "We did not sign a statement, because an earlier one of its "
     "round may still land.",
-    "sender_overtaken": "The chain has counted more transactions of our account than this "
+    "account_nonce_ahead": "The chain has counted more transactions of our account than this "
     "database gave out: somebody else uses the key.",
-    "sent_without_effect": "A transaction succeeded without the event that it was sent for.",
+    "transaction_missing_effect": "A transaction succeeded without the event that it was sent for.",
     "signed_elsewhere": "An accepted round or a proposed kickout carries a signature of our key "
     "that this database never made; we sign nothing for a while.",
     "standby": "Another process leads on this database; this one waits for the lease.",
-    "standing_by": "The standby serves HTTP at this address.",
+    "standby": "The standby serves HTTP at this address.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
     "dispatches, epoch of the lease.",
     "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "
     "not sent any more.",
-    "step_done": "A step of the daemon did something: what it did, and the facts of it.",
+    "step_completed": "A step of the daemon did something: what it did, and the facts of it.",
     "step_failed": "A step failed and is tried again; told at the 1st, 2nd, 4th, 8th … in a row.",
     "step_recovered": "A step that had failed works again.",
     "stopped": "The process ends; by which signal.",
-    "stranger_signed": "A peer showed a statement of somebody who is no signer; told once.",
-    "the chain's headers are not what they were": "Blooms, roots or hashes that 20 blocks had "
+    "statement_from_unknown_signer": "A peer showed a statement of somebody who is no signer; told once.",
+    "calibration_lost": "Blooms, roots or hashes that 20 blocks had "
     "proven are not true any more: less is proven from now on.",
     "waiting": "The daemon waits: for whom or what, how long, and why.",
     "websocket_ended": "The websocket was given up; polling goes on.",

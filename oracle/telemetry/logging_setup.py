@@ -67,10 +67,10 @@ def configure(form: str, level: str, stream: TextIO | None = None) -> None:
         logger_factory=structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=False,
     )
-    _adopt_libraries(out, shared, readable=readable)
+    _configure_libraries(out, shared, readable=readable)
 
 
-def _adopt_libraries(out: TextIO, shared: list[Processor], *, readable: bool) -> None:
+def _configure_libraries(out: TextIO, shared: list[Processor], *, readable: bool) -> None:
     """Libraries speak stdlib logging: the same form, warnings and worse only."""
     plain_line = logging.StreamHandler(out)
     plain_line.setFormatter(

@@ -2,7 +2,7 @@
 
 Namespace `oracle_`, base units, a registry of our own, bounded labels only: never a node, an
 address or a hash. Counters and seconds are written where things happen; what is counted from the
-database is handed over whole as a `Census` and read from memory when Prometheus asks.
+database is handed over whole as a `IndexStatistics` and read from memory when Prometheus asks.
 """
 
 from bisect import bisect_left
@@ -102,7 +102,7 @@ SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class DispatchCensus:
+class DispatchStatistics:
     """What dispatching has to do, at one folded block.
 
     `oldest_blocks`: blocks since the oldest draw that stands, 0 where none does. `failures`:
@@ -110,14 +110,14 @@ class DispatchCensus:
     """
 
     waiting: int = 0
-    standing: int = 0
+    active: int = 0
     oldest_blocks: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     balance_wei: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class IndexStatistics:
     """What is counted from the database, at one folded block.
 
     `nodes` by status; `kickouts` by state (`due`, `done`); `outbox` by (kind, state). The three
@@ -138,81 +138,83 @@ class Census:
     gas_used: int = 0
     spent_wei: int = 0
     balance_wei: int | None = None
-    dispatch: DispatchCensus | None = None
+    dispatch: DispatchStatistics | None = None
 
 
-class _CensusCollector(Collector):
-    """Shows the last census; before the first one it shows nothing."""
+class _StatisticsCollector(Collector):
+    """Shows the last statistics; before the first one it shows nothing."""
 
     def __init__(self) -> None:
-        self.census: Census | None = None
+        self.statistics: IndexStatistics | None = None
 
     @override
     def collect(self) -> Iterable[Metric]:
-        census = self.census
-        if census is None:
+        statistics = self.statistics
+        if statistics is None:
             return
-        yield _labelled("oracle_nodes", "Nodes by status.", ["status"], _single(census.nodes))
+        yield _labelled("oracle_nodes", "Nodes by status.", ["status"], _single(statistics.nodes))
         yield GaugeMetricFamily(
-            "oracle_excluded_nodes", "Members that are not to be selected.", value=census.excluded
+            "oracle_excluded_nodes",
+            "Members that are not to be selected.",
+            value=statistics.excluded,
         )
-        yield _distribution("oracle_long_term_ratio", "Long-term score", census.long_term)
-        yield _distribution("oracle_reliability_ratio", "Reliability", census.reliability)
-        yield _distribution("oracle_qos_ratio", "QoS", census.qos)
+        yield _distribution("oracle_long_term_ratio", "Long-term score", statistics.long_term)
+        yield _distribution("oracle_reliability_ratio", "Reliability", statistics.reliability)
+        yield _distribution("oracle_qos_ratio", "QoS", statistics.qos)
         yield _labelled(
-            "oracle_kickouts", "Kickouts by state.", ["state"], _single(census.kickouts)
+            "oracle_kickouts", "Kickouts by state.", ["state"], _single(statistics.kickouts)
         )
-        yield GaugeMetricFamily("oracle_round", "Last accepted round.", value=census.round)
-        if census.round_age is not None:
+        yield GaugeMetricFamily("oracle_round", "Last accepted round.", value=statistics.round)
+        if statistics.round_age is not None:
             yield GaugeMetricFamily(
                 "oracle_round_age_seconds",
                 "Age of the last accepted round.",
-                value=census.round_age,
+                value=statistics.round_age,
             )
         yield _labelled(
             "oracle_outbox_intents",
             "What we want on chain, by kind and state.",
             ["kind", "state"],
-            {(kind, state): count for (kind, state), count in census.outbox.items()},
+            {(kind, state): count for (kind, state), count in statistics.outbox.items()},
         )
         yield CounterMetricFamily(
             "oracle_anomalies",
             "Events that broke a rule and were passed over.",
-            value=census.anomalies,
+            value=statistics.anomalies,
         )
         yield CounterMetricFamily(
             "oracle_gas_used",
             "Gas of our final transactions, as the database counts it.",
-            value=census.gas_used,
+            value=statistics.gas_used,
         )
         yield CounterMetricFamily(
-            "oracle_spent_wei", "Fees of our final transactions.", value=census.spent_wei
+            "oracle_spent_wei", "Fees of our final transactions.", value=statistics.spent_wei
         )
-        if census.balance_wei is not None:
+        if statistics.balance_wei is not None:
             yield GaugeMetricFamily(
                 "oracle_transmitter_balance_wei",
                 "What the transmitter has left, in wei.",
-                value=census.balance_wei,
+                value=statistics.balance_wei,
             )
-        if census.dispatch is not None:
-            yield from _of_dispatch(census.dispatch)
+        if statistics.dispatch is not None:
+            yield from _of_dispatch(statistics.dispatch)
 
 
-def _of_dispatch(census: DispatchCensus) -> Iterator[Metric]:
+def _of_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "oracle_tasks_waiting",
         "With [dispatch]: tasks created, neither started nor ended.",
-        value=census.waiting,
+        value=statistics.waiting,
     )
     yield GaugeMetricFamily(
-        "oracle_draws_standing",
+        "oracle_draws_active",
         "With [dispatch]: tasks for which a node is drawn that has not started.",
-        value=census.standing,
+        value=statistics.active,
     )
     yield GaugeMetricFamily(
-        "oracle_oldest_draw_blocks",
+        "oracle_draws_oldest_blocks",
         "With [dispatch]: blocks since the oldest draw that stands.",
-        value=census.oldest_blocks,
+        value=statistics.oldest_blocks,
     )
     failures = CounterMetricFamily(
         "oracle_starts_failed",
@@ -220,24 +222,24 @@ def _of_dispatch(census: DispatchCensus) -> Iterator[Metric]:
         labels=["reason"],
     )
     # Alerts see a zero before the first.
-    for reason, count in sorted({"reverted": 0, **census.failures}.items()):
+    for reason, count in sorted({"reverted": 0, **statistics.failures}.items()):
         failures.add_metric([reason], count)
     yield failures
-    if census.balance_wei is not None:
+    if statistics.balance_wei is not None:
         yield GaugeMetricFamily(
             "oracle_dispatcher_balance_wei",
             "What the dispatcher has left, in wei.",
-            value=census.balance_wei,
+            value=statistics.balance_wei,
         )
 
 
-_COLLECTOR = _CensusCollector()
+_COLLECTOR = _StatisticsCollector()
 REGISTRY.register(_COLLECTOR)
 
 
-def show(census: Census | None) -> None:
-    """Let `/metrics` tell this census from now on; None: no census."""
-    _COLLECTOR.census = census
+def show(statistics: IndexStatistics | None) -> None:
+    """Let `/metrics` tell this statistics from now on; None: no statistics."""
+    _COLLECTOR.statistics = statistics
 
 
 def say_build(rules_hash: str, *, is_dry_run: bool) -> None:

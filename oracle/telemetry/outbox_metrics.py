@@ -27,7 +27,7 @@ BUMPS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 
 SIMULATIONS = Counter(
-    "oracle_publisher_simulations_total",
+    "oracle_txmgr_simulations_total",
     "Calls that were tried before they were signed, by what they would do.",
     ["kind", "result"],
     registry=REGISTRY,
@@ -89,13 +89,13 @@ class AccountFigures:
     """
 
     next_nonce: int
-    open_slots: int
+    open_nonces: int
     reserved_wei: int
     latest: int | None = None
     final: int | None = None
     balance_wei: int | None = None
     runway_seconds: float | None = None
-    # Why it rests: the kind of its pause; None: it does not.
+    # Why it is paused: the kind of its pause; None: it does not.
     paused: str | None = None
 
     @property
@@ -103,7 +103,7 @@ class AccountFigures:
         """Return how many nonces nobody holds: the next transactions would wait for ever."""
         if self.latest is None or self.latest > self.next_nonce:
             return None
-        return max(0, self.next_nonce - self.latest - self.open_slots)
+        return max(0, self.next_nonce - self.latest - self.open_nonces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,25 +158,25 @@ class _Figures(Collector):
             return
         yield from _of_totals(told.totals)
         yield _gauges(
-            "oracle_publisher_intent_age_seconds",
+            "oracle_txmgr_intent_age_seconds",
             "How long the longest-waiting call is in this state.",
             ("kind", "state"),
             told.ages,
         )
         yield _counters(
-            "oracle_publisher_attempts",
+            "oracle_txmgr_attempts",
             "Transactions signed, by why: first, bump, retarget, noop.",
             ("kind", "reason"),
             told.attempts,
         )
         yield _gauges(
-            "oracle_publisher_kickouts",
+            "oracle_kickout_calls",
             "Kickouts proposed on chain: live, vetoed, cancelled (dead anyway), executed.",
             ("state",),
             {(state,): many for state, many in told.kickouts.items()},
         )
         yield GaugeMetricFamily(
-            "oracle_publisher_statements_given_up",
+            "oracle_quorum_statements_given_up",
             "Statements that could land and were tried as often as they may be.",
             value=told.given_up,
         )
@@ -187,7 +187,7 @@ class _Figures(Collector):
             yield from _of_report(told.report)
         if told.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
-                "oracle_publisher_heartbeat_seconds",
+                "oracle_report_heartbeat_seconds",
                 "oracle.heartbeat_seconds, for alerts.",
                 value=told.heartbeat_seconds,
             )
@@ -195,24 +195,24 @@ class _Figures(Collector):
 
 def _of_totals(totals: Totals) -> Iterator[Metric]:
     yield _counters(
-        "oracle_publisher_transactions_final",
+        "oracle_txmgr_transactions_final",
         "Nonces that are over: success, reverted, superseded by another call of ours,"
         " foreign. Recounted from the database at every start.",
         ("kind", "outcome"),
         totals.outcomes,
     )
     for name, text, counts in (
-        ("oracle_publisher_gas_used", "Gas of final transactions.", totals.gas),
-        ("oracle_publisher_spend_wei", "Fees of final transactions, all in all.", totals.wei),
+        ("oracle_txmgr_gas_used", "Gas of final transactions.", totals.gas),
+        ("oracle_txmgr_spend_wei", "Fees of final transactions, all in all.", totals.wei),
     ):
         yield _counters(name, text, ("kind",), {(kind,): many for kind, many in counts.items()})
     for name, text, shown in (
-        ("time_to_mined_seconds", "From the nonce to the receipt.", totals.to_mined),
-        ("time_to_final_seconds", "From the nonce to its end.", totals.to_final),
-        ("blocks_to_mined", "Blocks from the nonce to the receipt.", totals.blocks),
-        ("bumps_per_transaction", "Attempts after the first.", totals.bumps),
+        ("oracle_txmgr_time_to_mined_seconds", "From the nonce to the receipt.", totals.to_mined),
+        ("oracle_txmgr_time_to_final_seconds", "From the nonce to its end.", totals.to_final),
+        ("oracle_txmgr_blocks_to_mined", "Blocks from the nonce to the receipt.", totals.blocks),
+        ("oracle_txmgr_bumps_per_transaction", "Attempts after the first.", totals.bumps),
     ):
-        family = HistogramMetricFamily(f"oracle_publisher_{name}", text, labels=["kind"])
+        family = HistogramMetricFamily(name, text, labels=["kind"])
         for kind, spread in sorted(shown.items()):
             family.add_metric([kind], list(spread.buckets()), spread.total)
         yield family
@@ -222,9 +222,9 @@ def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
     for name, text, read in _OF_AN_ACCOUNT:
         known = {(role,): read(one) for role, one in accounts.items()}
         shown = {labels: value for labels, value in known.items() if value is not None}
-        yield _gauges(f"oracle_publisher_{name}", text, ("account",), shown)
+        yield _gauges(name, text, ("account",), shown)
     yield _gauges(
-        "oracle_publisher_paused",
+        "oracle_txmgr_paused",
         "1 for each account that sends nothing, by why.",
         ("account", "kind"),
         {(role, one.paused): 1 for role, one in accounts.items() if one.paused is not None},
@@ -233,35 +233,65 @@ def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
 
 # Name, meaning, and what to read; None: not known now.
 _OF_AN_ACCOUNT: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
-    ("nonce_next", "Nonce that the next call takes.", lambda one: one.next_nonce),
-    ("nonce_chain_latest", "Nonces used at the newest block.", lambda one: one.latest),
-    ("nonce_chain_finalized", "Nonces used at the final block.", lambda one: one.final),
-    ("nonce_gap", "Nonces that nobody holds below one of ours.", lambda one: one.gap),
-    ("slots_open", "Nonces given out and not over.", lambda one: one.open_slots),
-    ("balance_wei", "What the account has.", lambda one: one.balance_wei),
-    ("reserved_wei", "What open nonces may still cost.", lambda one: one.reserved_wei),
-    ("runway_seconds", "The balance over the last day's pace.", lambda one: one.runway_seconds),
+    ("oracle_txmgr_nonce_next", "Nonce that the next call takes.", lambda one: one.next_nonce),
+    (
+        "oracle_txmgr_nonce_chain_latest",
+        "Nonces used at the newest block.",
+        lambda one: one.latest,
+    ),
+    (
+        "oracle_txmgr_nonce_chain_finalized",
+        "Nonces used at the final block.",
+        lambda one: one.final,
+    ),
+    ("oracle_txmgr_nonce_gap", "Nonces that nobody holds below one of ours.", lambda one: one.gap),
+    ("oracle_txmgr_nonces_open", "Nonces given out and not over.", lambda one: one.open_nonces),
+    ("oracle_txmgr_balance_wei", "What the account has.", lambda one: one.balance_wei),
+    (
+        "oracle_txmgr_reserved_wei",
+        "What open nonces may still cost.",
+        lambda one: one.reserved_wei,
+    ),
+    (
+        "oracle_txmgr_runway_seconds",
+        "The balance over the last day's pace.",
+        lambda one: one.runway_seconds,
+    ),
 )
 
 
 def _of_contract(told: ContractFigures) -> Iterator[Metric]:
     for name, text, value in (
-        ("round_on_chain", "Round of the contract at the newest block.", told.round),
-        ("asof_lag_blocks", "Blocks since the last report's block.", told.as_of_lag_blocks),
-        ("contract_paused_until", "Unix time until which the contract rests.", told.paused_until),
-        ("kicks_paused", "1 while the contract takes no kickouts.", int(told.kicks_paused)),
-        ("rules_agree", "0: the contract names other rules than ours.", int(told.rules_agree)),
-        ("kick_tokens", "Kickouts that the bucket still allows.", told.kick_tokens),
+        ("oracle_report_round_on_chain", "Round of the contract at the newest block.", told.round),
+        (
+            "oracle_report_asof_lag_blocks",
+            "Blocks since the last report's block.",
+            told.as_of_lag_blocks,
+        ),
+        (
+            "oracle_report_contract_paused_until",
+            "Unix time until which the contract is paused.",
+            told.paused_until,
+        ),
+        (
+            "oracle_kickout_paused",
+            "1 while the contract takes no kickouts.",
+            int(told.kicks_paused),
+        ),
+        (
+            "oracle_report_rules_agree",
+            "0: the contract names other rules than ours.",
+            int(told.rules_agree),
+        ),
+        ("oracle_kickout_tokens", "Kickouts that the bucket still allows.", told.kick_tokens),
     ):
-        yield GaugeMetricFamily(f"oracle_publisher_{name}", text, value=value)
+        yield GaugeMetricFamily(name, text, value=value)
 
 
 def _of_report(told: ReportFigures) -> Iterator[Metric]:
+    yield GaugeMetricFamily("oracle_report_words", "Words of the newest report.", value=told.words)
     yield GaugeMetricFamily(
-        "oracle_publisher_report_words", "Words of the newest report.", value=told.words
-    )
-    yield GaugeMetricFamily(
-        "oracle_publisher_score_deviation_max",
+        "oracle_report_deviation_max",
         "Largest difference between the newest report and the chain, in 0.0001 of QoS.",
         value=told.deviation,
     )

@@ -7,7 +7,7 @@ from prometheus_client import Counter, Gauge
 from oracle.telemetry.metrics import REGISTRY
 
 REFUSED = Counter(
-    "oracle_publisher_statements_refused_total",
+    "oracle_quorum_statements_refused_total",
     "Statements that were not signed, because an earlier one of their round may still land.",
     ["kind"],
     registry=REGISTRY,
@@ -16,31 +16,31 @@ for _kind in ("report", "kick"):
     # Alerts see a zero before the first.
     REFUSED.labels(_kind)
 DISAGREEMENT = Counter(
-    "oracle_publisher_report_disagreement_total",
+    "oracle_quorum_disagreements_total",
     "Statements of other signers that could land and say something else than ours.",
     ["signer"],
     registry=REGISTRY,
 )
 EQUIVOCATION = Counter(
-    "oracle_publisher_equivocations_total",
+    "oracle_quorum_equivocations_total",
     "Times that a signer was seen with two statements for one round that could both land.",
     ["signer"],
     registry=REGISTRY,
 )
 SIGNED_ELSEWHERE = Counter(
-    "oracle_publisher_signed_elsewhere_total",
+    "oracle_quorum_unknown_signatures_total",
     "Accepted rounds and proposed kickouts with a signature of our key over what this"
     " database never signed.",
     registry=REGISTRY,
 )
 SIGNATURES = Gauge(
-    "oracle_publisher_signatures_collected",
+    "oracle_quorum_signatures_collected",
     "1 for each signer whose signature of our newest statement is here, else 0.",
     ["signer"],
     registry=REGISTRY,
 )
 PEER_ANSWERS = Counter(
-    "oracle_publisher_peer_answers_total",
+    "oracle_quorum_peer_answers_total",
     "Answers of other reporters, by host: good, none, bad (not as agreed), forged.",
     ["host", "result"],
     registry=REGISTRY,
@@ -55,12 +55,12 @@ def know(signers: Iterable[str]) -> None:
 
 
 HELD = Gauge(
-    "oracle_publisher_report_held",
+    "oracle_report_held",
     "Reports that would change too much at once and wait for `report release`.",
     registry=REGISTRY,
 )
 DISPUTED = Gauge(
-    "oracle_publisher_disagreement_hold",
+    "oracle_report_disputed",
     "1 while a report is held because others signed otherwise, so that no quorum can be had.",
     registry=REGISTRY,
 )

@@ -20,8 +20,8 @@ LATENCY = Gauge(
     ["endpoint", "method"],
     registry=REGISTRY,
 )
-BREAKER = Gauge(
-    "oracle_endpoint_breaker",
+CIRCUIT_STATE = Gauge(
+    "oracle_endpoint_circuit_state",
     "Whether a method is asked for: 0 yes, 1 on trial, 2 not now.",
     ["endpoint", "method"],
     registry=REGISTRY,
@@ -93,8 +93,8 @@ STALLED = Gauge(
     "1 while no endpoint shows a new block for ten block times, a minute at least.",
     registry=REGISTRY,
 )
-WAKEUPS = Counter(
-    "oracle_wakeups_total", "New blocks that the websocket told of.", registry=REGISTRY
+NEW_HEADS = Counter(
+    "oracle_new_heads_total", "New blocks that the websocket told of.", registry=REGISTRY
 )
 WEBSOCKET_FAILURES = Counter(
     "oracle_websocket_failures_total",

@@ -82,8 +82,8 @@ class SenderAccount:
         self.domain = domain
         self.caps = caps
         # When a key that refused, or answered wrongly, may be asked again.
-        self.signer_rest = Backoff(time.monotonic)
-        self.payer_rest = Backoff(time.monotonic)
+        self.signer_backoff = Backoff(time.monotonic)
+        self.payer_backoff = Backoff(time.monotonic)
         self._keys = keys if isinstance(keys, ReporterKeys) else None
         self._payer = keys.transmitter if isinstance(keys, ReporterKeys) else keys
 

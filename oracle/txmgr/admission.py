@@ -8,7 +8,16 @@ from oracle.signing.signer import Fees
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.telemetry.txmgr_metrics import TOO_BIG
-from oracle.txmgr.budget import Budget, Why, gas_of_block, l1_cost, limit_for, room, show, why_poor
+from oracle.txmgr.budget import (
+    Budget,
+    Why,
+    balance_obstacle,
+    gas_of_block,
+    l1_cost,
+    limit_for,
+    nonce_budget,
+    show,
+)
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, count, preflight_all
 from oracle.txmgr.client.receipts import SimulatedCall
@@ -52,7 +61,7 @@ def admit(context: TxContext, heads: Heads) -> StepResult | None:
     with context.store.reading() as uow:
         planned = uow.outbox.intents.in_states(context.account, [IntentState.PLANNED])
         for intent in planned:
-            context.turns.began(intent.id, heads.latest.number)
+            context.first_seen.began(intent.id, heads.latest.number)
         due = _to_look_at(uow, context, planned, heads)
     size = context.batch_size
     some = (due[first : first + size] for first in range(0, len(due), size))
@@ -73,7 +82,7 @@ def look_around(
     results = preflight_all(context.lines(), calls, context.registry.refusal_of) if calls else []
     by_id = {one.id: result for one, result in zip(tried, results, strict=True)}
     for one in tried:
-        count(one.wish.kind, by_id[one.id])
+        count(one.request.kind, by_id[one.id])
     looks = [
         Look(one, None if said[one.id].goes else said[one.id], by_id.get(one.id))
         for one in intents
@@ -106,12 +115,12 @@ def _to_look_at(
     else be late for the next round too.
     """
     now = heads.latest.time
-    early = [one for one in planned if (one.wish.not_before or 0) > now]
+    early = [one for one in planned if (one.request.not_before or 0) > now]
     said = decisions(uow, context, early, heads, CallStage.WAIT) if early else []
     waits = {
         one.id
         for one, decision in zip(early, said, strict=True)
-        if decision.goes and (one.wish.deadline is None or now <= one.wish.deadline)
+        if decision.goes and (one.request.deadline is None or now <= one.request.deadline)
     }
     return [one for one in planned if one.id not in waits]
 
@@ -133,8 +142,10 @@ def _first_decisions(
 
 
 def _trial(context: TxContext, intent: Intent, heads: Heads) -> SimulatedCall:
-    wish, kind = intent.wish, context.registry.kind_of(intent)
-    return SimulatedCall(wish.account.address, wish.contract, kind.calldata_to_try(intent, heads))
+    request, kind = intent.request, context.registry.kind_of(intent)
+    return SimulatedCall(
+        request.account.address, request.contract, kind.calldata_to_try(intent, heads)
+    )
 
 
 def _left_to_another(context: TxContext, look: Look, heads: Heads) -> Decision | None:
@@ -154,14 +165,17 @@ def _admitted(context: TxContext, intents: Sequence[Intent], heads: Heads) -> It
 def _priced(context: TxContext, looks: Sequence[Look], heads: Heads) -> list[StepResult | None]:
     """Make ready what the caps and our ether allow; the others wait with the reason."""
     most = gas_of_block(context)
-    limits = [limit_for(one.gas, one.intent.wish.calldata, most) for one in looks]
+    limits = [limit_for(one.gas, one.intent.request.calldata, most) for one in looks]
     TOO_BIG.labels(context.role).set(int(None in limits))
-    too_big = [look for look, limit in zip(looks, limits, strict=True) if limit is None]
+    over_block_gas = [look for look, limit in zip(looks, limits, strict=True) if limit is None]
     steps = [
         wait(
-            context, one.intent, heads, ("too_big", f"takes {one.gas} gas, and a block has {most}")
+            context,
+            one.intent,
+            heads,
+            ("over_block_gas", f"takes {one.gas} gas, and a block has {most}"),
         )
-        for one in too_big
+        for one in over_block_gas
     ]
     fitting = [
         (look.intent, limit)
@@ -173,7 +187,7 @@ def _priced(context: TxContext, looks: Sequence[Look], heads: Heads) -> list[Ste
         why = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
         return steps + [wait(context, intent, heads, why) for intent, _ in fitting]
     priced = [
-        _Priced(one, limit, limit * fees.max_fee + l1_cost(context, one.wish.calldata, limit))
+        _Priced(one, limit, limit * fees.max_fee + l1_cost(context, one.request.calldata, limit))
         for one, limit in fitting
     ]
     return steps + _made_ready(context, priced, fees, heads)
@@ -217,15 +231,15 @@ def _obstacle(uow: UnitOfWork, budget: Budget, one: _Priced) -> Why | None:
         if why is None:
             budget.take(one.cost)
         return why
-    if one.cost > room(uow, context, stuck.slot):
+    if one.cost > nonce_budget(uow, context, stuck.slot):
         return "cost_cap", f"up to {one.cost} wei, more than [limits] leave for this nonce"
-    return why_poor(uow, context, budget.balance, one.cost, stuck.slot)
+    return balance_obstacle(uow, context, budget.balance, one.cost, stuck.slot)
 
 
 def _step(good: Sequence[_Priced]) -> StepResult:
     first = good[0]
     if len(good) == 1:
         return StepResult(
-            f"{first.intent.wish.kind} ready", first.intent.id, f"up to {first.cost} wei"
+            f"{first.intent.request.kind} ready", first.intent.id, f"up to {first.cost} wei"
         )
-    return StepResult("ready", first.intent.id, counted([one.intent.wish.kind for one in good]))
+    return StepResult("ready", first.intent.id, counted([one.intent.request.kind for one in good]))

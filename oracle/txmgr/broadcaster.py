@@ -72,7 +72,7 @@ def _note(
     slot, attempt = sent_now
     error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
     uow.outbox.slots.sent(slot, attempt, heads.latest.number, error, context.stamp)
-    kind, senders = _PAUSES.get(sent.answer), uow.outbox.senders
+    kind, senders = _PAUSES.get(sent.answer), uow.outbox.accounts
     # The first reason stands: a human has to look at it.
     if kind is not None and senders.paused_because(context.account) is None:
         senders.pause(context.account, kind, f"{sent.answer}: {sent.text}", context.stamp)

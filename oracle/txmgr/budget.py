@@ -81,7 +81,7 @@ class Budget:
         return most * self.context.registry.kind_of(intent).reserve_share // 100
 
 
-def room(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> int:
+def nonce_budget(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> int:
     """Return what a nonce without a receipt may cost: what it reserves already is included."""
     return tightest(uow, context, slot)[0]
 
@@ -89,14 +89,14 @@ def room(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> int:
 def tightest(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> tuple[int, str]:
     """Return what a nonce without a receipt may cost in all, and which setting says so."""
     own = uow.outbox.slots.cost_of(slot)
-    rooms = [(context.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
+    bounds = [(context.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
     for seconds, limit, spent in _spent(uow, context):
         # What is open is a part of what is spent, however old it is.
-        rooms.append((limit - spent + own, f"limits.max_cost_per_{_name(seconds)}_wei"))
-    return min(rooms)
+        bounds.append((limit - spent + own, f"limits.max_cost_per_{_name(seconds)}_wei"))
+    return min(bounds)
 
 
-def why_poor(
+def balance_obstacle(
     uow: UnitOfWork, context: TxContext, balance: int, cost: int, own: NonceSlot | None = None
 ) -> Why | None:
     """Tell why our ether does not suffice; None: it does.
@@ -179,16 +179,16 @@ def resume_funded(context: TxContext) -> StepResult | None:
         TransientError: no endpoint answers.
     """
     with context.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(context.account)
+        pause = uow.outbox.accounts.paused_because(context.account)
     if pause is None or pause.kind is not PauseKind.FUNDS:
         return None
     balance = context.balance()
     with context.writing() as uow:
         ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
         cost = (ready[0].max_cost_wei or 0) if ready else 0
-        if why_poor(uow, context, balance, cost) is not None:
+        if balance_obstacle(uow, context, balance, cost) is not None:
             return None
-        uow.outbox.senders.resume(context.account, context.stamp)
+        uow.outbox.accounts.resume(context.account, context.stamp)
     return StepResult("resumed", None, f"{context.account.address} has {balance} wei")
 
 

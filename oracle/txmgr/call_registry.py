@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import ADOPTED, NOOP, CallRequest, Intent, IntentState
+from oracle.store.outbox.records import NOOP, REBUILT, CallRequest, Intent, IntentState
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
 from oracle.txmgr.client.refusal import Action, Refusal, RefusalDecoder
@@ -127,7 +127,7 @@ class CallKind(Protocol):
     def calldata_to_try(self, call: Intent, heads: Heads) -> str:
         """Return what to try on the newest block in its place."""
         del heads
-        return call.wish.calldata
+        return call.request.calldata
 
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
         """Say what becomes of a call that does not work now; ask whom you like.
@@ -200,7 +200,7 @@ class CallRegistry:
     def __init__(self, refusal_of: RefusalDecoder, *kinds: CallKind) -> None:
         self._refusal_of = refusal_of
         self._kinds: dict[str, CallKind] = {}
-        for kind in (SimpleCallKind(NOOP), SimpleCallKind(ADOPTED), *kinds):
+        for kind in (SimpleCallKind(NOOP), SimpleCallKind(REBUILT), *kinds):
             self.register(kind)
 
     def register(self, kind: CallKind) -> None:
@@ -219,10 +219,10 @@ class CallRegistry:
         Raises:
             FatalError: nobody has registered it.
         """
-        kind = self._kinds.get(call.wish.kind)
+        kind = self._kinds.get(call.request.kind)
         if kind is None:
             raise FatalError(
-                f"outbox intent {call.id} is a {call.wish.kind}, which this account does not send"
+                f"outbox intent {call.id} is a {call.request.kind}, which this account does not send"
             )
         return kind
 

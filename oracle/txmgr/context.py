@@ -17,7 +17,7 @@ from oracle.txmgr.client.fee_quote import Market, quote
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.preflight import PreflightResult, preflight
 from oracle.txmgr.client.receipts import SimulatedCall, balance_of
-from oracle.txmgr.run_memory import Searches, Turns
+from oracle.txmgr.run_memory import FirstSeen, Searches
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class TxContext:
     rank: Rank = field(default_factory=Rank)
     actor: str | None = None
     # Since which block each planned call waits for its turn.
-    turns: Turns = field(default_factory=Turns)
+    first_seen: FirstSeen = field(default_factory=FirstSeen)
     # Which used nonces were searched for in the blocks in vain.
     searches: Searches = field(default_factory=Searches)
 
@@ -176,9 +176,9 @@ class TxContext:
         return balance_of(self.lines(), self.account.address)
 
     def is_stopped(self) -> bool:
-        """Tell whether a latch is closed: then nothing is planned, signed or sent."""
+        """Tell whether a halt is active: then nothing is planned, signed or sent."""
         with self.store.reading() as uow:
-            return uow.latches.reason() is not None
+            return uow.halts.reason() is not None
 
     def is_at_head(self, uow: UnitOfWork, heads: Heads) -> bool:
         """Tell whether the fold has come to the head: what it holds is how things are now."""

@@ -14,7 +14,7 @@ from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.inclusion_time import why_too_late
 
 # The class of a call that succeeded and did not do what it was sent for.
-WITHOUT_EFFECT_CLASS = "without_effect"
+WITHOUT_EFFECT_CLASS = "missing_effect"
 # Nothing is planned beside what a person stopped, nor beside what would only cost gas once more.
 _STOPS = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 # What clients say of a call that takes more gas than a block has.
@@ -33,7 +33,7 @@ def decisions(
     """Ask the kinds of several calls whether each is still wanted, each kind once."""
     by_kind: dict[str, list[Intent]] = {}
     for call in calls:
-        by_kind.setdefault(call.wish.kind, []).append(call)
+        by_kind.setdefault(call.request.kind, []).append(call)
     found: dict[int, Decision] = {}
     for alike in by_kind.values():
         kind = context.registry.kind_of(alike[0])
@@ -44,7 +44,7 @@ def decisions(
 
 def why_late(context: TxContext, uow: UnitOfWork, intent: Intent, heads: Heads) -> Decision | None:
     """Tell that a call cannot land by its deadline any more; None: it may."""
-    late = why_too_late(context, uow, intent.wish.deadline, heads.latest.time)
+    late = why_too_late(context, uow, intent.request.deadline, heads.latest.time)
     return None if late is None else Decision.end(IntentState.EXPIRED, late)
 
 
@@ -59,7 +59,7 @@ def refused(
     if result.outcome is PreflightOutcome.UNKNOWN and _TOO_MUCH_GAS.search(result.reason):
         TOO_BIG.labels(context.role).set(1)
         text = f"a block has {gas_of_block(context)} gas: {result.reason}"
-        return wait(context, intent, heads, ("too_big", text))
+        return wait(context, intent, heads, ("over_block_gas", text))
     kind = context.registry.kind_of(intent)
     return follow(context, intent, kind.on_refused(intent, result, heads))
 
@@ -75,7 +75,7 @@ def followed(
 ) -> StepResult | None:
     """Do the same as a part of a commit."""
     error_class, text = decision.why
-    intents, kind = uow.outbox.intents, intent.wish.kind
+    intents, kind = uow.outbox.intents, intent.request.kind
     if decision.instead is not None:
         intents.end(intent, IntentState.SUPERSEDED, text, context.stamp)
         added = intents.add(decision.instead, context.stamp)
@@ -103,4 +103,4 @@ def end(context: TxContext, intent: Intent, state: IntentState, reason: str) -> 
 def held_back(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
     """Return what, as (kind, subject), is not planned anew before a person says so."""
     held = uow.outbox.intents.in_states(account, [IntentState.HELD])
-    return {(one.wish.kind, one.wish.subject) for one in held if one.error_class in _STOPS}
+    return {(one.request.kind, one.request.subject) for one in held if one.error_class in _STOPS}

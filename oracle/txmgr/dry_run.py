@@ -36,7 +36,7 @@ def dry_context(context: TxContext) -> DryRunContext:
     return DryRunContext(**{**given, "publisher": context.publisher.muted()})
 
 
-def rehearsed(act: Callable[[], StepResult | None], otherwise: str) -> str | None:
+def dry_run_text(act: Callable[[], StepResult | None], otherwise: str) -> str | None:
     """Say what an act in such a context would sign, else `otherwise`; None: it would do nothing.
 
     Raises:

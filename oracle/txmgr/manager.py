@@ -69,11 +69,11 @@ class TransactionManager:
     ) -> StepResult | None:
         """Compare our nonces with the chain's, at a start and now and then (`is_running`).
 
-        Where the chain is ahead of us a start is refused, while a running account rests.
+        Where the chain is ahead of us a start is refused, while a running account is paused.
         `if_known`: what else follows from a start that finds the account at rest for it already.
 
         Raises:
-            CountedAheadError: at a start: the chain has seen nonces that we never gave out.
+            NonceAheadError: at a start: the chain has seen nonces that we never gave out.
             InputError, TransientError: see `nonce_sync.reconcile`.
         """
         if is_running:

@@ -42,7 +42,7 @@ def assign(context: TxContext, heads: Heads) -> StepResult | None:
 def _opened(uow: UnitOfWork, context: TxContext, intent: Intent, heads: Heads) -> int:
     outbox, account = uow.outbox, context.account
     vacant = outbox.slots.vacant(account)
-    nonce = outbox.senders.take_nonce(account) if vacant is None else vacant.nonce
+    nonce = outbox.accounts.take_nonce(account) if vacant is None else vacant.nonce
     outbox.slots.open(intent, nonce, heads.latest.number, context.stamp)
     return nonce
 
@@ -52,14 +52,14 @@ def _step(given: Sequence[tuple[Intent, int]]) -> StepResult | None:
         return None
     first, nonce = given[0]
     if len(given) == 1:
-        return StepResult(f"{first.wish.kind} assigned", first.id, f"nonce {nonce}")
-    return StepResult("assigned", first.id, counted([one.wish.kind for one, _ in given]))
+        return StepResult(f"{first.request.kind} assigned", first.id, f"nonce {nonce}")
+    return StepResult("assigned", first.id, counted([one.request.kind for one, _ in given]))
 
 
 def _next_calls(uow: UnitOfWork, context: TxContext) -> list[Intent]:
     """Return the ready calls that may have a nonce now, the most urgent first."""
     ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
-    if not ready or uow.outbox.senders.paused_because(context.account) is not None:
+    if not ready or uow.outbox.accounts.paused_because(context.account) is not None:
         return []
     most, size = context.sending.max_in_flight, context.batch_size
     if most is not None:
@@ -72,15 +72,15 @@ def _free_of_their_kind(
     uow: UnitOfWork, context: TxContext, ready: Sequence[Intent]
 ) -> Iterator[Intent]:
     """Yield those of which not too many are on their way, themselves included."""
-    at_most = {one.wish.kind: context.registry.kind_of(one).max_in_flight for one in ready}
+    at_most = {one.request.kind: context.registry.kind_of(one).max_in_flight for one in ready}
     under_way: Counter[str] = Counter()
     if any(most is not None for most in at_most.values()):
         sent = uow.outbox.intents.in_states(
             context.account, [IntentState.ASSIGNED, IntentState.LIVE]
         )
-        under_way.update(one.wish.kind for one in sent)
+        under_way.update(one.request.kind for one in sent)
     for one in ready:
-        most = at_most[one.wish.kind]
-        if most is None or under_way[one.wish.kind] < most:
-            under_way[one.wish.kind] += 1
+        most = at_most[one.request.kind]
+        if most is None or under_way[one.request.kind] < most:
+            under_way[one.request.kind] += 1
             yield one

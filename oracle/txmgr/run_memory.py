@@ -8,7 +8,7 @@ _MOST_BLOCKS = 64
 
 
 @dataclass(slots=True)
-class Turns:
+class FirstSeen:
     """At which block each planned call was seen first: from there its turn is counted."""
 
     _began: dict[int, int] = field(default_factory=dict)

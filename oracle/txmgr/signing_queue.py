@@ -44,7 +44,7 @@ def signed_by_payer(context: TxContext, transaction: TransactionRequest) -> Sign
         TransientError: the key cannot be reached, refused, or answered wrongly: its account
             rests then, and nothing was stored.
     """
-    rest = context.publisher.payer_rest
+    rest = context.publisher.payer_backoff
     try:
         signed = context.publisher.payer.sign_transaction(transaction)
     except (SignerRefusedError, WrongSignatureError) as error:
@@ -53,8 +53,8 @@ def signed_by_payer(context: TxContext, transaction: TransactionRequest) -> Sign
         reason = f"{WRONG_SIGNATURE if is_wrong else _REFUSED}: {error}"
         with context.writing() as uow:
             # The first reason stands: a human has to look at it.
-            if uow.outbox.senders.paused_because(context.account) is None:
-                uow.outbox.senders.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
+            if uow.outbox.accounts.paused_because(context.account) is None:
+                uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
         raise TransientError(f"{context.account.address} rests: {reason}") from error
     rest.end()
     return signed
@@ -62,20 +62,20 @@ def signed_by_payer(context: TxContext, transaction: TransactionRequest) -> Sign
 
 def may_sign(context: TxContext) -> bool:
     """Tell whether the key may be asked: it neither rests nor waits for a human, and is ours."""
-    if context.publisher.payer_rest.left() > 0:
+    if context.publisher.payer_backoff.left() > 0:
         return False
     with context.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(context.account)
+        pause = uow.outbox.accounts.paused_because(context.account)
     return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
 
 
-def why_resting(context: TxContext) -> str | None:
+def backoff_reason(context: TxContext) -> str | None:
     """Return why an account sends nothing that a person has to end; None: nothing of that kind.
 
     What ends by itself is not told, and neither is what an operator wished for.
     """
     with context.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(context.account)
+        pause = uow.outbox.accounts.paused_because(context.account)
     if pause is None or pause.kind is PauseKind.OPERATOR or pause.ends_by_itself:
         return None
     return f"{context.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
@@ -84,13 +84,13 @@ def why_resting(context: TxContext) -> str | None:
 def resume_refused(context: TxContext) -> StepResult | None:
     """End the pause of a key that refused once its rest is over: it is asked again."""
     with context.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(context.account)
+        pause = uow.outbox.accounts.paused_because(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.ends_by_itself:
         return None
-    if context.publisher.payer_rest.left() > 0:
+    if context.publisher.payer_backoff.left() > 0:
         return None
     with context.writing() as uow:
-        uow.outbox.senders.resume(context.account, context.stamp)
+        uow.outbox.accounts.resume(context.account, context.stamp)
     return StepResult("resumed", None, f"the signer of {context.account.address} is asked again")
 
 
@@ -110,8 +110,8 @@ def sign_assigned(context: TxContext, heads: Heads) -> StepResult | None:
     good = [one for one, _ in takewhile(_fits, zip(work, looks, strict=True))]
     fees = context.fees(min(_most_per_gas(context, one) for _, one in good)) if good else None
     if fees is None:
-        dearer = ("dearer", "gas or fees rose above the reserved cost")
-        return wait(context, work[0][1], heads, dearer)
+        too_dear = ("fee_above_reserve", "gas or fees rose above the reserved cost")
+        return wait(context, work[0][1], heads, too_dear)
     signed = [(slot, signed_call(context, intent, slot.nonce, fees)) for slot, intent in good]
     with context.writing() as uow:
         for slot, call in signed:
@@ -122,8 +122,8 @@ def sign_assigned(context: TxContext, heads: Heads) -> StepResult | None:
 def _step(good: Sequence[_Work], first: SignedCall) -> StepResult:
     intent = good[0][1]
     if len(good) == 1:
-        return StepResult(f"{intent.wish.kind} signed", intent.id, first.tx_hash)
-    return StepResult("signed", intent.id, counted([one.wish.kind for _, one in good]))
+        return StepResult(f"{intent.request.kind} signed", intent.id, first.tx_hash)
+    return StepResult("signed", intent.id, counted([one.request.kind for _, one in good]))
 
 
 def _fits(pair: tuple[_Work, Look]) -> bool:
@@ -134,7 +134,7 @@ def _fits(pair: tuple[_Work, Look]) -> bool:
 def _most_per_gas(context: TxContext, intent: Intent) -> int:
     """Return what is reserved for a unit of its gas, beside what a rollup takes for its data."""
     limit = intent.gas_limit or 1
-    return ((intent.max_cost_wei or 0) - l1_cost(context, intent.wish.calldata, limit)) // limit
+    return ((intent.max_cost_wei or 0) - l1_cost(context, intent.request.calldata, limit)) // limit
 
 
 def _unsigned(uow: UnitOfWork, context: TxContext) -> list[_Work]:
@@ -158,7 +158,7 @@ def _give_back(context: TxContext, work: Sequence[_Work], heads: Heads) -> StepR
     with context.writing() as uow:
         for _, intent in work:
             uow.outbox.intents.postpone(intent, heads.latest.time, why, stamp)
-    return StepResult("gave back", work[0][1].id, counted([one.wish.kind for _, one in work]))
+    return StepResult("gave back", work[0][1].id, counted([one.request.kind for _, one in work]))
 
 
 def signed_call(
@@ -171,12 +171,12 @@ def signed_call(
     Raises:
         TransientError: the key gave no signature; see `signing`.
     """
-    wish, limit = intent.wish, limit or intent.gas_limit or 0
-    context.publisher.lines.check_chain(wish.account.chain_id)
+    request, limit = intent.request, limit or intent.gas_limit or 0
+    context.publisher.lines.check_chain(request.account.chain_id)
     signed = signed_by_payer(
         context,
         TransactionRequest(
-            wish.account.chain_id, nonce, wish.contract, wish.calldata, limit, fees
+            request.account.chain_id, nonce, request.contract, request.calldata, limit, fees
         ),
     )
     return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)

@@ -23,7 +23,7 @@ def why_not_our_turn(context: TxContext, intent: Intent, heads: Heads) -> tuple[
     is_ours = context.actor is not None or not context.rank.blocks_ahead
     if is_ours or not context.registry.kind_of(intent).is_shared:
         return None
-    until = context.turns.began(intent.id, heads.latest.number) + context.rank.blocks_ahead
+    until = context.first_seen.began(intent.id, heads.latest.number) + context.rank.blocks_ahead
     if heads.latest.number >= until:
         return None
     return "not_our_turn", f"until block {until} it is left to transmitters of a lower rank"
@@ -36,14 +36,14 @@ def until_when_left(
 
     Once: an endpoint that always says so, or a call that no block takes, stops nobody.
     """
-    wish = intent.wish
+    request = intent.request
     if not context.rank.has_others or not context.registry.kind_of(intent).is_shared:
         return None
     with context.store.reading() as uow:
         until = heads.latest.time + max(context.rank.head_start, margin_seconds(context, uow))
-        if why_too_late(context, uow, wish.deadline, until) is not None:
+        if why_too_late(context, uow, request.deadline, until) is not None:
             return None
-    call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
+    call = SimulatedCall(request.account.address, request.contract, request.calldata)
     if not is_taken_in_pool(context.lines(), call, context.registry.refusal_of):
         return None
     return until, (YIELDED, _OF_ANOTHER)

@@ -70,7 +70,7 @@ def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]
 
 
 def as_ours(kind: str, value: Any) -> object:
-    """A value of web3 the way we spell it."""
+    """A value of web3 the way we interval it."""
     if kind.endswith("[]"):
         return tuple(as_ours(kind.removesuffix("[]"), part) for part in value)
     if kind == "address":

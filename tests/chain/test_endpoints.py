@@ -67,7 +67,7 @@ def test_the_preferred_one_comes_back_within_a_minute(clock: Clock, both: tuple[
     assert endpoints.use(name_of) == both[0].url
 
 
-def test_while_it_rests_it_is_left_alone(clock: Clock, both: tuple[Served, Served]):
+def test_while_it_backs_off_it_is_left_alone(clock: Clock, both: tuple[Served, Served]):
     endpoints = on(clock, *both)
     breaks(both[0], Http(status=502))
     endpoints.use(name_of)

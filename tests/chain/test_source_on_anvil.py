@@ -131,7 +131,7 @@ def test_a_round_is_read_with_its_words(
     assert call.to == oracle.contract.address.lower()
 
 
-def test_a_fork_shows_in_the_seam(both: tuple[Network, Oracle], source: ChainSource):
+def test_a_fork_shows_in_the_parent_mismatch(both: tuple[Network, Oracle], source: ChainSource):
     network, _ = both
     network.chain.mine(2)
     # Empty blocks at the same time would be the same blocks again.

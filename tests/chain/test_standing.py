@@ -31,7 +31,7 @@ def test_what_says_nothing_against_an_endpoint_is_not_held_up_to_it():
     standing = EndpointStatus()
     failed(standing, ErrorKind.PRUNED, "no history", 100.0)
 
-    assert standing.in_a_word(100.0) == "well"
+    assert standing.in_a_word(100.0) == "ok"
 
 
 def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
@@ -41,14 +41,14 @@ def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
 
     seen = [standing.in_a_word(100.0 + seconds) for seconds in (1.0, GOOD_SECONDS)]
 
-    assert seen == ["passed over", "well"]
+    assert seen == ["deprioritised", "ok"]
 
 
 def test_a_failure_after_good_work_is_a_new_one():
     standing = EndpointStatus()
     failed(standing, ErrorKind.THROTTLED, "HTTP 429", 100.0)
     standing.worked()
-    assert standing.in_a_word(150.0) == "well"
+    assert standing.in_a_word(150.0) == "ok"
 
     failed(standing, ErrorKind.THROTTLED, "HTTP 429", 200.0)
 

@@ -15,7 +15,7 @@ from tests.chain.server import Http, Request, Served
 from tests.chain.windows import all_of, most_blocks, places, whole
 
 
-def test_a_window_has_its_logs_and_its_seams(served: Served, open_source: OpenSource):
+def test_a_window_has_its_logs_and_its_parent_links(served: Served, open_source: OpenSource):
     window = open_source(served).window(BlockRange(5, 9), with_headers=False)
 
     blocks = served.chain.blocks

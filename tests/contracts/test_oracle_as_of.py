@@ -125,7 +125,7 @@ def test_a_wrong_hash_far_back_is_found_out_too(oracle: Oracle, back: int):
         oracle.push(report)
 
 
-def test_the_anchor_window_is_kept_to_the_block(oracle: Oracle):
+def test_the_checkpoint_window_is_kept_to_the_block(oracle: Oracle):
     limits = LIMITS | {"anchorWindow": 50}
     oracle.do("setLimits", tuple(limits.values()), sender=oracle.admin)
     oracle.chain.mine(60)

@@ -69,7 +69,7 @@ def test_sixteen_lanes_at_once_are_checked_as_one_by_one(chain: Chain, seed: int
         [word(*one) for one in previous], [word(*one) for one in lanes], steps, counts
     ).call()
 
-    expected = [faults(*scene) for scene in asked]
+    expected = [faults(*policy_input) for policy_input in asked]
     assert found == expected
     assert {fault for one in expected for fault in (1, 2, 4, 8) if one & fault} == {1, 2, 4, 8}
     assert expected.count(0) > WORDS // 20

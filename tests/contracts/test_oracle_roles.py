@@ -251,7 +251,7 @@ def test_there_must_be_a_pause_to_end(oracle: Oracle):
         oracle.do("resume", sender=oracle.admin)
 
 
-def test_kickouts_rest_alone_until_the_admin_lets_them(oracle: Oracle):
+def test_kickouts_are_paused_alone_until_the_admin_lets_them(oracle: Oracle):
     ready(worded(oracle))
     call = oracle.signed_kick(2)
     said = oracle.do("pauseKicks", sender=oracle.pauser).only("KicksPaused")

@@ -120,7 +120,7 @@ def test_of_equally_fast_members_the_one_created_first_succeeds(network: Network
     assert ends(compare(network, backwards), tasks) == ["Succeeded", "Refunded", "Refunded"]
 
 
-def test_a_wish_is_granted_where_the_comparison_ends_the_task(network: Network):
+def test_a_request_is_granted_where_the_comparison_ends_the_task(network: Network):
     tasks = play(network, "AAB")
     for node in network.nodes[1:3]:
         network.by(node, network.does.quit())

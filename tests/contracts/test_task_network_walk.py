@@ -112,7 +112,7 @@ class Walk:
 
     # --- What gets in the way ---
 
-    def wish(self) -> None:
+    def request(self) -> None:
         act = self.chance.choice(["pause", "resume", "quit", "addStake"])
         value = ETHER if act == "addStake" else 0
         paused = [n for n, stands in self.ledger.nodes.items() if stands is Standing.PAUSED]
@@ -149,7 +149,7 @@ class Walk:
 
     def moves(self) -> list[Callable[[], None]]:
         work = [self.join, self.create, self.start, self.start, self.answer, self.compare]
-        rest = [self.judge, self.wish, self.withdraw, self.meddle, self.queue, self.wish]
+        rest = [self.judge, self.request, self.withdraw, self.meddle, self.queue, self.request]
         rare = [self.kick, self.take_back, self.give_up]
         return [*work * 3, *rest, *rare]
 

@@ -88,51 +88,53 @@ def test_models_in_use_are_those_of_the_last_task_started():
 # Kickouts
 
 
-def spells(history, rules=SEED):
+def intervals(history, rules=SEED):
     _, changes = folded(history, rules)
     return [
-        (spell.opened_at, spell.closed_at) for spell in changes.kickouts if spell.node == node("A")
+        (interval.opened_at, interval.closed_at)
+        for interval in changes.kickouts
+        if interval.node == node("A")
     ]
 
 
 def test_a_node_that_is_always_third_stays():
     history = History().joins("A").scores("A", *[2] * 60)
     assert not is_kickout_due(node_after(history, "A"), SEED)
-    assert spells(history) == []
+    assert intervals(history) == []
 
 
-def test_a_spell_opens_with_the_score_that_fills_a_bad_pool():
+def test_a_interval_opens_with_the_score_that_fills_a_bad_pool():
     history = History().joins("A").scores("A", *[2] * 48, 0)
-    assert spells(history) == []
+    assert intervals(history) == []
 
     history.scores("A", 2)
     made = node_after(history, "A")
-    ((opened, closed),) = spells(history)
+    ((opened, closed),) = intervals(history)
     assert is_kickout_due(made, SEED)
     assert made.kickout_due_since == opened
     assert closed is None
 
 
-def test_a_spell_closes_where_the_pool_gets_better():
+def test_a_interval_closes_where_the_pool_gets_better():
     history = History().joins("A").scores("A", 0, *[2] * 49).scores("A", 2)
-    (opened, _), (again, closed) = spells(history)
+    (opened, _), (again, closed) = intervals(history)
     assert opened == again
     assert closed is not None
     assert node_after(history, "A").kickout_due_since is None
 
 
-def test_a_spell_closes_with_membership_and_opens_again_with_it():
+def test_a_interval_closes_with_membership_and_opens_again_with_it():
     history = History().joins("A").scores("A", 0, *[2] * 49).quits("A")
     left = history.events[-1].at
     history.joins("A")
-    (opened, _), (_, closed), (reopened, _) = spells(history)
+    (opened, _), (_, closed), (reopened, _) = intervals(history)
     assert closed == left
     assert reopened == history.events[-1].at > opened
 
 
-def test_an_executed_kickout_closes_the_spell_for_good():
+def test_an_executed_kickout_closes_the_interval_for_good():
     history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").joins("A")
-    assert len(spells(history)) == 2
+    assert len(intervals(history)) == 2
     assert not is_kickout_due(node_after(history, "A"), SEED)
 
 

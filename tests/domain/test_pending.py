@@ -54,10 +54,10 @@ def test_what_a_node_asks_for_waits_for_the_end_of_its_task(
     assert (status_of(made), broken) == (status, [])
 
 
-@pytest.mark.parametrize("wish", [History.asks_to_pause, History.asks_to_quit])
-def test_what_waits_is_kept_until_the_task_ends(wish: Callable[[History, str], History]):
-    waiting = node_after(wish(busy(), "A"), "A")
-    done = node_after(wish(busy(), "A").succeeds("1"), "A")
+@pytest.mark.parametrize("asks", [History.asks_to_pause, History.asks_to_quit])
+def test_what_waits_is_kept_until_the_task_ends(asks: Callable[[History, str], History]):
+    waiting = node_after(asks(busy(), "A"), "A")
+    done = node_after(asks(busy(), "A").succeeds("1"), "A")
 
     assert waiting.pending in set(Pending)
     assert done.pending is None

@@ -8,12 +8,12 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.round_schedule import Cut, ScheduleMoment, shift_length, turn_at
+from oracle.domain.reports.round_schedule import Cut, ScheduleMoment, submission_window, turn_at
 from tests.examples import examples
 
 PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12
 SETTINGS = ReportSettings(period_seconds=PERIOD, heartbeat_seconds=600, ttl_seconds=TTL)
-LENGTH = shift_length(SETTINGS)
+LENGTH = submission_window(SETTINGS)
 PERIODS = 4 * LENGTH
 
 

@@ -17,7 +17,7 @@ from tests.examples import examples
 fees = st.integers(min_value=1, max_value=10**12)
 seconds = st.integers(min_value=0, max_value=10**7)
 bounds = st.builds(Bounds, heartbeat=st.integers(min_value=1, max_value=10**6), cap=fees)
-patience = st.builds(
+submission_policy = st.builds(
     SubmissionPolicy,
     cheap=st.none() | fees,
     least_words=st.integers(min_value=1, max_value=1024),
@@ -33,31 +33,31 @@ news = st.builds(
 
 
 @examples(25)
-@given(seconds, seconds, patience, bounds)
-def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, patience, bounds):
+@given(seconds, seconds, submission_policy, bounds)
+def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, submission_policy, bounds):
     younger, older = sorted((one, other))
-    assert willing(younger, patience, bounds) <= willing(older, patience, bounds)
+    assert willing(younger, submission_policy, bounds) <= willing(older, submission_policy, bounds)
 
 
 @examples(25)
-@given(news, patience, bounds)
-def test_nothing_costs_more_than_the_cap(news, patience, bounds):
-    assert 0 < worth_of(news, patience, bounds).most_per_gas <= bounds.cap
+@given(news, submission_policy, bounds)
+def test_nothing_costs_more_than_the_cap(news, submission_policy, bounds):
+    assert 0 < worth_of(news, submission_policy, bounds).most_per_gas <= bounds.cap
 
 
 @examples(25)
-@given(news, patience, bounds)
-def test_nothing_waits_past_the_heartbeat(news, patience, bounds):
+@given(news, submission_policy, bounds)
+def test_nothing_waits_past_the_heartbeat(news, submission_policy, bounds):
     old = ReportChange(news.words, news.change, news.is_urgent, bounds.heartbeat)
-    worth = worth_of(old, patience, bounds)
+    worth = worth_of(old, submission_policy, bounds)
     assert (worth.now, worth.most_per_gas) == (True, bounds.cap)
 
 
 @examples(25)
-@given(news, patience, bounds)
-def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, patience, bounds):
+@given(news, submission_policy, bounds)
+def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy, bounds):
     urgent = ReportChange(news.words, news.change, is_urgent=True, age=news.age)
-    assert worth_of(urgent, patience, bounds) == SubmissionValue(
+    assert worth_of(urgent, submission_policy, bounds) == SubmissionValue(
         now=True, why="a node crosses a band", most_per_gas=bounds.cap
     )
 
@@ -71,15 +71,23 @@ def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bou
 
 
 def test_few_words_wait_unless_their_lanes_move_by_enough():
-    patience, bounds = SubmissionPolicy(least_words=3, least_change=500), Bounds(3600, 100)
-    assert not worth_of(_calm(2, 499), patience, bounds).now
-    assert worth_of(_calm(3, 1), patience, bounds).now
-    assert worth_of(_calm(1, 500), patience, bounds).now
+    submission_policy, bounds = (
+        SubmissionPolicy(least_words=3, least_change=500),
+        Bounds(3600, 100),
+    )
+    assert not worth_of(_calm(2, 499), submission_policy, bounds).now
+    assert worth_of(_calm(3, 1), submission_policy, bounds).now
+    assert worth_of(_calm(1, 500), submission_policy, bounds).now
 
 
 def test_the_price_grows_in_step_with_the_age():
-    patience, bounds = SubmissionPolicy(cheap=20), Bounds(heartbeat=100, cap=120)
-    assert [willing(age, patience, bounds) for age in (0, 50, 100, 999)] == [20, 70, 120, 120]
+    submission_policy, bounds = SubmissionPolicy(cheap=20), Bounds(heartbeat=100, cap=120)
+    assert [willing(age, submission_policy, bounds) for age in (0, 50, 100, 999)] == [
+        20,
+        70,
+        120,
+        120,
+    ]
 
 
 def test_steps_are_summed_over_the_lanes_of_all_words():

@@ -53,7 +53,7 @@ def test_systems_are_compared_on_a_file_without_any_configuration(capsys, file):
     assert [system["name"] for system in answer["systems"]] == ["seed", "relay"]
     assert answer["rank_correlation"]["seed"]["seed"] == "1.000000000000000000"
     (new,) = (each for each in answer["nodes"] if each["node"] == node("D"))
-    assert new["standings"]["seed"] == {"score": "0.500000000000000000", "rank": 2}
+    assert new["final_ranks"]["seed"] == {"score": "0.500000000000000000", "rank": 2}
     assert sum(each["tasks"] for each in answer["nodes"]) == answer["history"]["tasks_started"]
 
 
@@ -99,7 +99,7 @@ def test_names_too_long_for_a_table_are_numbered_and_told_apart(capsys, file):
         line.split() == ["node", "seed", "relay", "system", "3", "system", "4"]
         for line in out.splitlines()
     )
-    # Before the scores, the shares and the spells.
+    # Before the scores, the shares and the intervals.
     for number, tau in (("3", 900), ("4", 901)):
         assert out.count(f"\nsystem {number}: seed tau_seconds={tau} penalty=0.05\n") == 3
 
@@ -131,7 +131,7 @@ def test_a_rule_set_may_be_a_file(capsys, file, tmp_path):
     assert (system["name"], system["policy"], system["rules"]["penalty"]) == (
         "ours", "seed", "0.01",
     )  # fmt: skip
-    assert system["exclusion"]["spells"] > 0
+    assert system["exclusion"]["intervals"] > 0
 
 
 def test_a_system_stands_beside_itself_with_a_change_behind_its_name(capsys, file):

@@ -31,7 +31,7 @@ CHANGING = {
     "run",
     "migrate",
     "resync rewind",
-    "resync refold",
+    "resync rebuild",
     "resync backfill",
     "report push",
     "kickout propose",

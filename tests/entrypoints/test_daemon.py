@@ -186,7 +186,7 @@ def test_a_wrong_chain_behind_a_late_endpoint_ends_it_with_one_line(moody, setti
 )
 def test_promtool_finds_nothing_wrong_with_the_metrics(running):
     running.wait_until_ready()
-    running.wait_for("step_done", step="index")
+    running.wait_for("step_completed", step="index")
     text = running.get("/metrics").content
 
     checked = subprocess.run(

@@ -1,4 +1,4 @@
-"""The daemon over endpoints of ours: it wakes up, latches, says so, and goes on by itself."""
+"""The daemon over endpoints of ours: it wakes up, halts, says so, and goes on by itself."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -54,7 +54,7 @@ def test_a_websocket_brings_the_next_look_forward(a_chain: AChain, settings, tmp
                 a_chain.live(1)
                 running.wait_for_block(a_chain.head.number)
 
-            assert "oracle_wakeups_total 3.0" in running.get("/metrics").text
+            assert "oracle_new_heads_total 3.0" in running.get("/metrics").text
 
 
 def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
@@ -66,18 +66,18 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
         running.wait_until_ready()
         a_chain.show(a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3)))
 
-        told = running.wait_for("step_done", did="latched")
+        told = running.wait_for("step_completed", did="halted")
         answer = running.wait_until_not_ready()
-        assert answer["latch"].startswith("latch finality_violation: block 22 was final here")
-        assert answer["reasons"][0] == answer["latch"]
-        assert told["latch"] == "finality_violation"
+        assert answer["halt"].startswith("halt finality_violation: block 22 was final here")
+        assert answer["reasons"][0] == answer["halt"]
+        assert told["halt"] == "finality_violation"
         assert "oracle_finality_violation 1.0" in running.get("/metrics").text
-        (latch,) = running.get("/v1/status").json()["latches"]
-        assert latch["block"] == 22
+        (halt,) = running.get("/v1/status").json()["halts"]
+        assert halt["block"] == 22
 
         longer = a_chain.tree.mine_many(FINALITY + 8, on=ours)
         a_chain.show(longer)
-        running.wait_for("step_done", did="unlatched")
+        running.wait_for("step_completed", did="resumed")
         running.wait_for_block(longer.number)
         running.wait_until_ready()
         endpoints = running.get("/v1/status").json()["endpoints"]
@@ -96,11 +96,11 @@ def test_what_is_closed_at_the_start_is_said_and_run_once_fails_for_it(
     for _ in range(2):
         assert run(["run", "--once", "--config", str(config)]) == 1
         last = capsys.readouterr().err.splitlines()[-1]
-        assert last.startswith("qos-oracle: not caught up: latch finality_violation: block 22 was")
+        assert last.startswith("qos-oracle: not caught up: halt finality_violation: block 22 was")
 
     with daemon(config) as running:
-        told = running.wait_for("latched")
-        assert told["reason"].startswith("latch finality_violation: block 22 was final here")
+        told = running.wait_for("halted")
+        assert told["reason"].startswith("halt finality_violation: block 22 was final here")
         assert running.get("/readyz").json()["folded"] == 30
 
 

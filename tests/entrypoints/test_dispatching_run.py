@@ -121,7 +121,7 @@ def test_status_and_draws_tell_what_waits_what_stands_and_who_pays(
     status = told(capsys, "status", "--config", path)
     assert (status["tasks_waiting"], status["draws_standing"]) == (1, 1)
     assert status["dispatcher"]["balance_wei"] == str(ETHER)
-    (drawn,) = told(capsys, "draws", "--config", path)["standing"]
+    (drawn,) = told(capsys, "draws", "--config", path)["active"]
     assert (drawn["task"], drawn["seed_block"]) == (task, status["oldest_draw_block"])
     assert drawn["outcome"] is None
     assert run(["status", "--config", str(path)]) == 0
@@ -130,7 +130,7 @@ def test_status_and_draws_tell_what_waits_what_stands_and_who_pays(
     turned(network, path, "--dispatch")
     turned(network, path)
     found = told(capsys, "draws", "--config", path)
-    assert (found["standing"], found["over"][0]["node"]) == ([], drawn["node"])
+    assert (found["active"], found["over"][0]["node"]) == ([], drawn["node"])
     assert found["over"][0]["outcome"] == "started"
     assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
     assert run(["draws", "--config", str(path)]) == 0
@@ -145,12 +145,12 @@ def test_status_stands_without_an_endpoint_and_says_so(
     settings["chain"]["endpoints"] = ["http://127.0.0.1:9"]
     path = write(settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
-    purse = told(capsys, "status", "--config", path)["dispatcher"]
-    assert purse["balance_wei"] is None
-    assert "no connection" in purse["unknown"]
+    account_balance = told(capsys, "status", "--config", path)["dispatcher"]
+    assert account_balance["balance_wei"] is None
+    assert "no connection" in account_balance["unknown"]
     Path(settings["keys"]["dispatcher_keystore"]).write_text("nothing")
-    purse = told(capsys, "status", "--config", path)["dispatcher"]
-    assert "is no keystore" in purse["unknown"]
+    account_balance = told(capsys, "status", "--config", path)["dispatcher"]
+    assert "is no keystore" in account_balance["unknown"]
 
 
 def test_a_dry_run_starts_nothing_whatever_else_is_said(

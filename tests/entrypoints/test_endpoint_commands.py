@@ -78,10 +78,10 @@ def test_one_of_another_chain_is_unfit(
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "2"]) == 0
 
 
-def test_one_that_does_not_show_the_anchor_is_unfit(
+def test_one_that_does_not_show_the_checkpoint_is_unfit(
     capsys: pytest.CaptureFixture[str], sound, endpoints: Endpoints, tmp_path: Path
 ):
-    anchor = {"anchor_block": 3, "anchor_hash": "0x" + "ab" * 32}
+    anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}
     sound["chain"] = {"id": 31337, "endpoints": endpoints[2], **anchor}
     path = write(sound, tmp_path / "config.toml")
 
@@ -92,8 +92,11 @@ def test_one_that_does_not_show_the_anchor_is_unfit(
 @pytest.mark.parametrize(
     ("chain", "complaint"),
     [
-        ({"anchor_block": 3}, "anchor_block and anchor_hash: give both or none"),
-        ({"anchor_block": 3, "anchor_hash": "0x12"}, "a block hash is 0x and 64 hex digits"),
+        ({"checkpoint_block": 3}, "checkpoint_block and checkpoint_hash: give both or none"),
+        (
+            {"checkpoint_block": 3, "checkpoint_hash": "0x12"},
+            "a block hash is 0x and 64 hex digits",
+        ),
         ({"websocket": "http://localhost"}, "a websocket is a ws:// or wss:// address"),
         ({"finality_seconds": -1}, "chain.finality_seconds"),
     ],

@@ -31,7 +31,7 @@ ASKING = {
     "kickout cancel": ["{node}"],
     "kickout execute": ["{node}"],
     "kickout propose": ["{node}"],
-    "outbox adopt": ["--from-chain", "--dry-run"],
+    "outbox rebuild": ["--from-chain", "--dry-run"],
     "report push": [],
     "report verify": ["1"],
     "resync backfill": ["--from", "0", "--to", "20"],
@@ -46,10 +46,10 @@ ASKING = {
 SILENT = {
     *("backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
     *("keys create", "keys show"),
-    *("kickout evidence", "kickout list", "latch clear", "latch list", "migrate", "nodes"),
+    *("kickout evidence", "kickout list", "halt clear", "halt list", "migrate", "nodes"),
     *("outbox bump", "outbox cancel", "outbox hold", "outbox list", "outbox release"),
     *("outbox show", "queue", "replay", "report release", "report show"),
-    *("resync deadletter list", "resync deadletter retry", "resync refold", "resync refusal"),
+    *("resync dead-letters list", "resync dead-letters retry", "resync rebuild", "resync refusal"),
     *("rules list", "rules show", "select"),
 }
 # What an endpoint may say that is no answer.

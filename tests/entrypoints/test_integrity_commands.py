@@ -1,4 +1,4 @@
-"""`resync verify`, `gaps`, `deadletter` and `export --fixture`, beside a chain of true blocks."""
+"""`resync verify`, `gaps`, `dead-letters` and `export --fixture`, beside a chain of true blocks."""
 
 import json
 from collections.abc import Iterator
@@ -116,11 +116,11 @@ def test_a_wrong_question_is_refused_in_one_line(
 def test_what_could_not_be_read_is_listed_and_tried_again(
     config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
 ):
-    (letter,) = told(capsys, "resync", "deadletter", "list", "--config", config)
+    (letter,) = told(capsys, "resync", "dead-letters", "list", "--config", config)
     assert (letter["block"], letter["name"]) == (31, "TaskCreated")
-    assert run(["resync", "deadletter", "list", "--config", config]) == 0
+    assert run(["resync", "dead-letters", "list", "--config", config]) == 0
     assert "TaskCreated" in capsys.readouterr().out
-    retried = told(capsys, "resync", "deadletter", "retry", "--config", config, code=1)
+    retried = told(capsys, "resync", "dead-letters", "retry", "--config", config, code=1)
     assert (retried["readable"], len(retried["left"])) == ([], 1)
 
 

@@ -37,11 +37,11 @@ CALLED = {
     "kickout execute": ["{node}"],
     "kickout list": [],
     "kickout propose": ["{node}"],
-    "latch clear": ["--reason", "a test"],
-    "latch list": [],
+    "halt clear": ["--reason", "a test"],
+    "halt list": [],
     "migrate": [],
     "nodes": [],
-    "outbox adopt": ["--from-chain", "--dry-run"],
+    "outbox rebuild": ["--from-chain", "--dry-run"],
     "outbox bump": ["{intent}"],
     "outbox cancel": ["{intent}", "--yes"],
     "outbox hold": ["{sender}"],
@@ -54,10 +54,10 @@ CALLED = {
     "report show": [],
     "report verify": ["1"],
     "resync backfill": ["--from", "0", "--to", "5"],
-    "resync deadletter list": [],
-    "resync deadletter retry": [],
+    "resync dead-letters list": [],
+    "resync dead-letters retry": [],
     "resync gaps": [],
-    "resync refold": [],
+    "resync rebuild": [],
     "resync refusal": [],
     "resync rewind": ["--to-block", "30"],
     "resync verify": ["--from", "0", "--to", "5"],
@@ -70,7 +70,7 @@ CALLED = {
 # It runs a whole network for a minute; tests/demo reads what it prints.
 BY_ITSELF = {"demo"}
 # By command: what there is none of on a network where all is well; it says so, and leaves with 2.
-NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "latch clear"}
+NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
 NOTHING_TO_DO |= {"report release", "resync rewind", "backtest", "outbox release"}
 

@@ -162,7 +162,7 @@ def test_nobody_is_accused_by_hand_while_a_report_is_held(
 ):
     with office.store.transaction() as uow:
         newest = uow.reports.newest_period() or 0
-        uow.gates.hold(newest + 1, "everybody falls at once", {}, Stamp(0, office.epoch))
+        uow.holds.hold(newest + 1, "everybody falls at once", {}, Stamp(0, office.epoch))
     assert run(["kickout", "propose", node_of(office), "--config", config, manner]) == 2
     assert "a report is held, and kickouts wait" in capsys.readouterr().err
     assert "eth_sendRawTransaction" not in endpoint.seen
@@ -172,7 +172,7 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
     assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
     office.mine()
     office.index()
-    # Another spell has begun since: the one that it was proposed on is over.
+    # Another interval has begun since: the one that it was proposed on is over.
     with office.store.transaction() as uow:
         (live,) = uow.rounds.live_kicks()
         other = replace(live, evidence=Hash("0x" + 64 * "e"))
@@ -260,7 +260,7 @@ def test_the_selftest_finds_what_would_refuse_the_first_start(
     assert run(["selftest", "--config", str(path), "--json"]) == 1
     failed = [row for row in json.loads(capsys.readouterr().out) if not row["passed"]]
     assert [row["check"] for row in failed] == ["transmitter's nonces"]
-    assert "`qos-oracle outbox adopt --from-chain`" in failed[0]["detail"]
+    assert "`qos-oracle outbox rebuild --from-chain`" in failed[0]["detail"]
 
 
 def test_after_an_execution_one_is_told_where_the_evidence_lies(office, config, capsys):

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, capsys):
     propose = ["kickout", "propose", node_of(office), "--config", config]
-    # Its sender rests: the proposal gets no nonce, and is called off.
+    # Its sender is paused: the proposal gets no nonce, and is called off.
     hold = ["outbox", "hold", office.context.account.address, "--config", config]
     assert run(hold) == 0
     assert run([*propose, "--publish"]) == 0

@@ -1,4 +1,4 @@
-"""`latch list`, `latch clear`, and what `status` and `/readyz` say while a latch is closed."""
+"""`halt list`, `halt clear`, and what `status` and `/readyz` say while a halt is active."""
 
 import json
 from dataclasses import replace
@@ -26,12 +26,12 @@ HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
 
 
 @pytest.fixture
-def latched(sound, tmp_path: Path, sqlite_url: str) -> Path:
-    """A configuration of a database whose latch is closed."""
+def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
+    """A configuration of a database whose halt is closed."""
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         evidence = HaltEvidence(22, OURS, THEIRS)
-        uow.latches.close(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
+        uow.halts.close(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
     return write(sound, tmp_path / "config.toml")
 
 
@@ -40,67 +40,67 @@ def told(capsys, *arguments: object):
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_list_names_the_block_and_both_hashes(latched: Path, capsys):
-    (latch,) = told(capsys, "latch", "list", "--config", latched)
+def test_the_list_names_the_block_and_both_hashes(halted: Path, capsys):
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
 
-    assert latch["closed"]
-    assert (latch["block"], latch["our_hash"], latch["their_hash"]) == (22, OURS, THEIRS)
+    assert halt["closed"]
+    assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
 
 
-def test_a_latch_is_opened_by_hand_with_a_reason_that_stays(latched: Path, capsys):
-    answer = told(capsys, "latch", "clear", "--reason", "ticket 12", "--config", latched)
+def test_a_halt_is_opened_by_hand_with_a_reason_that_stays(halted: Path, capsys):
+    answer = told(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
 
-    assert answer == {"latch": FINALITY_VIOLATION, "opened": True, "reason": "ticket 12"}
-    (latch,) = told(capsys, "latch", "list", "--config", latched)
-    assert not latch["closed"]
-    assert latch["cleared_reason"] == "ticket 12"
-    assert "operator" in latch["cleared_by"]
-    line = refused(capsys, "latch", "clear", "--reason", "again", "--config", latched)
-    assert "no latch finality_violation is closed" in line
+    assert answer == {"halt": FINALITY_VIOLATION, "opened": True, "reason": "ticket 12"}
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    assert not halt["closed"]
+    assert halt["cleared_reason"] == "ticket 12"
+    assert "operator" in halt["cleared_by"]
+    line = refused(capsys, "halt", "clear", "--reason", "again", "--config", halted)
+    assert "no halt finality_violation is closed" in line
 
 
 @pytest.mark.parametrize("reason", ["", "  "])
-def test_without_a_reason_nothing_is_opened(latched: Path, capsys, reason: str):
-    line = refused(capsys, "latch", "clear", "--reason", reason, "--config", latched)
+def test_without_a_reason_nothing_is_opened(halted: Path, capsys, reason: str):
+    line = refused(capsys, "halt", "clear", "--reason", reason, "--config", halted)
 
     assert "--reason: say why" in line
-    (latch,) = told(capsys, "latch", "list", "--config", latched)
-    assert latch["closed"]
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    assert halt["closed"]
 
 
 @pytest.mark.slow
-def test_a_dry_run_opens_nothing(latched: Path, capsys):
-    arguments = ["latch", "clear", "--reason", "x", "--dry-run", "--config", str(latched)]
+def test_a_dry_run_opens_nothing(halted: Path, capsys):
+    arguments = ["halt", "clear", "--reason", "x", "--dry-run", "--config", str(halted)]
     assert run(arguments) == 0
 
     assert "would be open" in capsys.readouterr().out
-    (latch,) = told(capsys, "latch", "list", "--config", latched)
-    assert latch["closed"]
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    assert halt["closed"]
 
 
 @pytest.mark.slow
-def test_whoever_works_on_the_database_keeps_the_latch(latched: Path, sqlite_url: str, capsys):
+def test_whoever_works_on_the_database_keeps_the_halt(halted: Path, sqlite_url: str, capsys):
     with Store.open(sqlite_url) as store, leased(store, "a daemon"):
-        line = refused(capsys, "latch", "clear", "--reason", "x", "--config", latched, code=1)
+        line = refused(capsys, "halt", "clear", "--reason", "x", "--config", halted, code=1)
 
     assert "a daemon" in line
 
 
-def test_status_says_first_that_a_latch_is_closed(latched: Path, capsys):
-    assert run(["status", "--config", str(latched)]) == 0
+def test_status_says_first_that_a_halt_is_closed(halted: Path, capsys):
+    assert run(["status", "--config", str(halted)]) == 0
 
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("LATCHED")
+    assert first.startswith("HALTED")
     assert "block 22 is another one" in first
 
 
 @pytest.mark.slow
-def test_a_list_without_latches_says_so(sound, sqlite_url: str, tmp_path: Path, capsys):
+def test_a_list_without_halts_says_so(sound, sqlite_url: str, tmp_path: Path, capsys):
     sound["database"]["url"] = sqlite_url
     path = write(sound, tmp_path / "config.toml")
 
-    assert run(["latch", "list", "--config", str(path)]) == 0
-    assert capsys.readouterr().out == "no latch was ever closed\n"
+    assert run(["halt", "list", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "no halt was ever closed\n"
 
 
 class Clock:
@@ -126,13 +126,13 @@ def test_readyz_says_what_holds_the_index(sqlite_url: str):
     with Store.open(sqlite_url) as store:
         watch = DaemonHealth(JobLiveness(clock))
         heads = Heads(HEAD, None, HEAD)
-        watch.stands_at(HEAD)
+        watch.folded_to(HEAD)
         watch.saw(heads)
         assert reasons(store, watch) == []
 
-        watch.latch = "latch finality_violation: block 22 is another one"
-        assert reasons(store, watch) == [watch.latch]
-        watch.latch, watch.is_in_doubt = None, True
+        watch.halt = "halt finality_violation: block 22 is another one"
+        assert reasons(store, watch) == [watch.halt]
+        watch.halt, watch.is_in_doubt = None, True
         assert reasons(store, watch)[0].startswith("index: one endpoint alone")
         watch.is_in_doubt, watch.dispute = False, "A said that block 30 left, which B denies"
         (reason,) = reasons(store, watch)

@@ -29,7 +29,7 @@ maintenance_steps._COUNTERS_SECONDS = 0.5
 main.main()
 """,
 )
-LOOPS = ("reconcile", "index", "confirm", "publish", "counters", "census")
+LOOPS = ("reconcile", "index", "confirm", "publish", "counters", "statistics")
 
 
 @pytest.fixture

@@ -35,6 +35,6 @@ def test_after_run_refused_an_old_copy_status_does_not_say_that_it_may_send(
         assert run(["status", *where]) == 0
         said = capsys.readouterr().out
     assert "may send" not in said
-    (line,) = [one for one in said.splitlines() if one.lstrip().startswith("RESTS")]
+    (line,) = [one for one in said.splitlines() if one.lstrip().startswith("PAUSED-SENDER")]
     assert "sends nothing" in line
-    assert "outbox adopt --from-chain" in said
+    assert "outbox rebuild --from-chain" in said

@@ -40,7 +40,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
     """Intent 1 is planned, 2 was sent with nonce 5, 3 is held because its nonce was foreign."""
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
-        outbox.senders.enroll(ME, 5, NOW)
+        outbox.accounts.enroll(ME, 5, NOW)
         for number in (1, 2, 3):
             kind = PROPOSE_KICK
             outbox.intents.add(
@@ -48,7 +48,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
             )
         for number, mark in ((2, "1"), (3, "2")):
             outbox.intents.make_ready(named(uow, number), 100, 100, NOW)
-            nonce = outbox.senders.take_nonce(ME)
+            nonce = outbox.accounts.take_nonce(ME)
             outbox.slots.open(named(uow, number), nonce, 50, NOW)
             slot = outbox.slots.watched(ME)[-1]
             call = SignedCall(Hash("0x" + 64 * mark), b"raw", 3 * 10**9, 10**9, 100)
@@ -92,18 +92,18 @@ def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, 
     assert state(url, 1) is IntentState.PLANNED
 
 
-def test_a_sender_rests_and_goes_on(act: Act, url: str, capsys):
+def test_a_sender_is_paused_and_goes_on(act: Act, url: str, capsys):
     assert act("hold", ME.address, "--json") == 0
     assert json.loads(capsys.readouterr().out)["address"] == ME.address
     with Store.open(url) as store, store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(ME)
+        pause = uow.outbox.accounts.paused_because(ME)
     assert pause is not None
     assert pause.kind is PauseKind.OPERATOR
     assert act("show", 1) == 0
     assert f"`outbox release {ME.address}`" in capsys.readouterr().out
     assert act("release", ME.address) == 0
     with Store.open(url) as store, store.reading() as uow:
-        assert uow.outbox.senders.paused_because(ME) is None
+        assert uow.outbox.accounts.paused_because(ME) is None
 
 
 def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, capsys):
@@ -135,8 +135,8 @@ def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
         (("hold", "0x12"), "neither a number of the outbox nor an address"),
         (("release", "0x" + 40 * "b"), "is not stopped"),
         (("hold", "0x" + 40 * "b"), "is no sender of this database"),
-        (("adopt",), "say where from"),
-        (("adopt", "--from-chain"), "add --yes, or --dry-run"),
+        (("rebuild",), "say where from"),
+        (("rebuild", "--from-chain"), "add --yes, or --dry-run"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_that_says_why(
@@ -172,17 +172,19 @@ def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, ca
     assert act("show", 3, "--json") == 0
     held = json.loads(capsys.readouterr().out)
     assert "another program signed with the key" in held["what_to_do"]
-    assert "outbox adopt" in held["what_to_do"]
+    assert "outbox rebuild" in held["what_to_do"]
     assert [one["last_error_text"] for one in held["attempts"]] == ["fee too low"]
 
 
-def test_what_was_put_on_anothers_nonce_and_what_rests_is_told_apart(act: Act, url: str, capsys):
+def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
+    act: Act, url: str, capsys
+):
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
         outbox.intents.make_ready(named(uow, 1), 100, 100, NOW)
         (slot,) = outbox.slots.watched(ME)
-        outbox.slots.retarget(slot, named(uow, 1), 60, NOW)
-        outbox.senders.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
+        outbox.slots.replace_call(slot, named(uow, 1), 60, NOW)
+        outbox.accounts.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
     assert act("show", 2, "--json") == 0
     assert "or intent 1, which was put on its nonce" in shown(capsys)["waits_for"]
     for words in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
@@ -193,11 +195,11 @@ def test_what_was_put_on_anothers_nonce_and_what_rests_is_told_apart(act: Act, u
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.watched(ME)
         call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)
-        uow.outbox.slots.sign(slot, call, AttemptReason.RETARGET, NOW)
+        uow.outbox.slots.sign(slot, call, AttemptReason.REPLACEMENT, NOW)
         uow.outbox.slots.sent(slot, uow.outbox.slots.attempts(slot)[-1], 61, None, NOW)
     assert act("show", 1, "--json") == 0
     heir = shown(capsys)
-    assert "its sender, which rests (funds): 0 wei" in heir["waits_for"]
+    assert "its sender, which is paused (funds): 0 wei" in heir["waits_for"]
     assert "not bumped: send ether to" in heir["what_to_do"]
 
 
@@ -208,8 +210,8 @@ def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url
         block = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
         uow.outbox.slots.mined(slot, attempt, block, NOW)
         (slot,) = uow.outbox.slots.watched(ME)
-        uow.outbox.slots.settle(slot, NOW)
-        why: dict[str, str | int | None] = {"error_class": "without_effect"}
+        uow.outbox.slots.finalize(slot, NOW)
+        why: dict[str, str | int | None] = {"error_class": "missing_effect"}
         uow.outbox.intents.move(named(uow, 2), IntentState.HELD, NOW, why)
     assert act("show", 2, "--json") == 0
     assert "find out why, then `outbox cancel 2 --yes` closes it" in shown(capsys)["what_to_do"]

@@ -135,8 +135,8 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url, create=True) as store, store.transaction() as uow:
-        uow.outbox.senders.enroll(account, 0, Stamp(0, 0))
-        uow.outbox.senders.pause(account, PauseKind.FOREIGN, "a foreign nonce", Stamp(0, 0))
+        uow.outbox.accounts.enroll(account, 0, Stamp(0, 0))
+        uow.outbox.accounts.pause(account, PauseKind.FOREIGN, "a foreign nonce", Stamp(0, 0))
     release = ["outbox", "release", account.address, "--config", str(config)]
 
     assert run(["outbox", "list", "--config", str(config)]) == 0
@@ -144,7 +144,7 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     assert run(["status", "--config", str(config)]) == 0
     told = capsys.readouterr().out
     assert f"{account.address} sends nothing: a foreign nonce (foreign); find out who" in told
-    assert "outbox adopt --from-chain" in told
+    assert "outbox rebuild --from-chain" in told
     assert run([*release, "--dry-run"]) == 0
     assert run(release) == 0
     assert f"{account.address}: released (a foreign nonce)" in capsys.readouterr().out
@@ -152,32 +152,32 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     assert "is not stopped" in capsys.readouterr().err
 
 
-def test_a_database_that_was_lost_is_adopted_from_the_chain_before_anything_is_sent(
+def test_a_database_that_was_lost_is_rebuilt_from_the_chain_before_anything_is_sent(
     busy: LocalNetwork, published, tmp_path, capsys
 ):
     config = write(busy.settings(tmp_path), tmp_path / "config.toml")
     send = ["run", "--once", "--publish", "--config", str(config)]
-    adopt = ["outbox", "adopt", "--from-chain", "--config", str(config)]
+    rebuild = ["outbox", "rebuild", "--from-chain", "--config", str(config)]
     assert run(send) == 2
     assert "this database knows of none" in capsys.readouterr().err
 
-    assert run([*adopt, "--dry-run", "--json"]) == 0
+    assert run([*rebuild, "--dry-run", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["known_next_nonce"] is None
-    assert found["next_nonce"] == found["pending"] == len(found["adopted"]) > 0
+    assert found["next_nonce"] == found["pending"] == len(found["rebuilt"]) > 0
     assert found["round"] >= 1
-    assert run([*adopt, "--dry-run"]) == 0
+    assert run([*rebuild, "--dry-run"]) == 0
     would = capsys.readouterr().err
     assert "the outbox knows nothing, the chain has" in would
-    assert "the signer would keep quiet until" in would
+    assert "the signer would sign nothing until" in would
     assert run(send) == 2
     capsys.readouterr()
 
-    assert run([*adopt, "--yes"]) == 0
+    assert run([*rebuild, "--yes"]) == 0
     told = capsys.readouterr()
-    assert found["adopted"][0]["hash"] in told.out
+    assert found["rebuilt"][0]["hash"] in told.out
     assert f"the next nonce is {found['next_nonce']}" in told.err
-    assert "the signer keeps quiet until" in told.err
+    assert "the signer signs nothing until" in told.err
     assert run(send) == 0
-    assert run([*adopt, "--yes"]) == 0
-    assert "nothing to adopt" in capsys.readouterr().err
+    assert run([*rebuild, "--yes"]) == 0
+    assert "nothing to rebuild" in capsys.readouterr().err

@@ -20,8 +20,8 @@ from oracle.store.outbox.records import (
 )
 
 SENDER = Account(1, Address("0x" + 40 * "1"))
-WISH = CallRequest(SENDER, Address("0x" + 40 * "2"), PUSH, "push", "0x", round=6)
-LIVE_PUSH = Intent(66, WISH, IntentState.LIVE, 5, 80_000, 10**15, None, None, None, 0, 0, None)
+REQUEST = CallRequest(SENDER, Address("0x" + 40 * "2"), PUSH, "push", "0x", round=6)
+LIVE_PUSH = Intent(66, REQUEST, IntentState.LIVE, 5, 80_000, 10**15, None, None, None, 0, 0, None)
 SIGNED = SignedCall(Hash("0x" + 64 * "3"), b"", 200 * 10**9, 10**9, 80_000)
 BYTES = Attempt(1, 5, 66, 0, SIGNED, 9, 12, None, None, AttemptReason.FIRST, 0, 1, 1, 1)
 DEAR = replace(BYTES, last_error_class="underpriced", last_error_text="max fee less than base fee")
@@ -54,9 +54,9 @@ def test_a_sender_that_goes_on_by_itself_is_not_to_be_released():
     assert "goes on by itself" in after_pause(SENDER, Pause(PauseKind.FUNDS, "no ether"))
 
 
-def test_who_rests_for_a_foreign_nonce_reads_both_ways_out():
+def test_who_is_paused_for_a_foreign_nonce_reads_both_ways_out():
     told = after_pause(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
-    assert "`outbox adopt --from-chain --yes`, `outbox release 0x11" in told
+    assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in told
     assert told.endswith("or rotate the key")
 
 

@@ -102,12 +102,12 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
         with daemon(path, "--publish", program=ATTENTIVE) as running:
             running.wait_until_ready()
             thief = uses_the_key(network)
-            said = running.wait_for("sender_overtaken", sender=thief, counted=1, given_out=0)
-            assert "adopt --from-chain" in said["act"]
+            said = running.wait_for("account_nonce_ahead", sender=thief, counted=1, given_out=0)
+            assert "rebuild --from-chain" in said["act"]
             running.wait_for_text("/readyz", f"sender: {thief} sends nothing (foreign)")
             assert running.get("/readyz").status_code == 503
             running.wait_for_text(
-                "/metrics", 'oracle_publisher_paused{account="transmitter",kind="foreign"} 1.0'
+                "/metrics", 'oracle_txmgr_paused{account="transmitter",kind="foreign"} 1.0'
             )
             # All else goes on.
             network.mine(3)
@@ -128,7 +128,7 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
 
 
 @pytest.mark.slow
-def test_many_nonces_are_adopted_in_one_row_and_each_told_to_programs(tmp_path, capsys):
+def test_many_nonces_are_rebuilt_in_one_row_and_each_told_to_programs(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with local_network(tmp_path / "keys") as network:
         path = write(network.settings(tmp_path), tmp_path / "config.toml")
@@ -136,10 +136,10 @@ def test_many_nonces_are_adopted_in_one_row_and_each_told_to_programs(tmp_path, 
         for _ in range(21):
             uses_the_key(network)
         last = network.head()
-        adopt = ["outbox", "adopt", "--from-chain", "--dry-run", "--config", str(path)]
-        (answer,) = told(capsys, *adopt)
-        assert [one["nonce"] for one in answer["adopted"]] == list(range(21))
-        assert run(adopt) == 0
+        rebuild = ["outbox", "rebuild", "--from-chain", "--dry-run", "--config", str(path)]
+        (answer,) = told(capsys, *rebuild)
+        assert [one["nonce"] for one in answer["rebuilt"]] == list(range(21))
+        assert run(rebuild) == 0
         _, row = capsys.readouterr().out.splitlines()
         assert " ".join(row.split()) == f"0..20 21 nonces {last - 20}..{last} 21 worked"
 
@@ -148,8 +148,8 @@ def goes_on_after_a_person_has_looked(path, thief, capsys):
     where = ["--config", str(path)]
     assert run(["run", "--once", "--publish", *where]) == 2
     assert run(["outbox", "release", thief, *where]) == 2
-    assert "outbox adopt --from-chain" in capsys.readouterr().err
-    assert run(["outbox", "adopt", "--from-chain", "--yes", *where]) == 0
+    assert "outbox rebuild --from-chain" in capsys.readouterr().err
+    assert run(["outbox", "rebuild", "--from-chain", "--yes", *where]) == 0
     assert f"`qos-oracle outbox release {thief}` lets it go on" in capsys.readouterr().err
     assert run(["outbox", "release", thief, *where]) == 0
     assert run(["run", "--once", "--publish", *where]) == 0

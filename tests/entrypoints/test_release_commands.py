@@ -23,7 +23,7 @@ def held(sound, tmp_path: Path, sqlite_url: str) -> str:
     """A configuration of a database in which one period's report is held."""
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
-        uow.gates.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))
+        uow.holds.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))
     return str(write(sound, tmp_path / "config.toml"))
 
 
@@ -36,7 +36,7 @@ def test_what_is_held_is_listed(held: str, capsys):
 def test_disputed_reports_are_one_line_that_asks_to_compare(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         for period in range(PERIOD + 1, PERIOD + 40):
-            uow.gates.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
+            uow.holds.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
     assert run(["report", "release", "--config", held]) == 0
     looks_wrong, disputed = capsys.readouterr().out.splitlines()
     assert looks_wrong == f"period {PERIOD}: {WHY}"
@@ -54,8 +54,8 @@ def test_a_released_report_is_held_no_more_and_who_did_it_is_kept(
     assert f"it was held: {WHY}" in capsys.readouterr().out
 
     with Store.open(sqlite_url) as store, store.reading() as uow:
-        gate = uow.gates.at(PERIOD)
-        assert uow.gates.held() == []
+        gate = uow.holds.at(PERIOD)
+        assert uow.holds.held() == []
     assert gate is not None
     assert gate.released_by
     assert run(command) == 2

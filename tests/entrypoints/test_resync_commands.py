@@ -47,10 +47,10 @@ def changed(database, statement, *values):
         return connection.execute(statement, values).rowcount
 
 
-def test_refold_finds_nothing_to_tell(config, database, capsys):
+def test_rebuild_finds_nothing_to_tell(config, database, capsys):
     before = state(database)
 
-    answer = told(capsys, "refold", "--config", config)
+    answer = told(capsys, "rebuild", "--config", config)
 
     assert answer["same_state"]
     assert answer["logs"] == before[2]
@@ -59,29 +59,29 @@ def test_refold_finds_nothing_to_tell(config, database, capsys):
     assert state(database) == before
 
 
-def test_refold_mends_what_somebody_changed_and_exits_with_1(config, database, capsys):
+def test_rebuild_repairs_what_somebody_changed_and_exits_with_1(config, database, capsys):
     before = state(database)
     assert changed(database, "UPDATE node SET base = 0")
 
-    assert run(["resync", "refold", "--config", str(config), "--dry-run"]) == 1
+    assert run(["resync", "rebuild", "--config", str(config), "--dry-run"]) == 1
     out = capsys.readouterr().out
     assert out.startswith("dry run, nothing changed: folded")
     assert "ANOTHER STATE" in out
     assert state(database) != before
-    assert run(["resync", "refold", "--config", str(config)]) == 1
+    assert run(["resync", "rebuild", "--config", str(config)]) == 1
     assert state(database) == before
 
 
 def test_a_report_that_does_not_come_out_again_is_named(config, database, capsys):
     assert changed(database, "UPDATE report SET deadline = deadline + 1") > 0
 
-    answer = told(capsys, "refold", "--config", config, code=1)
+    answer = told(capsys, "rebuild", "--config", config, code=1)
 
     assert answer["same_state"]
     assert len(answer["differing_periods"]) == answer["reports"]
 
 
-@pytest.mark.parametrize(("back", "way"), [(2, "journal"), (30, "refold")])
+@pytest.mark.parametrize(("back", "way"), [(2, "journal"), (30, "rebuild")])
 def test_rewind_and_run_again_end_where_we_were(config, database, capsys, back, way):
     head, digest, logs = state(database)
 
@@ -94,7 +94,7 @@ def test_rewind_and_run_again_end_where_we_were(config, database, capsys, back, 
     assert state(database)[0] >= head
     if state(database)[0] == head:
         assert state(database) == (head, digest, logs)
-    assert told(capsys, "refold", "--config", config)["same_state"]
+    assert told(capsys, "rebuild", "--config", config)["same_state"]
 
 
 def test_backfill_puts_in_the_logs_that_are_missing(config, database, capsys):
@@ -125,7 +125,7 @@ def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, 
     with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
         uow.lease.take("run on elsewhere", 60)
 
-    assert run(["resync", "refold", "--config", str(config)]) == 1
+    assert run(["resync", "rebuild", "--config", str(config)]) == 1
 
     assert "run on elsewhere" in capsys.readouterr().err
 
@@ -135,17 +135,17 @@ def test_the_settings_of_another_network_are_wrong_input(network, database, tmp_
     settings["network"]["contracts"]["TaskNetwork"] = "0x" + 40 * "9"
     elsewhere = write(settings, tmp_path / "elsewhere.toml")
 
-    assert run(["resync", "refold", "--config", str(elsewhere)]) == 2
+    assert run(["resync", "rebuild", "--config", str(elsewhere)]) == 2
 
     assert "0x" + 40 * "9" in capsys.readouterr().err
 
 
-def test_refold_asks_no_endpoint(network, database, tmp_path, capsys):
+def test_rebuild_asks_no_endpoint(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["chain"]["endpoints"] = ["http://127.0.0.1:1"]
     offline = write(settings, tmp_path / "offline.toml")
 
-    assert told(capsys, "refold", "--config", offline)["same_state"]
+    assert told(capsys, "rebuild", "--config", offline)["same_state"]
 
 
 def test_before_the_first_block_the_user_is_told_to_run(settings, tmp_path, capsys):
@@ -153,6 +153,6 @@ def test_before_the_first_block_the_user_is_told_to_run(settings, tmp_path, caps
     new = write(settings, tmp_path / "new.toml")
     assert run(["migrate", "--config", str(new)]) == 0
 
-    assert run(["resync", "refold", "--config", str(new)]) == 2
+    assert run(["resync", "rebuild", "--config", str(new)]) == 2
 
     assert "nothing is indexed yet" in capsys.readouterr().err

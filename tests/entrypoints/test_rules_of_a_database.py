@@ -67,7 +67,7 @@ def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):
     path = write(copied, tmp_path / "config.toml")
 
     # Another state than before, and reports that come out differently.
-    assert run(["resync", "refold", "--config", str(path)]) == 1
+    assert run(["resync", "rebuild", "--config", str(path)]) == 1
     capsys.readouterr()
 
     rules = told(capsys, "status", "--config", path)["rules"]

@@ -48,10 +48,10 @@ WELL = StatusReport(
     reports=(),
     outbox={},
     tasks_waiting=0,
-    draws_standing=0,
+    draws_active=0,
     oldest_draw=None,
     lease="run on host, process 7",
-    senders={ME: None},
+    accounts={ME: None},
 )
 OPEN = ContractState(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
 SEEN = ChainView(block(91), OPEN)
@@ -75,27 +75,37 @@ def test_where_all_is_well_nothing_is_in_capital_letters():
 
 
 PAUSED = replace(OPEN, paused_until=5_060)
-RESTING: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FUNDS, "it has 5 wei")}
+BACKOFF: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FUNDS, "it has 5 wei")}
 STOLEN: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FOREIGN, "0x1 in block 7")}
 HELD = ReportHold(17, "12 of 12 nodes would move", {}, 1, None, None)
 DISPUTED = replace(HELD, reason="disagreement: 0x01 signed otherwise")
-LATCH = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, None)
+HALT = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, None)
 
 
 @pytest.mark.parametrize(
     ("seen", "chain", "name", "told"),
     [
-        (replace(WELL, latches=(LATCH,)), SEEN, "LATCHED", "since block 90: block 80 is another"),
+        (replace(WELL, halts=(HALT,)), SEEN, "HALTED", "since block 90: block 80 is another"),
         (WELL, ChainView(block(101), OPEN), "BEHIND", "11 blocks behind the newest, 101"),
-        (WELL, ChainView(block(91, 5_051), OPEN), "LATE", "round 7, 151 s old"),
+        (WELL, ChainView(block(91, 5_051), OPEN), "REPORT-LATE", "round 7, 151 s old"),
         (WELL, ChainView(block(91), PAUSED), "PAUSED", "until 1970-01-01 01:24:20 UTC, for 60 s"),
         (WELL, ChainView(block(91), replace(OPEN, kicks_paused=True)), "PAUSED", "no kickouts"),
-        (replace(WELL, senders=RESTING), SEEN, "RESTS", "it has 5 wei (funds); send ether to"),
-        (replace(WELL, senders=STOLEN), SEEN, "RESTS", "`outbox adopt --from-chain --yes`"),
+        (
+            replace(WELL, accounts=BACKOFF),
+            SEEN,
+            "PAUSED-SENDER",
+            "it has 5 wei (funds); send ether to",
+        ),
+        (
+            replace(WELL, accounts=STOLEN),
+            SEEN,
+            "PAUSED-SENDER",
+            "`outbox rebuild --from-chain --yes`",
+        ),
         (replace(WELL, held=(HELD,)), SEEN, "HELD", "period 17: 12 of 12 nodes would move; `"),
         (replace(WELL, held=(HELD,)), SEEN, "HELD", "then `report release`"),
         (replace(WELL, held=(DISPUTED,)), SEEN, "HELD", "compare it with theirs"),
-        (replace(WELL, lease=None), SEEN, "NOBODY", "no daemon holds its lease"),
+        (replace(WELL, lease=None), SEEN, "NO-LEADER", "no daemon holds its lease"),
     ],
 )
 def test_what_stands_still_is_in_capital_letters_with_its_reason(
@@ -133,7 +143,7 @@ def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknow
 
 
 def test_before_the_first_block_and_the_first_round_it_says_so():
-    new = replace(WELL, folded=None, round=0, round_age=None, senders={})
+    new = replace(WELL, folded=None, round=0, round_age=None, accounts={})
     fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
     said = lines(new, fresh)
     assert said["index"].startswith("no block is folded yet; `qos-oracle run")

@@ -32,7 +32,7 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
     return was_cut, codes
 
 
-def test_a_signal_that_arrives_in_a_weak_references_callback_is_heard():
+def test_a_signal_that_arrives_in_a_weak_references_callback_is_received():
     for _ in range(100):
         stop, thing = StopSignal(), churning.Thing()
         with listening(stop, (signal.SIGTERM,)):

@@ -45,12 +45,12 @@ def test_an_endpoint_that_is_gone_is_a_bad_gateway(true):
 
 def moods(url, seed, requests):
     """What an endpoint with this seed is like, by the requests that it is asked."""
-    heard: list[str] = []
-    chaos = Chaos(url, seed, heard.append)
+    received: list[str] = []
+    chaos = Chaos(url, seed, received.append)
     for _ in range(requests):
         chaos.striking()
     chaos.close()
-    return heard
+    return received
 
 
 def test_moods_are_drawn_from_the_seed(true):

@@ -166,7 +166,7 @@ def test_a_broken_body_is_noticed_by_an_http_client(ask, provider, fault, error)
     assert ask("eth_chainId") == "0x7a69"
 
 
-def test_batches_come_shuffled_with_holes_with_errors_or_not_at_all(ask, provider):
+def test_batches_come_shuffled_with_gaps_with_errors_or_not_at_all(ask, provider):
     calls = [("eth_chainId",)] * 3
 
     def ids(fault):

@@ -31,15 +31,15 @@ def line(pushed):
 def ask(connection, method, *params):
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     connection.send(msgspec.json.encode(body).decode())
-    return heard(connection).get("result")
+    return received(connection).get("result")
 
 
-def heard(connection):
+def received(connection):
     return msgspec.json.decode(connection.recv(timeout=120))
 
 
 def head(connection):
-    return int(heard(connection)["params"]["result"]["number"], 16)
+    return int(received(connection)["params"]["result"]["number"], 16)
 
 
 def mine(provider, tree, blocks=1):

@@ -10,10 +10,10 @@ from oracle.store.engine import parsed
 from oracle.store.tables.metadata import metadata
 
 # Who writes at present, and for how long; what an interrupted command had come to.
-_LOCAL_TABLES = {"lease", "progress", "rpc_fact"}
+_LOCAL_TABLES = {"lease", "progress", "endpoint_fact"}
 # How often the cursor was moved is a matter of how the windows fell; and PostgreSQL gives no
 # number twice, also where the transaction that took it was lost.
-_LOCAL_COLUMNS = {("cursor", "epoch"), ("reorg_log", "id"), ("latch", "id")}
+_LOCAL_COLUMNS = {("cursor", "epoch"), ("reorg_log", "id"), ("halt", "id")}
 
 
 def dump(url: str, *, orphans: bool = True, without: Collection[str] = ()) -> list[str]:

@@ -8,7 +8,7 @@ from oracle.devnet.fakechain.block_json import Block
 from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.provider import Provider
 from oracle.errors import TransientError
-from oracle.indexer.rebuild import RebuildOptions, refold
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store, UnitOfWork
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import Indexer
@@ -57,8 +57,8 @@ def holds_the_chain(indexer: Indexer, a_chain: AChain, head: Block | None = None
     head = head or a_chain.head
     assert indexer.cursor == (head.number, head.hash)
     assert indexer.canonical_logs() == a_chain.logs(head)
-    assert indexer.holes() == []
-    assert refold(indexer.store, indexer.folder, RebuildOptions(dry_run=True)).same
+    assert indexer.gaps() == []
+    assert rebuild_state(indexer.store, indexer.folder, RebuildOptions(dry_run=True)).same
 
 
 def header_batches(provider: Provider) -> list[int]:

@@ -1,4 +1,4 @@
-"""The measure of what was mended: an indexer whose only endpoint told it everything."""
+"""The measure of what was repaired: an indexer whose only endpoint told it everything."""
 
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer

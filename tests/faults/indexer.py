@@ -43,7 +43,7 @@ class Indexer:
     store: Store = field(init=False)
     source: ChainSource = field(init=False)
     folder: Folder = field(init=False)
-    pace: IngestState = field(init=False)
+    ingest: IngestState = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
@@ -62,11 +62,11 @@ class Indexer:
         endpoints = EndpointPool.open(self.urls, CHAIN_ID, self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
         self.folder = Folder(SEED, reader, [cutter] if self.reports else [])
-        self.pace = IngestState(clock=self.clock)
+        self.ingest = IngestState(clock=self.clock)
 
     def step(self, store: Store | None = None) -> Done | None:
         """One turn of the loop; `store` stands before ours, to die in the middle."""
-        return index_next(self.source, store or self.store, self.folder, self.pace)
+        return index_next(self.source, store or self.store, self.folder, self.ingest)
 
     def index(self, after_each: Callable[[], None] | None = None) -> list[Done]:
         """Step until nothing is left to be done; what was done."""
@@ -100,7 +100,7 @@ class Indexer:
         with self.store.reading() as uow:
             return [(log.block_hash, log.index) for log in uow.logs.between(0, 2**62)]
 
-    def holes(self) -> list[BlockRange]:
+    def gaps(self) -> list[BlockRange]:
         """Blocks up to the cursor that the ledger says were never read for what we want."""
         with self.store.reading() as uow:
             scope, at = uow.coverage.current(), uow.cursor.get()
@@ -108,7 +108,7 @@ class Indexer:
                 return []
             if scope is None:
                 return [BlockRange(self.start_block, at.number)]
-            return uow.coverage.holes(scope.id, self.start_block, at.number)
+            return uow.coverage.gaps(scope.id, self.start_block, at.number)
 
     def digest(self) -> str:
         """Of everything folded."""

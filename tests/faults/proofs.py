@@ -91,7 +91,7 @@ class Site:
         with self._store() as store, store.reading() as uow:
             scope = uow.coverage.current()
             assert scope is not None
-            assert uow.coverage.holes(scope.id, 0, last) == []
+            assert uow.coverage.gaps(scope.id, 0, last) == []
             return {span.level for span in uow.coverage.spans(scope.id, 0, last)}
 
     def cursor(self) -> int:

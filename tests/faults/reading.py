@@ -81,6 +81,6 @@ def failures(indexer: Indexer, check: str, place: int = 0) -> float:
     return shown("oracle_verify_failures_total", check=check, endpoint=name)
 
 
-def trust(trait: str) -> float:
+def trust(feature: str) -> float:
     """1 proven, 0 not known, -1 not to be used."""
-    return shown("oracle_chain_trust", trait=trait)
+    return shown("oracle_chain_calibrated", feature=feature)

@@ -59,7 +59,7 @@ def test_case_72_told_to_stop_in_a_backfill_it_stops_in_five_seconds_at_the_end_
     for provider in a_chain.providers:
         provider.faults = [limited_range(3), then(lambda _: a_chain.quiet(3))]
     with daemon(path) as running:
-        running.wait_for("step_done", did="indexed")
+        running.wait_for("step_completed", did="indexed")
         code, seconds = running.stop()
     for provider in a_chain.providers:
         provider.faults = []

@@ -29,7 +29,7 @@ def begun(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
     """On SQLite, up to block 10 of 70."""
     a_chain.live(40)
     indexer = open_indexer(*a_chain.urls, reports=False)
-    indexer.pace.most_blocks = 10
+    indexer.ingest.most_blocks = 10
     assert isinstance(indexer.step(), WindowCommitted)
     return indexer
 
@@ -56,7 +56,7 @@ def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> 
     other = open_indexer(*a_chain.urls, reports=False)
     other.index()
     seen = [
-        (each.cursor, each.digest(), each.canonical_logs(), each.holes())
+        (each.cursor, each.digest(), each.canonical_logs(), each.gaps())
         for each in (indexer, other)
     ]
     return seen[0] == seen[1]
@@ -69,7 +69,7 @@ def test_case_61_a_full_disk_stops_a_window_whole_and_it_goes_on_when_there_is_r
 
     with full_disk(file_of(begun.url)):
         begun.restart()
-        begun.pace.most_blocks = 60
+        begun.ingest.most_blocks = 60
         with pytest.raises(TransientError, match="the disk is full"):
             begun.index()
         assert dump(begun.url) == before
@@ -109,10 +109,10 @@ def test_case_61_an_older_copy_of_the_database_is_gone_on_with_in_one_process(
     begun.index()
 
     # Behind the back of what the process remembers of the newer one.
-    remembered, pace = begun.folder, begun.pace
+    remembered, ingest = begun.folder, begun.ingest
     begun.url = f"sqlite:///{stale}"
     begun.restart()
-    begun.folder, begun.pace = remembered, pace
+    begun.folder, begun.ingest = remembered, ingest
 
     assert begun.cursor[0] < a_chain.head.number
     assert as_without(begun, a_chain, open_indexer)
@@ -132,7 +132,7 @@ def test_case_61_what_postgresql_refuses_leaves_nothing_half_written(
     a_chain: AChain, open_indexer: OpenIndexer, postgresql_url: str, fault: str
 ):
     indexer = open_indexer(*a_chain.urls, url=postgresql_url, reports=False)
-    indexer.pace.most_blocks = 10
+    indexer.ingest.most_blocks = 10
     assert isinstance(indexer.step(), WindowCommitted)
     before = dump(postgresql_url)
 
@@ -151,4 +151,4 @@ def test_case_61_what_postgresql_refuses_leaves_nothing_half_written(
     indexer.index()
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
     assert indexer.canonical_logs() == a_chain.logs()
-    assert indexer.holes() == []
+    assert indexer.gaps() == []

@@ -92,7 +92,7 @@ Heard = Callable[..., Follower]
 
 
 @pytest.fixture
-def heard(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> Heard:
+def received(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> Heard:
     """Mines blocks of transactions with these logs, and indexes the chain by the profile."""
     profile = tmp_path / "network.toml"
     profile.write_text(PROFILE)
@@ -125,30 +125,32 @@ def dead(follower: Follower) -> list[tuple[str, str]]:
         return [(letter.name, letter.error) for letter in uow.dead_letters.open_between(0, 99)]
 
 
-def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_topics(heard: Heard):
+def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_topics(
+    received: Heard,
+):
     joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
 
-    follower = heard([joins], [[said(PLAIN, node(1))], [said(INDEXED, node(2))]])
+    follower = received([joins], [[said(PLAIN, node(1))], [said(INDEXED, node(2))]])
 
     assert [member(follower, n).membership for n in (1, 2)] == [Membership.QUIT] * 2
     assert dead(follower) == []
 
 
-def test_case_64_one_topic_with_as_many_topics_is_read_by_the_length_of_the_data(heard: Heard):
+def test_case_64_one_topic_with_as_many_topics_is_read_by_the_length_of_the_data(received: Heard):
     joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
     halts = [said(WORDY, node(1), "too hot"), said(TERSE, node(2), b"\1" * 32)]
 
-    follower = heard([joins], [[halt] for halt in halts])
+    follower = received([joins], [[halt] for halt in halts])
 
     assert [member(follower, n).paused for n in (1, 2)] == [True, True]
     assert dead(follower) == []
 
 
-def test_case_64_a_shape_that_nobody_declared_is_put_aside(heard: Heard):
+def test_case_64_a_shape_that_nobody_declared_is_put_aside(received: Heard):
     topic = signature(PLAIN).digest
     odd = Said(CONTRACT, (topic, topic, topic), "0x")
 
-    follower = heard([[said(JOINED, node(1), "RTX", 1)]], [[odd], [said(PLAIN, node(1))]])
+    follower = received([[said(JOINED, node(1), "RTX", 1)]], [[odd], [said(PLAIN, node(1))]])
 
     assert member(follower, 1).membership is Membership.QUIT
     assert [name for name, _ in dead(follower)] == ["NodeLeft"]
@@ -157,11 +159,11 @@ def test_case_64_a_shape_that_nobody_declared_is_put_aside(heard: Heard):
 @pytest.mark.parametrize("delta", [-(2**255), -1, 2**255 - 1])
 @pytest.mark.parametrize("blob", [b"", b"\xff" * 100_000], ids=["empty", "100 kB"])
 def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
-    heard: Heard, delta: int, blob: bytes
+    received: Heard, delta: int, blob: bytes
 ):
     log = created(fee=MOST, delta=delta, blob=blob, vram=MOST)
 
-    follower = heard([[log]])
+    follower = received([[log]])
 
     kept = task(follower)
     assert (kept.fee, kept.min_vram) == (MOST, 2**32 - 1)
@@ -172,11 +174,11 @@ def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"a\0b", "\ufffd0x".encode(), b"\xc3\x28"])
-def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(heard: Heard, name: bytes):
+def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(received: Heard, name: bytes):
     text = created(gpu="")
     head, tail = text.data[: -64 * 1], f"{len(name):064x}" + name.hex().ljust(64, "0")
 
-    follower = heard([[Said(text.address, text.topics, head + tail)]])
+    follower = received([[Said(text.address, text.topics, head + tail)]])
 
     marked = task(follower).required_gpu
     assert marked is not None
@@ -184,12 +186,12 @@ def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(heard: Heard
     assert bytes.fromhex(marked.removeprefix("\ufffd0x")) == name
 
 
-def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing(heard: Heard):
+def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing(received: Heard):
     clean = said(JOINED, node(1), "RTX", 1)
     dirty = Said(clean.address, clean.topics, "0x01" + clean.data[4:])
     topic = Said(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))
 
-    follower = heard([[dirty], [topic], [said(JOINED, node(3), "RTX", 1)]])
+    follower = received([[dirty], [topic], [said(JOINED, node(3), "RTX", 1)]])
 
     assert follower.nodes().keys() == {node(3)}
     assert dead(follower) == [("NodeJoined", "unused bits are set"), ("NodeLeft", "topic")]
@@ -197,11 +199,11 @@ def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing
         assert next(uow.logs.between(0, 9)).data == dirty.data
 
 
-def test_case_66_two_logs_of_one_transaction_both_count(heard: Heard):
+def test_case_66_two_logs_of_one_transaction_both_count(received: Heard):
     twice = [said(JOINED, node(1), "RTX", 1), said(JOINED, node(2), "RTX", 1)]
     halts = [said(WORDY, node(1), "x"), said(WORDY, node(2), "x")]
 
-    follower = heard([twice], [halts])
+    follower = received([twice], [halts])
 
     assert [member(follower, n).paused for n in (1, 2)] == [True, True]
     with follower.store.reading() as uow:

@@ -37,12 +37,12 @@ def violation() -> float:
 
 def closed(indexer: Indexer) -> Halt | None:
     with indexer.store.reading() as uow:
-        return uow.latches.closed(FINALITY_VIOLATION)
+        return uow.halts.closed(FINALITY_VIOLATION)
 
 
 def rows(indexer: Indexer) -> list[str]:
-    """Everything but the latches."""
-    return [row for row in dump(indexer.url) if not row.startswith("latch")]
+    """Everything but the halts."""
+    return [row for row in dump(indexer.url) if not row.startswith("halt")]
 
 
 def other_past(a_chain: AChain) -> Block:
@@ -50,7 +50,7 @@ def other_past(a_chain: AChain) -> Block:
     return a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3))
 
 
-def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_latch(
+def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_halt(
     indexer: Indexer, a_chain: AChain
 ):
     indexer.index()
@@ -63,11 +63,11 @@ def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_latch(
     assert [(type(one), one.is_closed) for one in done if isinstance(one, HaltChanged)] == [
         (HaltChanged, True)
     ]
-    latch = closed(indexer)
-    assert latch is not None
-    assert latch.evidence is not None
-    assert latch.evidence.ours == a_chain.back(FINALITY, ours).hash
-    assert latch.evidence.theirs == a_chain.back(theirs.number - 22, theirs).hash
+    halt = closed(indexer)
+    assert halt is not None
+    assert halt.evidence is not None
+    assert halt.evidence.ours == a_chain.back(FINALITY, ours).hash
+    assert halt.evidence.theirs == a_chain.back(theirs.number - 22, theirs).hash
     assert violation() == 1
     # No automatic data loss: not now, not as the other chain grows, not after a restart.
     a_chain.quiet(5, on=theirs)
@@ -77,7 +77,7 @@ def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_latch(
     assert rows(indexer) == before
 
 
-def test_case_04_the_latch_opens_when_two_endpoints_show_our_block_again(
+def test_case_04_the_halt_opens_when_two_endpoints_show_our_block_again(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -118,8 +118,8 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
         assert indexer.index() == []
         assert closed(indexer) is None
         clock.pass_by(POLL)
-    (latched,) = indexer.index()
-    assert isinstance(latched, HaltChanged)
+    (halted,) = indexer.index()
+    assert isinstance(halted, HaltChanged)
 
     a_chain.show(a_chain.tree.mine_many(FINALITY + 8, on=ours))
     for _ in range(2):
@@ -130,10 +130,10 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
     assert not opened.is_closed
 
 
-def test_case_04_nothing_goes_out_while_the_latch_is_closed(sqlite_office: Office):
+def test_case_04_nothing_goes_out_while_the_halt_is_closed(sqlite_office: Office):
     office, before = sqlite_office, sqlite_office.premises.nonce
     with office.store.transaction() as uow:
-        uow.latches.close(ANOTHER, (1, 1), "for a test")
+        uow.halts.close(ANOTHER, (1, 1), "for a test")
     office.period()
 
     assert office.tick() == []
@@ -141,12 +141,12 @@ def test_case_04_nothing_goes_out_while_the_latch_is_closed(sqlite_office: Offic
 
     # What was planned before is neither signed nor sent, and what was sent not sent again.
     with office.store.transaction() as uow:
-        uow.latches.clear(ANOTHER, cleared())
+        uow.halts.clear(ANOTHER, cleared())
     office.tick()
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     with office.store.transaction() as uow:
-        uow.latches.close(ANOTHER, (1, 1), "for a test")
+        uow.halts.close(ANOTHER, (1, 1), "for a test")
     office.mine(4)
     assert office.tick() == []
     office.mine()

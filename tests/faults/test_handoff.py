@@ -11,7 +11,7 @@ from tests.faults.indexer import Indexer
 from tests.traffic import Traffic
 
 # Who read a block and how well it was proven, and which forks were seen on the way.
-HOW_IT_CAME = {"coverage", "verified_block", "reorg_log", "latch"}
+HOW_IT_CAME = {"coverage", "verified_block", "reorg_log", "halt"}
 
 
 def outcome(indexer: Indexer) -> list[str]:
@@ -60,4 +60,4 @@ def test_case_70_blocks_that_arrive_while_history_is_read_are_neither_lost_nor_d
     assert len(ranges) > 3
     assert [each.first for each in ranges] == [0, *(each.last + 1 for each in ranges[:-1])]
     assert indexer.canonical_logs() == a_chain.logs()
-    assert indexer.holes() == []
+    assert indexer.gaps() == []

@@ -51,8 +51,8 @@ def until(found: Callable[[], T | None]) -> T:
 def work_of(indexer: Indexer, **app: Any) -> DaemonSteps:
     """The daemon's turns, over what these need of an app."""
     known: Any = SimpleNamespace(chain=indexer.source, store=indexer.store, **app)
-    work = DaemonSteps(known, 1, DaemonHealth(JobLiveness(time.monotonic)), pace=indexer.pace)
-    work.integrity.mender.is_sound = True
+    work = DaemonSteps(known, 1, DaemonHealth(JobLiveness(time.monotonic)), ingest=indexer.ingest)
+    work.integrity.scope_backfill.is_sound = True
     return work
 
 

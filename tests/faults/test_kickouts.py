@@ -9,7 +9,7 @@ from oracle.chain.source import ChainSource
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
-from oracle.indexer.rebuild import RebuildOptions, refold_up_to
+from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
 from oracle.indexer.reorgs.reorg import rewind_to
 from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.evm
 
 
 def withdrawn(when: str) -> float:
-    return float(indexer_metrics.KICKOUTS_WITHDRAWN.labels(when)._value.get())
+    return float(indexer_metrics.KICKOUTS_REVOKED.labels(when)._value.get())
 
 
 def due(office: Office) -> None:
@@ -84,8 +84,8 @@ def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: 
     assert did[-1] == "kickout proposal planned"
     assert set(did[:-1]) == {"kickout evidence verified", "kickout signed"}
     with office.store.reading() as uow:
-        (spell,) = uow.kickouts.open()
-        proof = proof_behind(uow, RULES, spell, verifier.level())
+        (interval,) = uow.kickouts.open()
+        proof = proof_behind(uow, RULES, interval, verifier.level())
     assert (proof.unproven, proof.reason) == ((), None)
 
 
@@ -99,8 +99,8 @@ def test_no_kickout_rests_on_blocks_that_one_proven_wrong_gave_alone(sqlite_offi
         uow.facts.quarantine.add(giver, "a lie")
     assert office.repeat(plan_kick) == []
     with office.store.transaction() as uow:
-        (spell,) = uow.kickouts.open()
-        reason = proof_behind(uow, RULES, spell, Level.PROVEN).reason
+        (interval,) = uow.kickouts.open()
+        reason = proof_behind(uow, RULES, interval, Level.PROVEN).reason
         assert "came from an endpoint alone that was proven wrong" in str(reason)
         # Another one said the same of all of them.
         uow.coverage.note_audit(scope.id, BlockRange(0, 2**40), "another", 1)
@@ -174,7 +174,7 @@ def forget_the_evidence(office: Office, snapshot: str) -> None:
     office.mine(height - chain.block + 2)
     office.index()
     with office.store.reading() as uow:
-        assert uow.latches.closed(FINALITY_VIOLATION) is not None
+        assert uow.halts.closed(FINALITY_VIOLATION) is not None
     rewind_to(office.source, office.store, office.folder, below, RebuildOptions())
     with office.store.transaction() as uow:
         clear(uow, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
@@ -201,7 +201,7 @@ def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
     with office.store.reading() as uow:
         ended = uow.outbox.intents.named(queued.id)
     assert ended is not None
-    assert (ended.state.value, ended.error_class) == ("expired", "anchor_reorged")
+    assert (ended.state.value, ended.error_class) == ("expired", "as_of_reorged")
     assert ended.nonce is None
     assert withdrawn("before") == before + 1
     assert standing(office) is Standing.ACTIVE
@@ -215,14 +215,14 @@ def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
     proposed(office)
     before = withdrawn("after")
     with office.store.reading() as uow:
-        (spell,) = uow.kickouts.open()
-        last = list(uow.logs.between(spell.opened_at.block, spell.opened_at.block))
+        (interval,) = uow.kickouts.open()
+        last = list(uow.logs.between(interval.opened_at.block, interval.opened_at.block))
     with office.store.transaction() as uow:
         uow.logs.orphan(last)
     with office.folder.following(None), office.store.transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
-        refold_up_to(uow, office.folder, cursor.number, RebuildOptions())
+        rebuild_up_to(uow, office.folder, cursor.number, RebuildOptions())
     office.folder.forget()
     office.tick()
 

@@ -6,7 +6,7 @@ import pytest
 from alembic import command
 from sqlalchemy import MetaData, create_engine, inspect, select
 
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, mend_next
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.engine import parsed
 from oracle.store.schema import SchemaAge, schema_state
@@ -68,8 +68,10 @@ def test_case_73_a_migration_killed_at_any_statement_leaves_the_tables_as_they_w
     assert sum(death.startswith(("CREATE TABLE", "ALTER TABLE")) for death in deaths) > 5
     assert schema_state(database_url).age is SchemaAge.CURRENT
     migrated = open_indexer(*a_chain.urls, url=database_url)
-    mender = ScopeBackfill()
-    while mend_next(migrated.source, migrated.store, migrated.folder, mender, RebuildOptions()):
+    scope_backfill = ScopeBackfill()
+    while backfill_next(
+        migrated.source, migrated.store, migrated.folder, scope_backfill, RebuildOptions()
+    ):
         pass
     assert migrated.digest() == folded
     a_chain.live(5)

@@ -31,10 +31,10 @@ def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
     a_chain.quiet(QUIET)
     indexer.index()
     last = a_chain.live(QUIET + 20, on=fork)
-    (latched,) = indexer.index()
-    assert isinstance(latched, HaltChanged)
+    (halted,) = indexer.index()
+    assert isinstance(halted, HaltChanged)
 
-    wanted = re.search(r"--to-block (\d+)", latched.reason)
+    wanted = re.search(r"--to-block (\d+)", halted.reason)
     assert wanted is not None
     with pytest.raises(InputError, match=r"rewind to block \d+") as refused:
         rewind(indexer, int(wanted.group(1)))
@@ -45,7 +45,7 @@ def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
 
     assert indexer.cursor == (last.number, last.hash)
     assert indexer.canonical_logs() == a_chain.logs(last)
-    assert indexer.holes() == []
+    assert indexer.gaps() == []
 
 
 def test_case_04_a_rewind_where_nothing_changed_needs_no_known_hash(
@@ -94,7 +94,7 @@ def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
 
     # Nobody can tell who is right: nothing is undone, and that is said, for as long as it lasts.
     assert indexer.cursor == (still.head.number, still.head.hash)
-    held = indexer.pace.vigil.held_up(clock())
+    held = indexer.ingest.fork_watch.held_up(clock())
     assert held is not None
     assert held.startswith(f"{a_chain.urls[1]} said that block 30 left the chain, which ")
     assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
@@ -103,4 +103,4 @@ def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
     clock.pass_by(60.0)
     indexer.index()
     assert indexer.cursor == (moves.head.number, moves.head.hash)
-    assert indexer.pace.vigil.held_up(clock()) is None
+    assert indexer.ingest.fork_watch.held_up(clock()) is None

@@ -8,7 +8,7 @@ from oracle.chain.profiles.event_reader import EventReader, part_of
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, mend_next, missing_of
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next, missing_of
 from oracle.indexer.provenance import scope_of
 from oracle.indexer.rebuild import RebuildOptions
 from tests.chain.network_logs import NETWORK, ORACLE
@@ -42,12 +42,16 @@ def test_case_67_what_one_part_was_read_for_further_than_another_is_not_taken_as
     parts = missing_of(scope_of(now), known)
     assert len(parts) == 2
     lengths = dict(zip(parts, (5, 20), strict=True))
-    mender = ScopeBackfill()
+    scope_backfill = ScopeBackfill()
     for part, blocks in lengths.items():
-        mender._chains[part] = cast("ChainReader", OfLength(indexer.source.narrowed(part), blocks))
+        scope_backfill._chains[part] = cast(
+            "ChainReader", OfLength(indexer.source.narrowed(part), blocks)
+        )
 
-    step = mend_next(indexer.source, indexer.store, indexer.folder, mender, RebuildOptions())
+    step = backfill_next(
+        indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
+    )
 
     assert step is not None
     assert step.blocks == BlockRange(0, 4)
-    assert indexer.holes()[0].first == 5
+    assert indexer.gaps()[0].first == 5

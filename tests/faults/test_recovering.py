@@ -44,14 +44,14 @@ def test_a_fork_that_the_only_endpoint_takes_back_is_doubted_no_more(
     clock.pass_by(40)
     a_chain.quiet(depth + 2, on=a_chain.back(depth))
     assert alone.step() is None
-    assert alone.pace.vigil.is_open()
+    assert alone.ingest.fork_watch.is_open()
 
     a_chain.show(a_chain.quiet(new_blocks, on=ours) if new_blocks else ours)
     for _ in range(3):
         clock.pass_by(40)
         alone.index()
 
-    assert not alone.pace.vigil.is_open()
+    assert not alone.ingest.fork_watch.is_open()
     assert alone.cursor == (30 + new_blocks, a_chain.provider.head.hash)
 
 
@@ -176,4 +176,4 @@ def test_who_takes_over_from_whom_is_told_once_with_the_reason(
     replaced, again = [line for line in said if line["event"].startswith("endpoint_")]
     assert (replaced["endpoint"], replaced["by"]) == (first.name, second.name)
     assert replaced["reason"] == f"{first.name}: unreachable: HTTP 503"
-    assert (again["event"], again["endpoint"]) == ("endpoint_answers_again", first.name)
+    assert (again["event"], again["endpoint"]) == ("endpoint_recovered", first.name)

@@ -63,7 +63,7 @@ def followed(a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int) -
     return done
 
 
-def test_the_audit_mends_what_an_endpoint_left_out_that_is_in_no_setting_any_more(
+def test_the_audit_repairs_what_an_endpoint_left_out_that_is_in_no_setting_any_more(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(40)
@@ -188,7 +188,7 @@ def test_the_turn_does_not_wait_for_an_auditor_that_is_late(
     indexer.index()
     gate = Event()
     hide(a_chain, transport_faults.held(gate, methods="eth_getLogs"), 1)
-    auditor = Auditor(window=a_chain.head.number - FINALITY + 1, patience=0.0)
+    auditor = Auditor(window=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
 
     def turn() -> Audited | None:
         return audit_next(indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions())

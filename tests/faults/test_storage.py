@@ -16,7 +16,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
 from oracle.indexer.audit.dead_letters import open_letters, retry
 from oracle.indexer.audit.gaps import gaps
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, mend_next
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions
@@ -31,9 +31,11 @@ from tests.faults.speaking import network, task_created
 
 def mended(indexer: Indexer) -> list[ScopeBackfilled]:
     """Every step that brings the database up to the configuration and the program."""
-    mender, done = ScopeBackfill(), []
+    scope_backfill, done = ScopeBackfill(), []
     while (
-        step := mend_next(indexer.source, indexer.store, indexer.folder, mender, RebuildOptions())
+        step := backfill_next(
+            indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
+        )
     ) is not None:
         done.append(step)
     return done
@@ -80,7 +82,7 @@ def test_case_63_what_cannot_be_read_is_kept_and_read_when_the_program_has_learn
     assert [letter.name for letter in open_letters(indexer.store)] == ["NodeQuit", "TaskCreated"]
     assert indexer.canonical_logs() == a_chain.logs()
     still = retry(indexer.store, indexer.folder, RebuildOptions())
-    assert (still.readable, len(still.left), still.refolded) == ((), 2, None)
+    assert (still.readable, len(still.left), still.rebuilt) == ((), 2, None)
     retried = retry(indexer.store, learned(indexer).folder, RebuildOptions())
     assert (len(retried.readable), retried.left) == (2, ())
     assert open_letters(indexer.store) == []
@@ -142,7 +144,7 @@ def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
 
     steps = mended(read_for(indexer, now))
 
-    assert [step.refolded is not None for step in steps] == [False] * (len(steps) - 1) + [True]
+    assert [step.rebuilt is not None for step in steps] == [False] * (len(steps) - 1) + [True]
     assert {step.left for step in steps[-2:]} == {0}
     questions = asked_for_logs(a_chain, asked)
     assert {frozenset(addresses) for addresses, _ in questions} == {
@@ -175,14 +177,14 @@ def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
     read_for(indexer, part_of(now, IngestScope.of([NETWORK], now.topics))).index()
     read_for(indexer, now)
     manner = RebuildOptions()
-    first = mend_next(indexer.source, indexer.store, indexer.folder, ScopeBackfill(), manner)
+    first = backfill_next(indexer.source, indexer.store, indexer.folder, ScopeBackfill(), manner)
     assert first is not None
 
     indexer.restart()
     steps = mended(indexer)
 
     assert steps[0].blocks is not None
-    assert (steps[0].blocks.first, steps[-1].refolded is not None) == (7, True)
+    assert (steps[0].blocks.first, steps[-1].rebuilt is not None) == (7, True)
     fresh = open_indexer(a_chain.urls[0], reports=False)
     fresh.index()
     assert indexer.digest() == fresh.digest()
@@ -228,17 +230,17 @@ def test_case_68_from_block_0_it_is_resumed_wherever_it_was(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(*a_chain.urls, start_block=0)
-    indexer.pace.most_blocks = 8
+    indexer.ingest.most_blocks = 8
     assert isinstance(indexer.step(), WindowCommitted)
 
     while True:
         indexer.restart()
-        indexer.pace.most_blocks = 8
+        indexer.ingest.most_blocks = 8
         if indexer.step() is None:
             break
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert indexer.holes() == []
+    assert indexer.gaps() == []
     assert indexer.digest() == whole(a_chain, open_indexer).digest()
 
 
@@ -259,8 +261,8 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
     (step,) = mended(indexer)
 
     assert len(a_chain.provider.asked) == asked
-    assert step.refolded is not None
-    assert not step.refolded.same
+    assert step.rebuilt is not None
+    assert not step.rebuilt.same
     assert indexer.digest() == before
     # The difference is told once; then it goes on.
     assert mended(indexer) == []

@@ -205,7 +205,7 @@ def test_case_42_another_endpoint_goes_on_meanwhile(
     [faults.shuffled_batch(), faults.batch_without(0), faults.batch_with_error(0)],
     ids=["shuffled", "with a hole", "with an error"],
 )
-def test_case_43_a_batch_is_put_in_order_and_mended(
+def test_case_43_a_batch_is_put_in_order_and_repaired(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: InjectedFault
 ):
     a_chain.provider.faults.append(fault)

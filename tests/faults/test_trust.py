@@ -127,7 +127,7 @@ def test_case_49_roots_that_are_true_no_more_are_given_up_with_an_alarm(
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
-    before = shown("oracle_chain_trust_lost_total", trait="receipts_root")
+    before = shown("oracle_chain_calibration_lost_total", feature="receipts_root")
     assert indexer.source.level_allowed() == Level.PROVEN
     made = system_receipt(busy)
     for place in (0, 1):
@@ -136,7 +136,7 @@ def test_case_49_roots_that_are_true_no_more_are_given_up_with_an_alarm(
 
     follow(indexer, clock)
 
-    assert shown("oracle_chain_trust_lost_total", trait="receipts_root") == before + 1
+    assert shown("oracle_chain_calibration_lost_total", feature="receipts_root") == before + 1
     assert indexer.source.level_allowed() == Level.BLOOMED
     assert indexer.canonical_logs() == busy.logs()
 

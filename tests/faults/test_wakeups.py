@@ -89,7 +89,7 @@ def test_case_55_a_silent_websocket_is_given_up_when_polling_sees_blocks(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_55_after_two_failures_it_rests_for_five_minutes_and_is_tried_again(
+def test_case_55_after_two_failures_it_backs_off_for_five_minutes_and_is_tried_again(
     a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event, clock: VirtualClock
 ):
     failures = shown("oracle_websocket_failures_total", reason="silent")

@@ -93,7 +93,7 @@ def test_what_fails_now_and_then_is_asked_again_in_place(
     indexer.index()
 
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.source.endpoints.states() == {a_chain.urls[0]: "well"}
+    assert indexer.source.endpoints.states() == {a_chain.urls[0]: "ok"}
 
 
 def test_who_is_away_is_not_asked_everything_four_times(

@@ -68,7 +68,7 @@ def slug(heading: str) -> str:
 
 
 @cache
-def anchors(path: str) -> frozenset[str]:
+def checkpoints(path: str) -> frozenset[str]:
     """Return what can be cited inside a file: headings of a page, numbers of cases."""
     text = (ROOT / path).read_text("utf-8")
     if path.endswith(".toml"):
@@ -83,7 +83,7 @@ def lost(path: str, anchor: str | None) -> bool:
     """Tell whether a citation leads nowhere."""
     if not (ROOT / path).is_file():
         return True
-    return anchor is not None and anchor not in anchors(path)
+    return anchor is not None and anchor not in checkpoints(path)
 
 
 def citations(text: str) -> Iterator[tuple[str, str | None]]:
@@ -92,7 +92,7 @@ def citations(text: str) -> Iterator[tuple[str, str | None]]:
         yield match[1], match[2]
 
 
-def test_every_cited_page_and_anchor_exists():
+def test_every_cited_page_and_checkpoint_exists():
     dangling = [
         f"{name}: {path}#{anchor}"
         for name, text in texts().items()
@@ -165,7 +165,7 @@ def test_every_decision_is_in_the_index_once():
 
 
 def test_every_case_that_is_named_is_in_its_list():
-    lists = [anchors(name) for name in texts() if name.endswith("/cases.toml")]
+    lists = [checkpoints(name) for name in texts() if name.endswith("/cases.toml")]
     listed = frozenset[str]().union(*lists)
     named = {
         (name, number)
@@ -183,7 +183,7 @@ def _in_list(case: str) -> str:
 
 
 def test_every_rule_of_the_outbox_that_is_named_has_its_heading():
-    known = anchors("docs/explanation/transactions.md")
+    known = checkpoints("docs/explanation/transactions.md")
     named = {
         (name, number)
         for name, text in texts().items()
@@ -207,7 +207,7 @@ def test_what_leads_nowhere_is_seen(path, anchor, is_lost):
     assert lost(path, anchor) is is_lost
 
 
-def test_a_heading_becomes_the_anchor_that_github_gives_it():
+def test_a_heading_becomes_the_checkpoint_that_github_gives_it():
     assert slug("What it costs") == "what-it-costs"
     assert slug("The relay's rules") == "the-relays-rules"
     assert slug("`[verify]`: levels (L0 to L6)") == "verify-levels-l0-to-l6"

@@ -54,6 +54,6 @@ def test_words_of_the_glossary_stand_once_and_in_order():
     assert words == sorted(words, key=str.lower)
 
 
-def test_decisions_are_numbered_without_holes_or_doubles():
+def test_decisions_are_numbered_without_gaps_or_doubles():
     numbers = sorted(path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md"))
     assert len(numbers) == len(set(numbers))

@@ -19,7 +19,7 @@ NAMED = re.compile(
 )
 WORD = re.compile(r"[a-z][a-z-]*")
 OPTION = re.compile(r"(?<!\S)(--[a-z][a-z-]*)")
-GROUPS = ("outbox", "report", "kickout", "latch", "resync", "endpoint", "keys", "contract")
+GROUPS = ("outbox", "report", "kickout", "halt", "resync", "endpoint", "keys", "contract")
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -112,18 +112,18 @@ def _live(job: dict[str, Any], told: int) -> None:
 
 def _born(job: dict[str, Any]) -> dict[str, Any]:
     """Fork, wait for the end, and return it with what the child said."""
-    heard, told = os.pipe()
+    received, told = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.close(heard)
+            os.close(received)
             _live(job, told)
             os._exit(0)
         except BaseException:  # noqa: BLE001  # nothing may run on into the parent's loop
             os.write(told, json.dumps({"fault": traceback.format_exc()}).encode())
             os._exit(1)
     os.close(told)
-    with os.fdopen(heard, "rb") as ear:
+    with os.fdopen(received, "rb") as ear:
         said = ear.read()
     _, status = os.waitpid(child, 0)
     ended = {"killed_by": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"killed_by": None}

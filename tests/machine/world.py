@@ -13,7 +13,7 @@ from oracle.devnet.fakechain.tree import branch
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next
-from oracle.indexer.rebuild import RebuildOptions, refold
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.outbox.records import UNFINISHED, Account, CallRequest, Stamp
@@ -53,7 +53,7 @@ class World:
         self._until_the_end.callback(self.indexer.close)
         self.auditor = Auditor(window=AUDITED)
         with self.indexer.store.transaction() as uow:
-            uow.outbox.senders.enroll(US, 0, Stamp(0, 1))
+            uow.outbox.accounts.enroll(US, 0, Stamp(0, 1))
 
     def close(self) -> None:
         self._until_the_end.close()
@@ -161,7 +161,7 @@ class World:
             cursor = uow.cursor.get()
             for stored in uow.reports.due():
                 as_of = stored.report.as_of
-                wish = CallRequest(
+                request = CallRequest(
                     account=US,
                     contract=ORACLE,
                     kind=PUSH,
@@ -171,7 +171,7 @@ class World:
                     as_of_block=as_of.number,
                     as_of_hash=as_of.hash,
                 )
-                uow.outbox.intents.add(wish, Stamp(cursor.time if cursor else 0, 1))
+                uow.outbox.intents.add(request, Stamp(cursor.time if cursor else 0, 1))
 
     # --- what must hold ---
 
@@ -200,13 +200,13 @@ class World:
     def check(self) -> None:
         """All that the index promises about a chain that stands still."""
         assert self.indexer.canonical_logs() == self.chain.logs()
-        assert self.indexer.holes() == []
+        assert self.indexer.gaps() == []
         self._check_headers()
         self._check_intents()
-        refolded = refold(self.indexer.store, self.indexer.folder, RebuildOptions())
-        assert refolded.same
+        rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
+        assert rebuilt.same
         # A report that was cut before a lie came out says what was known then.
-        assert refolded.differing == () or self.was_lied_to
+        assert rebuilt.differing == () or self.was_lied_to
 
     def _check_headers(self) -> None:
         ours = {block.number: block.hash for block in branch(self.chain.head)}
@@ -218,7 +218,9 @@ class World:
         canonical = {block.hash for block in branch(self.chain.head)}
         with self.indexer.store.reading() as uow:
             open_ = uow.outbox.intents.in_states(US, UNFINISHED)
-        assert [one.wish.as_of_hash for one in open_ if one.wish.as_of_hash not in canonical] == []
+        assert [
+            one.request.as_of_hash for one in open_ if one.request.as_of_hash not in canonical
+        ] == []
 
 
 def _place(chain: AChain) -> tuple[int, str]:

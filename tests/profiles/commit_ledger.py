@@ -86,12 +86,12 @@ class Job:
 
 @dataclass
 class Member:
-    """A node: `status` in the words of `replay`; `wish` pause or quit, once its task has ended."""
+    """A node: `status` in the words of `replay`; `request` pause or quit, once its task has ended."""
 
     status: str = "unknown"
     gpu: str = ""
     vram: int = 0
-    wish: str | None = None
+    request: str | None = None
     job: Job | None = None
     points: list[int] = field(default_factory=list)
 
@@ -136,7 +136,7 @@ class Ledger:
     def pause(self, node: str) -> None:
         member = self.members[node]
         if member.job is not None:
-            member.wish = "paused"
+            member.request = "paused"
             return
         self._takes_effect(node, "paused")
 
@@ -147,13 +147,13 @@ class Ledger:
     def quit(self, node: str) -> None:
         member = self.members[node]
         if member.job is not None:
-            member.wish = "quit"
+            member.request = "quit"
             return
         self._takes_effect(node, "quit")
 
-    def _takes_effect(self, node: str, wish: str) -> None:
-        self._leave(node, wish)
-        self.say(f"node_{wish}", node=node)
+    def _takes_effect(self, node: str, request: str) -> None:
+        self._leave(node, request)
+        self.say(f"node_{request}", node=node)
 
     def _becomes_available(self, node: str) -> None:
         self.members[node].status = "available"
@@ -168,7 +168,7 @@ class Ledger:
         member = self.members[node]
         if node in self.available:
             self.available.remove(node)
-        member.status, member.job, member.wish = how, None, None
+        member.status, member.job, member.request = how, None, None
 
     def _free(self, part: Part, points: int) -> None:
         """The node is kicked out, takes what it asked for, or is there for the next task."""
@@ -178,8 +178,8 @@ class Ledger:
         if sum(member.points) <= KICKOUT_THRESHOLD:
             self._leave(part.node, "kicked_out")
             self.say("node_kicked_out", node=part.node)
-        elif member.wish is not None:
-            self._takes_effect(part.node, member.wish)
+        elif member.request is not None:
+            self._takes_effect(part.node, member.request)
         else:
             self._becomes_available(part.node)
 

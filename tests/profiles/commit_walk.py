@@ -52,7 +52,7 @@ class Walk:
             elif member.status == "paused":
                 yield 10, partial(network.resume, node)
                 yield 2, partial(network.quit, node)
-            elif member.wish is None:
+            elif member.request is None:
                 yield 3, partial(network.pause, node)
                 yield 2, partial(network.quit, node)
 

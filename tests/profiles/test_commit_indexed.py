@@ -82,11 +82,11 @@ def parts_told(row: Row) -> list[list[object]]:
     ]
 
 
-def standing_of(member: Member) -> tuple[str, bool, str | None, bool]:
+def stats_of(member: Member) -> tuple[str, bool, str | None, bool]:
     """Membership, whether paused, what is pending, whether a task runs."""
     membership = "member" if member.is_in else member.status
-    wish = {"paused": "pause", "quit": "quit", None: None}[member.wish]
-    return membership, member.status == "paused", wish, member.job is not None
+    request = {"paused": "pause", "quit": "quit", None: None}[member.request]
+    return membership, member.status == "paused", request, member.job is not None
 
 
 def assert_true(daemon: CommitDaemon) -> None:
@@ -107,7 +107,7 @@ def assert_true(daemon: CommitDaemon) -> None:
         name: (row["membership"], bool(row["paused"]), row["pending"], row["running"] > 0)
         for name, row in nodes.items()
     }
-    assert told == {name: standing_of(member) for name, member in ledger.members.items()}
+    assert told == {name: stats_of(member) for name, member in ledger.members.items()}
     assert_scored(daemon)
 
 
@@ -184,7 +184,7 @@ def test_folded_anew_from_the_raw_rows_it_is_the_same(
     tables = ("task", "node", "score", "anomaly")
     before = [daemon.rows(table) for table in tables]
 
-    told = json.loads(daemon.says("resync", "refold", "--json"))
+    told = json.loads(daemon.says("resync", "rebuild", "--json"))
 
     assert told["same_state"] is True
     assert [daemon.rows(table) for table in tables] == before

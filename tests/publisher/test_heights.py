@@ -22,32 +22,32 @@ def endpoint() -> Iterator[Proxy]:
 def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
     now = 100.0
     line = caller_of(endpoint.url, clock=lambda: now)
-    stands_at(endpoint, 7)
+    folded_to(endpoint, 7)
     assert all(line.has_reached(7) for _ in range(3))
     assert endpoint.count(HEIGHT) == 1
 
     # Another block, and another turn: each is another question.
     assert not line.has_reached(8)
     now += 1.0
-    stands_at(endpoint, 6)
+    folded_to(endpoint, 6)
     assert not line.has_reached(7)
     line.endpoint.close()
 
 
 def test_one_that_fell_silent_is_asked_for_its_height_again(endpoint: Proxy):
     line = caller_of(endpoint.url, clock=lambda: 100.0)
-    stands_at(endpoint, 7)
+    folded_to(endpoint, 7)
     assert line.has_reached(7)
     endpoint.rule("eth_call", answer_dropped())
     with pytest.raises(RpcError):
         line.ask("eth_call")
     # Behind the address there may be another node.
-    stands_at(endpoint, 6)
+    folded_to(endpoint, 6)
     assert not line.has_reached(7)
     line.endpoint.close()
 
 
-def stands_at(endpoint: Proxy, height: int) -> None:
+def folded_to(endpoint: Proxy, height: int) -> None:
     endpoint.heal()
     told: Fault = says(hex(height))
     endpoint.rule(HEIGHT, told)

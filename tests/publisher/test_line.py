@@ -198,7 +198,7 @@ def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoi
             with pytest.raises(RpcError, match="no answer in time"):
                 line.ask("eth_blockNumber")
             rests.append(line.endpoint.health.backoff.left())
-            with pytest.raises(RpcError, match="resting"):
+            with pytest.raises(RpcError, match="backoff"):
                 line.ask("eth_blockNumber")
             now[0] += line.endpoint.health.backoff.left()
     # 1, 2 and 4 s, of which half is drawn by lot.

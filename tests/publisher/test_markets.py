@@ -69,7 +69,7 @@ def test_the_last_price_stands_beside_the_cap_for_whoever_looks(
     ask_market(lines, CAPS)
 
     shown = {
-        name: REGISTRY.get_sample_value(f"oracle_publisher_{name}_wei")
+        name: REGISTRY.get_sample_value(f"oracle_txmgr_{name}_wei")
         for name in ("base_fee", "tip", "fee_cap")
     }
     assert shown == {"base_fee": 3 * GWEI, "tip": 9, "fee_cap": 100 * GWEI}

@@ -100,7 +100,7 @@ def door(answer: Callable[[str], Answer]) -> Iterator[str]:
 
 
 def counted(peer: Peer, result: str) -> float:
-    name = "oracle_publisher_peer_answers_total"
+    name = "oracle_quorum_peer_answers_total"
     return REGISTRY.get_sample_value(name, {"host": peer.name, "result": result}) or 0.0
 
 
@@ -246,7 +246,7 @@ def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
 
 def test_who_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch):
     # A minute, and not the second that a busy machine may be away for.
-    monkeypatch.setattr("oracle.quorum.peer_client._REST", 600)
+    monkeypatch.setattr("oracle.quorum.peer_client._BACKOFF", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
         first = peer.asked("/v1/report/7")

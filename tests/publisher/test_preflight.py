@@ -101,7 +101,7 @@ def test_silence_everywhere_is_no_answer(endpoint: FaultyEndpoint):
 
 
 def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
-    standing = OracleContract(lines, address_of(oracle)).standing()
+    standing = OracleContract(lines, address_of(oracle)).contract_status()
     assert (standing.head.round, standing.head.quorum, standing.head.rules) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
@@ -109,7 +109,7 @@ def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
 
 def test_an_address_without_a_contract_is_said_to_be_one(lines: PoolView):
     with pytest.raises(TransientError, match="shows no QoSOracle at 0x1111"):
-        OracleContract(lines, ME).standing()
+        OracleContract(lines, ME).contract_status()
 
 
 def test_a_refusal_keeps_what_the_contract_returned(oracle: Oracle, fresh_chain: Chain):

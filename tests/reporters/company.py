@@ -107,7 +107,7 @@ class Company:
         first = next(one for one in self.up if not one.is_paused)
         waiting = [one for one in first.intents() if one.state in ON_ITS_WAY]
         now = self.network.clock.now
-        return bool(waiting) and all((one.wish.not_before or 0) > now for one in waiting)
+        return bool(waiting) and all((one.request.not_before or 0) > now for one in waiting)
 
     def round_of(self, *signers: Member) -> int:
         """One more round, signed by all of these before it lands; its number."""

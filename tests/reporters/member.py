@@ -184,7 +184,7 @@ class Member:
 
     def windows(self) -> tuple[str, ...]:
         """The blocks that it took in at once, in order."""
-        return tuple(one["blocks"] for one in self.lines("step_done", did="indexed"))
+        return tuple(one["blocks"] for one in self.lines("step_completed", did="indexed"))
 
     def get(self, path: str) -> requests.Response:
         return requests.get(self.url + path, timeout=PATIENCE_SECONDS)
@@ -249,7 +249,7 @@ class Member:
         """It says that it has too few signatures for a round."""
         self.until(
             lambda: any(
-                f"round {number} " in line["reason"] for line in self.lines("report_waits")
+                f"round {number} " in line["reason"] for line in self.lines("report_waiting")
             ),
             f"word that round {number} waits",
         )

@@ -4,8 +4,8 @@ import re
 
 from tests.reporters.company import Company
 
-DISAGREEMENT = "oracle_publisher_report_disagreement_total"
-HOLD = "oracle_publisher_disagreement_hold"
+DISAGREEMENT = "oracle_quorum_disagreements_total"
+HOLD = "oracle_report_disputed"
 
 
 def test_one_that_lies_is_named_by_both_others_and_its_words_never_land(three: Company):

@@ -98,7 +98,7 @@ def apart(three: Company, doors: list[Proxy]) -> None:
     last = three.round_of(a, b, c)
     three.caught_up()
 
-    assert c.lines("step_done", did="rewound")
+    assert c.lines("step_completed", did="rewound")
     assert len(c.digests(last)) == 1
     assert c.digests(last) == a.digests(last) == b.digests(last)
     assert c.why_waiting() == ""

@@ -31,7 +31,7 @@ def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Offi
 def bring(chain: Chain, office: Office) -> None:
     """Somebody else brings the report that is planned."""
     (push,) = [one for one in office.intents() if one.state == "planned"]
-    chain.transact(to=office.premises.oracle.address, data=push.wish.calldata)
+    chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
 
 
 def test_a_push_that_waits_for_others_ends_as_soon_as_one_of_them_was_first(second: Office):
@@ -43,7 +43,7 @@ def test_a_push_that_waits_for_others_ends_as_soon_as_one_of_them_was_first(seco
     planned(second)
     assert second.premises.round == 1
     (push,) = [one for one in second.intents() if one.state == "planned"]
-    assert push.wish.round == 2
+    assert push.request.round == 2
 
 
 def test_a_push_that_waits_for_others_keeps_nothing_from_being_signed(second: Office):
@@ -57,6 +57,6 @@ def test_a_push_that_waits_for_others_keeps_nothing_from_being_signed(second: Of
     second.tick()
 
     new, buried = signed(second, 1)
-    assert (buried.digest, buried.dead_why) == (old.digest, "expired")
-    assert new.dead_why is None
+    assert (buried.digest, buried.expiry_reason) == (old.digest, "expired")
+    assert new.expiry_reason is None
     assert second.states() == ["planned"]

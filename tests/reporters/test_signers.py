@@ -22,7 +22,7 @@ def test_what_the_old_signers_signed_is_not_stranded_and_the_next_round_is_the_n
         three.start()
         three.until_signed(1, *three.members)
         a.until(a.intents, "a planned push")
-        planned = a.intents()[0].wish.calldata
+        planned = a.intents()[0].request.calldata
         gone = next(one for one in others if one.signature(1) in planned)
         kept = [one for one in three.members if one is not gone]
         three.set_signers([one.signer for one in kept])
@@ -36,4 +36,4 @@ def test_what_the_old_signers_signed_is_not_stranded_and_the_next_round_is_the_n
         three.check_bytes(least=5)
         for one in kept:
             assert gone.signer not in one.why_waiting()
-            assert len(one.lines("stranger_signed", signer=gone.signer)) <= 1
+            assert len(one.lines("statement_from_unknown_signer", signer=gone.signer)) <= 1

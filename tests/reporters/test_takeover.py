@@ -47,7 +47,7 @@ def played(three: Company, standby: Member) -> None:
     killed = time.monotonic()
     # Time passes for nobody on the chain: the others leave the round to who has the turn. To
     # start after it has taken the lease takes a slow machine long.
-    standby.until_said("step_done", did="took over")
+    standby.until_said("step_completed", did="took over")
     assert time.monotonic() - killed < 2 * LEASE_SECONDS
     standby.until_said("started")
     three.members[0] = standby

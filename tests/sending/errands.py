@@ -24,12 +24,12 @@ def by_clock(office: Office, clock: Clock) -> None:
         endpoint.health.bucket = RateLimiter(clock, lambda: 1.0)
 
 
-def errand(office: Office, name: str) -> str:
+def background_call(office: Office, name: str) -> str:
     """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
     account = office.context.account
-    wish = CallRequest(account, account.address, NOOP, f"errand:{name}", "0x")
+    request = CallRequest(account, account.address, NOOP, f"errand:{name}", "0x")
     with office.context.writing() as uow:
-        number = uow.outbox.intents.add(wish, office.context.stamp)
+        number = uow.outbox.intents.add(request, office.context.stamp)
     office.repeat(next_step)
     with office.store.reading() as uow:
         intent = uow.outbox.intents.named(number or 0)
@@ -65,5 +65,5 @@ def rival_push(office: Office, calldata: str) -> str:
 def pause_of(office: Office) -> PauseKind | None:
     """Why nothing new is signed; None: it is."""
     with office.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(office.context.account)
+        pause = uow.outbox.accounts.paused_because(office.context.account)
     return None if pause is None else pause.kind

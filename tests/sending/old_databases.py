@@ -10,9 +10,9 @@ import pytest
 from oracle.errors import InputError
 from oracle.quorum.key_watch import resting, signing_of
 from oracle.store.database import Store
-from oracle.store.outbox.records import ADOPTED
+from oracle.store.outbox.records import REBUILT
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.recovery.rebuild_from_chain import RecoveryFindings, adopt
+from oracle.txmgr.recovery.rebuild_from_chain import RecoveryFindings, rebuild
 from tests.office import Office
 
 
@@ -39,23 +39,23 @@ def blank(office: Office, fresh: Store) -> Store:
 
 def refused(office: Office, store: Store) -> TxContext:
     """What a daemon has before it that starts with this database, and is refused."""
-    with pytest.raises(InputError, match="outbox adopt --from-chain"):
+    with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         office.restart(store=store)
     return office.context
 
 
 def next_nonce(context: TxContext) -> int | None:
     with context.store.reading() as uow:
-        return uow.outbox.senders.next_nonce(context.account)
+        return uow.outbox.accounts.next_nonce(context.account)
 
 
 def adopted(office: Office) -> dict[int, str | None]:
-    """What is written down of each adopted nonce."""
-    return {one.nonce or 0: one.error_text for one in office.intents(ADOPTED)}
+    """What is written down of each rebuilt nonce."""
+    return {one.nonce or 0: one.error_text for one in office.intents(REBUILT)}
 
 
 def written_down(office: Office, context: TxContext, found: RecoveryFindings) -> None:
-    """As `outbox adopt` does: the signer rests where signatures may be lost as well."""
+    """As `outbox rebuild` does: the signer backs off where signatures may be lost as well."""
     quorum = replace(office.quorum, tx=context)
     signing = signing_of(quorum) if found.may_have_lost_more else None
-    adopt(context, found, "somebody", resting(quorum, signing))
+    rebuild(context, found, "somebody", resting(quorum, signing))

@@ -50,7 +50,7 @@ class Reporter:
             # What was shown was memory.
             Board.__init__(self.board)
             self.office.restart()
-        self.office.pace.most_blocks = self.window
+        self.office.ingest.most_blocks = self.window
         return self.office.tick()
 
     def reports(self) -> dict[int, Hash]:

@@ -40,7 +40,7 @@ def told_by(office: Office, signer: Signer) -> None:
     with office.store.reading() as uow:
         (ours,) = uow.statements.of_round(contract, "report", 1)
         stored = next(one for one in uow.reports.latest(10) if one.digest == ours.digest)
-    statement = statement_of(stored.report, office.contract.standing())
+    statement = statement_of(stored.report, office.contract.contract_status())
     signature = signer.sign_statement(statement, office.context.publisher.domain)
     said = replace(ours, signer=signer.address, signature=signature)
     with office.context.writing() as uow:

@@ -1,4 +1,4 @@
-"""Nonces of a database that is lost: adopted from the chain and the pool, none given out twice."""
+"""Nonces of a database that is lost: rebuilt from the chain and the pool, none given out twice."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
         assert adopted(office)[1] is None
 
 
-def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_nobody(
+def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_nobody(
     office: Office, new_store: NewStore
 ):
     office.period()
@@ -55,7 +55,9 @@ def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_no
             office.tick()
         office.mine(3)
         assert (office.premises.nonce, next_nonce(office.context)) == (1, 3)
-        with pytest.raises(TransientError, match=r"in no pool any more: 1; .* adopt --from-chain"):
+        with pytest.raises(
+            TransientError, match=r"in no pool any more: 1; .* rebuild --from-chain"
+        ):
             reconcile(office.context)
 
         found = look(office.context, 1000)
@@ -72,7 +74,7 @@ def test_what_was_adopted_in_the_pool_and_dropped_there_is_filled_and_strands_no
         assert look(office.context, 1000).is_nothing
 
 
-def test_what_lies_deeper_than_the_walk_is_adopted_without_a_hash(
+def test_what_lies_deeper_than_the_walk_is_rebuilt_without_a_hash(
     sqlite_office: Office, tmp_path: Path
 ):
     office = sqlite_office
@@ -102,25 +104,25 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
         office.mine(FINALITY + 1)
         office.restart(store=copy)
         found = look(office.context, 1000)
-        assert (list(found.overtaken), found.nonces) == ([1], range(2, 2))
+        assert (list(found.nonces_ahead), found.nonces) == ([1], range(2, 2))
         written_down(office, office.context, found)
         office.tick()
         with copy.reading() as uow:
             slot = uow.outbox.slots.at(office.context.account, 1)
-            assert uow.outbox.senders.paused_because(office.context.account) is None
+            assert uow.outbox.accounts.paused_because(office.context.account) is None
         assert slot is not None
         assert (slot.state, slot.gas_used) == (NonceState.FINAL, found.spent[1].gas_used)
         (push,) = office.intents(PUSH)[:1]
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
-def test_a_hole_in_what_was_given_out_is_refused_and_not_mended(sqlite_office: Office):
+def test_a_gap_in_what_was_given_out_is_refused_and_not_repaired(sqlite_office: Office):
     office = sqlite_office
     with office.context.writing() as uow:
         outbox, account = uow.outbox, office.context.account
         for nonce in (1, 3):
-            outbox.slots.adopt(account, nonce, None, None, office.context.stamp)
-        outbox.senders.adopt(account, 4, office.context.stamp)
+            outbox.slots.rebuild(account, nonce, None, None, office.context.stamp)
+        outbox.accounts.rebuild(account, 4, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2;"):
         reconcile(office.context)
     with office.store.reading() as uow:

@@ -22,7 +22,7 @@ from tests.sending.rollups import price_oracle
         ("oversized data", PauseKind.MALFORMED),
     ],
 )
-def test_a_refusal_that_no_twin_can_mend_stops_the_sender_by_its_kind(
+def test_a_refusal_that_no_fee_bump_can_repair_stops_the_sender_by_its_kind(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
 ):
     office = proxied_office
@@ -31,7 +31,7 @@ def test_a_refusal_that_no_twin_can_mend_stops_the_sender_by_its_kind(
     office.period()
     office.tick()
     with office.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(office.context.account)
+        pause = uow.outbox.accounts.paused_because(office.context.account)
 
     assert pause is not None
     assert (pause.kind, text in pause.reason) == (kind, True)
@@ -46,7 +46,7 @@ def test_one_endpoint_that_takes_it_is_enough(
     office.period()
     office.tick()
     with office.store.reading() as uow:
-        assert uow.outbox.senders.paused_because(office.context.account) is None
+        assert uow.outbox.accounts.paused_because(office.context.account) is None
     office.mine()
     assert office.premises.round == 1
 
@@ -79,7 +79,7 @@ def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
         office.tick()
 
     with office.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(office.context.account)
+        pause = uow.outbox.accounts.paused_because(office.context.account)
     assert pause is not None
     assert pause.kind is PauseKind.CHAIN
     assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")

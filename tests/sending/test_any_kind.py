@@ -30,13 +30,13 @@ class Ping(CallKind):
     def still_wanted(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        if call.wish.subject in self.unwanted:
+        if call.request.subject in self.unwanted:
             return Decision.end(IntentState.SUPERSEDED, "nobody asks any more")
         return Decision.go()
 
     @override
     def on_closed(self, uow: UnitOfWork, call: Intent, outcome: ClosedOutcome) -> None:
-        self.closed.append((call.wish.subject, outcome.reason))
+        self.closed.append((call.request.subject, outcome.reason))
 
 
 def at_once(office: Office, size: int) -> Ping:
@@ -90,7 +90,7 @@ def test_a_ping_is_planned_sent_confirmed_and_closed_in_batches_of_any_size(
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_what_its_kind_gives_up_leaves_no_hole_among_the_nonces(sqlite_office: Office, size: int):
+def test_what_its_kind_gives_up_leaves_no_gap_among_the_nonces(sqlite_office: Office, size: int):
     office = sqlite_office
     kind, names = at_once(office, size), wanted(office)
     office.index()

@@ -26,14 +26,14 @@ from tests.sending.at_sea import (
     slots,
     takes,
 )
-from tests.sending.errands import errand
+from tests.sending.errands import background_call
 from tests.sending.faults import error
 from tests.sending.proxy import SEND, Proxy
 
 FEE = st.integers(0, 10_000 * GWEI)
 
 
-def test_a_push_that_waits_gets_a_dearer_twin_and_is_mined(
+def test_a_push_that_waits_gets_a_fee_bump_and_is_mined(
     office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office.restart(urls=[one.url for one in proxies])
@@ -55,7 +55,7 @@ def test_a_push_that_waits_gets_a_dearer_twin_and_is_mined(
     assert slots(office)[0].won_attempt == attempts(office)[1].id
 
 
-def test_a_twin_waits_for_blocks_and_for_seconds(
+def test_a_fee_bump_waits_for_blocks_and_for_seconds(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -125,7 +125,7 @@ def test_case_f09_a_refused_replacement_is_not_sent_and_the_next_pays_what_the_p
     assert takes(fees(office)[1], fees(office)[2])
     assert fees(office)[2][1] >= wanted
 
-    # None of the twins is in a pool: the first is what lands. Anvil forgets what is too cheap.
+    # None of the fee bumps is in a pool: the first is what lands. Anvil forgets what is too cheap.
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.rpc("eth_sendRawTransaction", "0x" + first.hex())
     office.mine()
@@ -136,7 +136,7 @@ def test_case_f09_a_refused_replacement_is_not_sent_and_the_next_pays_what_the_p
     assert office.states() == ["final"]
 
 
-def test_case_f12_twins_stop_at_the_cap_while_the_base_fee_is_above_it_and_land_after_its_fall(
+def test_case_f12_fee_bumps_stop_at_the_cap_while_the_base_fee_is_above_it_and_land_after_its_fall(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -150,7 +150,7 @@ def test_case_f12_twins_stop_at_the_cap_while_the_base_fee_is_above_it_and_land_
     assert all(takes(old, new) for old, new in pairwise(fees(office)))
     assert cap * 100 < fees(office)[-1][0] * 110
     assert max(fee for fee, _ in fees(office)) <= cap
-    assert _gauge("oracle_publisher_fee_capped") == 1
+    assert _gauge("oracle_txmgr_fee_capped") == 1
 
     many, before = len(attempts(office)), proxies[0].count(SEND)
     dear_blocks(office, 10 * GWEI, 4)
@@ -164,10 +164,10 @@ def test_case_f12_twins_stop_at_the_cap_while_the_base_fee_is_above_it_and_land_
     office.tick()
     assert (office.premises.round, office.states()) == (1, ["mined"])
     assert len(attempts(office)) == many
-    assert _gauge("oracle_publisher_fee_capped") == 0
+    assert _gauge("oracle_txmgr_fee_capped") == 0
 
 
-def test_case_f13_a_cap_too_near_means_no_twin_no_error_and_the_best_is_sent_again(
+def test_case_f13_a_cap_too_near_means_no_fee_bump_no_error_and_the_best_is_sent_again(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -182,12 +182,12 @@ def test_case_f13_a_cap_too_near_means_no_twin_no_error_and_the_best_is_sent_aga
 
     assert len(attempts(office)) == 1
     assert proxies[0].count(SEND) >= before + 3
-    assert (office.states(), _gauge("oracle_publisher_fee_capped")) == (["live"], 1)
+    assert (office.states(), _gauge("oracle_txmgr_fee_capped")) == (["live"], 1)
 
 
 @pytest.mark.parametrize("tip", [0, 1, 9])
 @given(max_fee=FEE, base=FEE, ask=FEE)
-def test_case_f14_a_twin_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
+def test_case_f14_a_fee_bump_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
     tip: int, max_fee: int, base: int, ask: int
 ):
     last = Fees(max_fee + tip, tip)
@@ -206,11 +206,13 @@ def test_no_more_than_max_attempts_are_signed_for_a_nonce(sqlite_office: Office)
         office.tick()
 
     assert len(attempts(office)) == 3
-    assert _gauge("oracle_publisher_attempts_exhausted") == 1
+    assert _gauge("oracle_txmgr_attempts_exhausted") == 1
     assert attempts(office)[-1].sends > 1
 
 
-def test_a_nonce_that_was_used_gets_no_twin(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
+def test_a_nonce_that_was_used_gets_no_fee_bump(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
     office = proxied_office
     at_sea(office)
     for proxy in proxies:
@@ -259,7 +261,7 @@ def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_no
 def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office: Office):
     office = sqlite_office
     at_sea(office)
-    errand(office, "behind")
+    background_call(office, "behind")
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.mine()
     assert office.premises.round == 1

@@ -184,7 +184,7 @@ def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_n
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("code", ["40001", "40P01"])
-@pytest.mark.parametrize("table", ["pub_intent", "pub_slot", "pub_attempt", "pub_journal"])
+@pytest.mark.parametrize("table", ["pub_intent", "pub_nonce", "pub_attempt", "pub_journal"])
 def test_case_f45_a_transaction_that_the_server_breaks_off_is_done_again_from_its_beginning(
     premises: Any, new_postgresql_store: Any, tmp_path: Any, table: str, code: str
 ):
@@ -233,8 +233,8 @@ def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
         held = uow.lease.current()
         (push,) = uow.outbox.intents.in_states(office.context.account, [IntentState.LIVE])
         attempts = uow.outbox.slots.attempts(the_slot(office))
-    assert push.wish.deadline is not None
-    assert 0 < push.wish.deadline - chain.time <= SETTINGS.ttl_seconds
+    assert push.request.deadline is not None
+    assert 0 < push.request.deadline - chain.time <= SETTINGS.ttl_seconds
     assert HOUR - 60 < held.seconds_left <= HOUR
     assert [one.reason for one in attempts] == [AttemptReason.FIRST]
 

@@ -11,7 +11,7 @@ from tests.sending.rounds import planned
 
 def at_before_deadline(office: Office, seconds: int) -> None:
     """A block so many seconds before the deadline of the push that is there."""
-    deadline = office.intents()[-1].wish.deadline
+    deadline = office.intents()[-1].request.deadline
     assert deadline is not None
     office.premises.chain.at(deadline - seconds)
     office.premises.chain.mine()
@@ -70,11 +70,11 @@ def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: O
         assert margin_seconds(replace(office.context, sending=short), uow) == 20
 
 
-def test_no_dearer_twin_is_signed_for_what_is_too_late(sqlite_office: Office):
+def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):
     office = sqlite_office
     at_sea(office, replace(BY_BLOCKS, bump_blocks=3))
     chain = office.premises.chain
-    # Long due for a twin; but one block before its end.
+    # Long due for a fee bump; but one block before its end.
     for seconds in (5, 4, 3, 2, 1):
         chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
         at_before_deadline(office, seconds)

@@ -154,12 +154,12 @@ def without_old_reports(office: Office) -> None:
 def held(site: Site) -> None:
     with site.office.store.transaction() as uow:
         for due in uow.reports.due():
-            uow.gates.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
+            uow.holds.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
 
 
-def latched(site: Site) -> None:
+def halted(site: Site) -> None:
     with site.office.store.transaction() as uow:
-        uow.latches.close("finality_violation", (1, 1), "a final block changed")
+        uow.halts.close("finality_violation", (1, 1), "a final block changed")
 
 
 def behind(site: Site) -> None:
@@ -188,7 +188,7 @@ def as_it_is(_: Site) -> None:
         (as_it_is, ""),
         (with_old_reports, ""),
         (held, "is held: too much at once; `report release "),
-        (latched, "nothing is sent: "),
+        (halted, "nothing is sent: "),
         (behind, "the contract does not take it now"),
         (by_other_rules, "the contract is not as configured: rulesHash"),
     ],
@@ -204,15 +204,15 @@ def test_a_push_by_hand_is_refused_by_its_dry_run_for_what_refuses_the_real_one(
     change(site)
     before = rows_of(sqlite_url)
     code = site.run("report", "push", "--json")
-    rehearsed = capsys.readouterr()
+    dry_run_text = capsys.readouterr()
     assert (rows_of(sqlite_url), site.sent, site.signed) == (before, 0, 0)
 
     assert site.run("report", "push", "--publish", "--json") == code, capsys.readouterr().err
     real = capsys.readouterr()
-    assert real.err == rehearsed.err
+    assert real.err == dry_run_text.err
     assert complaint in real.err
     if not complaint:
-        one, other = json.loads(rehearsed.out), json.loads(real.out)
+        one, other = json.loads(dry_run_text.out), json.loads(real.out)
         (would,), (did, *_) = one.pop("steps"), other.pop("steps")
         assert one.pop("dry_run") is not other.pop("dry_run")
         assert one == other
@@ -238,13 +238,13 @@ def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
     assert site.sent == 0
 
 
-def test_another_networks_database_is_refused_by_the_dry_run_of_adopting_too(
+def test_another_networks_database_is_refused_by_the_dry_run_of_rebuilding_too(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["chain"]["start_block"] = 1
     complaints = []
     for manner in ("--dry-run", "--yes"):
-        assert site.run("outbox", "adopt", "--from-chain", manner) == 2
+        assert site.run("outbox", "rebuild", "--from-chain", manner) == 2
         complaints.append(capsys.readouterr().err)
     assert complaints[0] == complaints[1]
     assert "this database is about the blocks from 0" in complaints[0]

@@ -46,7 +46,7 @@ def test_of_a_signer_that_never_says_the_same_a_few_statements_are_kept(three: C
     assert three.premises.round == 1
 
 
-def test_whoever_was_flooding_is_heard_again_later_and_at_once_where_it_says_what_we_say(
+def test_whoever_was_flooding_is_received_again_later_and_at_once_where_it_says_what_we_say(
     three: Company,
 ):
     liar, first = three.others[1], three.first.office
@@ -60,13 +60,13 @@ def test_whoever_was_flooding_is_heard_again_later_and_at_once_where_it_says_wha
     now = three.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
     _say(liar, range(MOST, MOST + 1))
-    assert ask_peers(first.quorum, ours, first.contract.standing()) == 0
+    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 0
 
     liar.tick()
-    assert ask_peers(first.quorum, ours, first.contract.standing()) == 1
+    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 1
     assert len(_kept(three.first, liar)) == MOST + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
-    assert ask_peers(first.quorum, ours, first.contract.standing()) == 1
+    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 1
     assert len(_kept(three.first, liar)) == MOST + 2
 
 
@@ -85,7 +85,7 @@ def _say(liar: Reporter, numbers: range) -> None:
     for number in numbers:
         records = report.records[:-2] + number.to_bytes(2, "big")
         other = replace(report, records=records)
-        statement = statement_of(other, liar.office.contract.standing())
+        statement = statement_of(other, liar.office.contract.contract_status())
         signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
         offer(quorum, statement, replace(report_record(quorum, statement), signature=signature))
 

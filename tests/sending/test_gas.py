@@ -50,7 +50,7 @@ def test_case_f24_a_push_that_ran_out_of_gas_goes_again_with_a_fresh_estimate(
 
     failed, again = office.intents()
     assert (failed.state.value, failed.error_class) == ("reverted", "out_of_gas")
-    assert (again.state.value, again.wish.calldata) == ("live", failed.wish.calldata)
+    assert (again.state.value, again.request.calldata) == ("live", failed.request.calldata)
     assert (again.gas_limit or 0) > (failed.gas_limit or 0)
 
     office.mine()
@@ -83,9 +83,11 @@ def test_case_f28_a_push_that_no_block_holds_waits_with_the_reason_until_its_dea
     chain.rpc("evm_setBlockGasLimit", hex(60_000))
     office.period()
     office.tick()
-    assert (only(office).state.value, only(office).error_class) == ("planned", "too_big")
+    assert (only(office).state.value, only(office).error_class) == ("planned", "over_block_gas")
     assert "60000" in (only(office).error_text or "")
-    assert REGISTRY.get_sample_value("oracle_publisher_too_big", {"account": "transmitter"}) == 1
+    assert (
+        REGISTRY.get_sample_value("oracle_txmgr_over_block_gas", {"account": "transmitter"}) == 1
+    )
     assert slots(office) == []
 
     chain.rpc("evm_setBlockGasLimit", hex(30_000_000))
@@ -95,7 +97,7 @@ def test_case_f28_a_push_that_no_block_holds_waits_with_the_reason_until_its_dea
     assert office.premises.round == 1
 
 
-def test_case_f28_bytes_that_a_pool_refuses_for_their_gas_get_a_twin_with_more(
+def test_case_f28_bytes_that_a_pool_refuses_for_their_gas_get_a_fee_bump_with_more(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

@@ -11,7 +11,7 @@ from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
 from oracle.domain.reports.report import decode
 from oracle.domain.reports.sanity_limits import Sanity
 from oracle.errors import InputError
-from oracle.reporting.readiness import first_hole
+from oracle.reporting.readiness import first_gap
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import release
@@ -42,9 +42,9 @@ def ready(office: Office) -> list[str]:
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     with office.store.reading() as uow:
         cursor = uow.cursor.get()
-        watch.hole = first_hole(uow)
+        watch.gap = first_gap(uow)
     assert cursor is not None
-    watch.stands_at(cursor)
+    watch.folded_to(cursor)
     watch.saw(office.source.heads())
     return watch.reasons()
 
@@ -105,7 +105,7 @@ def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: O
     assert [step.did for step in office.tick()] == ["report held"]
     assert (signatures(office), held()) == (before, 1)
     with office.store.reading() as uow:
-        (gate,) = uow.gates.held()
+        (gate,) = uow.holds.held()
     assert "3 of 3 members would change by more than 2500 steps" in gate.reason
     assert gate.facts["members"] == 3
     # Nothing is signed or sent, however long it waits; it is told once.
@@ -140,7 +140,7 @@ def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
     office.tick()
     next_turn(office)
     with office.store.reading() as uow:
-        first, second = uow.gates.held()
+        first, second = uow.holds.held()
     assert second.period - first.period >= SETTINGS.ttl_seconds // SETTINGS.period_seconds
     assert (office.premises.round, held()) == (1, 2)
 
@@ -151,7 +151,7 @@ def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
     office.until_final()
     assert (office.premises.round, held()) == (2, 0)
     with office.store.reading() as uow:
-        assert [gate.period for gate in uow.gates.held()] == [first.period]
+        assert [gate.period for gate in uow.holds.held()] == [first.period]
 
 
 def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):

@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from oracle.queries.outbox_figures import OutboxCensus
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.reporting.push_retries import MOST_TRIES, given_up
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
@@ -12,7 +12,7 @@ from tests.sending.at_sea import only
 from tests.sending.errands import rival_push
 
 
-def overtaken(office: Office) -> None:
+def nonces_ahead(office: Office) -> None:
     """The push that was planned ends before it is sent: a fork has given its round away."""
     office.repeat(plan_push)
     with office.context.writing() as uow:
@@ -25,7 +25,7 @@ def overtaken(office: Office) -> None:
 def brought_and_taken_back(office: Office) -> None:
     """Another transmitter brings what we have planned, and a fork takes its block away."""
     chain, (push,) = office.premises.chain, planned_pushes(office)
-    rival = rival_push(office, push.wish.calldata)
+    rival = rival_push(office, push.request.calldata)
     office.mine()
     office.index()
     office.repeat(next_step)
@@ -43,10 +43,10 @@ def planned_pushes(office: Office) -> list[Intent]:
         return uow.outbox.intents.in_states(office.context.account, [IntentState.PLANNED])
 
 
-def told(office: Office, census: OutboxCensus) -> tuple[int, list[dict[str, object]]]:
+def told(office: Office, statistics: OutboxRecount) -> tuple[int, list[dict[str, object]]]:
     """What a look says, and the lines that it logs."""
     with capture_logs() as logs:
-        figures = census.count(office.store, office.context.stamp.at)
+        figures = statistics.count(office.store, office.context.stamp.at)
     lines = [dict(line) for line in logs if line["event"] == "statement_given_up"]
     return figures.given_up, lines
 
@@ -54,18 +54,18 @@ def told(office: Office, census: OutboxCensus) -> tuple[int, list[dict[str, obje
 def test_a_statement_that_is_not_tried_any_more_is_told_once_and_what_to_do(office: Office):
     office.period()
     office.index()
-    census = OutboxCensus()
+    statistics = OutboxRecount()
     for _ in range(MOST_TRIES - 1):
-        overtaken(office)
-    assert told(office, census) == (0, [])
+        nonces_ahead(office)
+    assert told(office, statistics) == (0, [])
 
-    overtaken(office)
+    nonces_ahead(office)
     office.repeat(plan_push)
     assert office.states(PUSH) == MOST_TRIES * ["superseded"]
-    count, (line,) = told(office, census)
+    count, (line,) = told(office, statistics)
     assert (count, line["round"], line["tries"]) == (1, 1, MOST_TRIES)
     assert "endpoint probe" in str(line["act"])
-    assert told(office, census) == (1, [])
+    assert told(office, statistics) == (1, [])
 
 
 def test_whoever_starts_again_is_told_again(sqlite_office: Office):
@@ -73,9 +73,9 @@ def test_whoever_starts_again_is_told_again(sqlite_office: Office):
     office.period()
     office.index()
     for _ in range(MOST_TRIES):
-        overtaken(office)
-    assert len(told(office, OutboxCensus())[1]) == 1
-    assert len(told(office, OutboxCensus())[1]) == 1
+        nonces_ahead(office)
+    assert len(told(office, OutboxRecount())[1]) == 1
+    assert len(told(office, OutboxRecount())[1]) == 1
 
 
 def test_a_statement_that_is_too_old_is_not_given_up_any_more(sqlite_office: Office):
@@ -83,12 +83,12 @@ def test_a_statement_that_is_too_old_is_not_given_up_any_more(sqlite_office: Off
     office.period()
     office.index()
     for _ in range(MOST_TRIES):
-        overtaken(office)
+        nonces_ahead(office)
     chain = office.premises.chain
     chain.later(SETTINGS.ttl_seconds + 1)
     chain.mine()
     office.index()
-    assert told(office, OutboxCensus()) == (0, [])
+    assert told(office, OutboxRecount()) == (0, [])
 
 
 def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
@@ -104,29 +104,29 @@ def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
 def test_forks_that_give_a_round_and_take_it_back_make_a_statement_given_up(
     sqlite_office: Office,
 ):
-    office, census = sqlite_office, OutboxCensus()
+    office, statistics = sqlite_office, OutboxRecount()
     office.period()
     office.index()
     for _ in range(MOST_TRIES):
-        assert told(office, census) == (0, [])
+        assert told(office, statistics) == (0, [])
         office.repeat(plan_push)
         brought_and_taken_back(office)
     office.repeat(plan_push)
     assert office.states(PUSH) == MOST_TRIES * ["superseded"]
-    count, (line,) = told(office, census)
+    count, (line,) = told(office, statistics)
     assert (count, line["round"]) == (1, 1)
 
 
 def test_a_statement_that_another_brought_after_all_is_not_given_up(sqlite_office: Office):
-    office, census = sqlite_office, OutboxCensus()
+    office, statistics = sqlite_office, OutboxRecount()
     office.period()
     office.index()
     for _ in range(MOST_TRIES):
-        overtaken(office)
-    assert told(office, census)[0] == 1
-    rival_push(office, office.intents()[-1].wish.calldata)
+        nonces_ahead(office)
+    assert told(office, statistics)[0] == 1
+    rival_push(office, office.intents()[-1].request.calldata)
     office.mine()
     office.index()
-    assert told(office, census) == (0, [])
+    assert told(office, statistics) == (0, [])
     office.until_final()
     assert next(state for state, _ in office.reports()) == "landed"

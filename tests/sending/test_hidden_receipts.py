@@ -159,15 +159,15 @@ def test_a_real_foreign_transaction_is_named_with_its_block_and_target(
     office.tick()
     assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
     with office.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(office.context.account)
+        pause = uow.outbox.accounts.paused_because(office.context.account)
     assert pause is not None
     block = int(office.premises.chain.rpc("eth_getTransactionByHash", theirs)["blockNumber"], 16)
-    for word in (theirs, f"block {block}", target(office), "outbox adopt", "rotate the key"):
+    for word in (theirs, f"block {block}", target(office), "outbox rebuild", "rotate the key"):
         assert word in pause.reason
     assert only(office).error_text == pause.reason
 
 
-def test_a_foreign_transaction_of_our_own_is_adopted_and_the_sender_goes_on(
+def test_a_foreign_transaction_of_our_own_is_rebuilt_and_the_sender_goes_on(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -175,11 +175,11 @@ def test_a_foreign_transaction_of_our_own_is_adopted_and_the_sender_goes_on(
     office.tick()
     assert pause_of(office) is PauseKind.FOREIGN
     found = look(office.context, 1000)
-    assert (list(found.overtaken), list(found.nonces)) == ([1], [])
+    assert (list(found.nonces_ahead), list(found.nonces)) == ([1], [])
     written_down(office, office.context, found)
     assert look(office.context, 1000).is_nothing
     with office.context.writing() as uow:
-        uow.outbox.senders.resume(office.context.account, office.context.stamp)
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)
 
 

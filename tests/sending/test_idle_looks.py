@@ -41,7 +41,7 @@ def asked_in_a_look(office: DispatchOffice, proxy: Proxy) -> tuple[int, int]:
 
 def undecided() -> float | None:
     return REGISTRY.get_sample_value(
-        "oracle_publisher_undecided_nonces", {"account": "dispatcher"}
+        "oracle_txmgr_nonces_without_agreement", {"account": "dispatcher"}
     )
 
 

@@ -42,13 +42,13 @@ class Guarded:
 
     def pause(self) -> Pause | None:
         with self.office.store.reading() as uow:
-            return uow.outbox.senders.paused_because(self.office.context.account)
+            return uow.outbox.accounts.paused_because(self.office.context.account)
 
     def release(self) -> None:
         """What `outbox release ADDRESS` does."""
         context = self.office.context
         with self.office.store.transaction() as uow:
-            uow.outbox.senders.resume(context.account, context.stamp)
+            uow.outbox.accounts.resume(context.account, context.stamp)
 
     def attempts(self) -> int:
         """How many signed transactions are stored."""
@@ -172,8 +172,8 @@ def test_case_f70_who_signed_something_else_is_asked_again_by_a_human_alone(guar
         office.tick()
     guarded.transmitter.wrong = Wrong()
 
-    # Neither time nor another process: its account rests, and the daemon goes on.
-    office.context.publisher.payer_rest.end()
+    # Neither time nor another process: its account is paused, and the daemon goes on.
+    office.context.publisher.payer_backoff.end()
     office.tick()
     office.restart()
     office.tick()
@@ -205,7 +205,7 @@ def test_case_f70_a_statement_that_was_not_asked_for_is_never_stored(guarded: Gu
 def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     # Its rest ends when the test says so.
-    office.context.publisher.signer_rest = Backoff(lambda: 0.0)
+    office.context.publisher.signer_backoff = Backoff(lambda: 0.0)
     guarded.signer.wrong = WRONG_STATEMENTS["another key"]
     with pytest.raises(TransientError, match="asked again in"):
         office.tick()
@@ -215,14 +215,14 @@ def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guar
     assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
 
     guarded.signer.wrong = Wrong()
-    office.context.publisher.signer_rest.end()
+    office.context.publisher.signer_backoff.end()
     lands(guarded, nonce)
 
 
 def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     contract = office.premises.address
-    office.context.publisher.payer_rest = Backoff(lambda: 0.0)
+    office.context.publisher.payer_backoff = Backoff(lambda: 0.0)
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
     with pytest.raises(TransientError, match="another function"):
         office.tick()
@@ -237,6 +237,6 @@ def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
     (_, (asked,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
     # Nobody has to release it.
-    office.context.publisher.payer_rest.end()
+    office.context.publisher.payer_backoff.end()
     lands(guarded, nonce)
     assert guarded.pause() is None

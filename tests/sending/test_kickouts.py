@@ -11,7 +11,7 @@ from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.kickouts.manual_cancel import call_off
+from oracle.kickouts.manual_cancel import cancel_by_hand
 from oracle.kickouts.proposer import statement_against
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
@@ -33,7 +33,7 @@ from tests.services.test_kicking import (
     standing,
 )
 
-LAW = KickoutRules(RULES, SETTINGS)
+KICKOUT_RULES = KickoutRules(RULES, SETTINGS)
 REFILL_SECONDS = 3600
 
 
@@ -135,9 +135,9 @@ def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_offi
     said = []
     for one in (office, other):
         with one.store.reading() as uow:
-            (look,) = looks_at(uow, LAW, Level.NOTHING)
+            (look,) = looks_at(uow, KICKOUT_RULES, Level.NOTHING)
         assert look.evidence is not None
-        standing = one.contract.standing()
+        standing = one.contract.contract_status()
         said.append((look.evidence.text, statement_against(one.kickouts, look, standing)))
         office.mine()
     assert said[0] == said[1]
@@ -181,7 +181,7 @@ def test_case_f58_an_empty_bucket_is_waited_for_without_asking_in_every_block(
     office.restart(urls=[one.url for one in proxies])
     office.tick()
     waiting = only(office, EXECUTE_KICK)
-    assert (waiting.state.value, waiting.wish.not_before) == ("planned", refilled)
+    assert (waiting.state.value, waiting.request.not_before) == ("planned", refilled)
 
     for one in proxies:
         one.forget()
@@ -250,13 +250,13 @@ def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Offic
     bad_pool(office)
     shown_low(office)
     office.repeat(plan_kick)
-    step = call_off(office.kickouts, 2)
+    step = cancel_by_hand(office.kickouts, 2)
     assert step is not None
     assert only(office, PROPOSE_KICK).state.value == "cancelled"
     # Not again in this round.
     assert office.repeat(plan_kick) == []
     # Only the vetoer may cancel what is on chain while the node is low.
-    assert call_off(office.kickouts, 2) is None
+    assert cancel_by_hand(office.kickouts, 2) is None
 
 
 def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
@@ -266,10 +266,10 @@ def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
     with office.context.writing() as uow:
         newest = uow.reports.newest_period()
         assert newest is not None
-        uow.gates.hold(newest + 1, "for a test", {}, office.context.stamp)
+        uow.holds.hold(newest + 1, "for a test", {}, office.context.stamp)
     assert office.repeat(plan_kick) == []
     with office.context.writing() as uow:
-        uow.gates.release(newest + 1, office.context.stamp)
+        uow.holds.release(newest + 1, office.context.stamp)
     assert [step.did for step in office.repeat(plan_kick)] == [
         "kickout signed",
         "kickout proposal planned",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.domain.reports.rounds import KickState
-from oracle.indexer.rebuild import RebuildOptions, refold
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.evm.network import Standing
@@ -51,7 +51,7 @@ def test_a_node_that_cancels_its_own_dead_kickout_is_proposed_anew(office: Offic
     died(office)
     cancelled(office, by=office.premises.network.nodes[2])
     assert state_of_kick(office) is KickState.CANCELLED
-    assert refold(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
+    assert rebuild_state(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
     some_rounds(office)
 
     again = kick(office)
@@ -68,7 +68,7 @@ def test_a_veto_stays_one_when_the_vetoer_is_another_later(sqlite_office: Office
     premises.chain.send(premises.oracle.functions.setVetoer(heir), sender=admin)
     office.index()
     assert state_of_kick(office) is KickState.VETOED
-    assert refold(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
+    assert rebuild_state(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
     some_rounds(office)
     assert kinds(office).count("propose_kick") == 1
 

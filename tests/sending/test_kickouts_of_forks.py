@@ -2,7 +2,7 @@
 
 from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.quorum.statements import why_dead
+from oracle.quorum.statements import expiry_reason
 from oracle.store.outbox.records import SignedStatement
 from tests.evm.fixtures import fresh_chain
 from tests.office import Office
@@ -61,7 +61,7 @@ def test_a_kickout_that_lacks_signatures_is_not_signed_anew_at_each_round(sqlite
     (first,) = signed(office)
     office.repeat(plan_kick)
     (proposal,) = office.intents(PROPOSE_KICK)
-    assert (proposal.wish.digest, proposal.wish.round) == (first.digest, first.round)
+    assert (proposal.request.digest, proposal.request.round) == (first.digest, first.round)
     office.tick()
     office.mine()
     assert kick(office)["live"]
@@ -95,9 +95,9 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
 
     while premises.round < old.round:
         pushed_without_kickouts(office)
-    assert refusal(office, proposal.wish.calldata) == "WrongReport"
+    assert refusal(office, proposal.request.calldata) == "WrongReport"
     with office.store.reading() as uow:
-        assert why_dead(uow, old, office.quorum.standing()) == "prev_reorged"
+        assert expiry_reason(uow, old, office.quorum.standing()) == "prev_reorged"
     office.tick()
     office.mine()
     assert kick(office)["live"]

@@ -11,7 +11,7 @@ from oracle.domain.reports.report import rules_id
 from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.kickouts.proposer import room_of_round
+from oracle.kickouts.proposer import capacity_of_round
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmation.confirmer import confirm
 from tests.evm.anvil import FREE_BY_HAND, anvil
@@ -120,7 +120,7 @@ def room(office: Office) -> int:
     """How many more proposals the round has room for."""
     standing = office.quorum.standing()
     with office.store.reading() as uow:
-        return room_of_round(office.kickouts, uow, standing)
+        return capacity_of_round(office.kickouts, uow, standing)
 
 
 def test_a_proposal_that_landed_and_is_not_confirmed_yet_is_counted_once(sqlite_office: Office):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.queries.outbox_figures import OutboxCensus
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
@@ -62,7 +62,7 @@ def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
     office.until_final()
     with office.store.reading() as uow:
         assert uow.outbox.slots.gas_spent()[1] == gas_paid(office) + L1_FEE
-    figures = OutboxCensus().count(office.store, office.context.stamp.at)
+    figures = OutboxRecount().count(office.store, office.context.stamp.at)
     assert figures.totals.wei["push"] == gas_paid(office) + L1_FEE
 
 

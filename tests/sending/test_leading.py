@@ -86,7 +86,7 @@ def mined(network: LocalNetwork, sender: str) -> int:
 
 def sender_of(url: str) -> Account:
     with Store.open(url) as store, store.reading() as uow:
-        return uow.outbox.intents.newest(1)[0].wish.account
+        return uow.outbox.intents.newest(1)[0].request.account
 
 
 def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_and_takes_over(
@@ -102,7 +102,7 @@ def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_an
         assert waiting["leader"].startswith("qos-oracle run on ")
         assert not said(other, "started")
 
-        other.url = other.wait_for("standing_by")["web"]
+        other.url = other.wait_for("standby")["web"]
         ready = other.get("/readyz")
         assert (ready.status_code, ready.json()["standby"]) == (200, True)
         leader.url = leader.wait_for("started")["web"]
@@ -150,9 +150,9 @@ def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
         let_it_run_out(url)
 
         other = running.enter_context(starting(two, "--publish", "--standby"))
-        other.wait_for("step_done", step="publish", did="sent")
+        other.wait_for("step_completed", step="publish", did="sent")
         network.mine(1)
-        other.wait_for("step_done", step="confirm", did="mined")
+        other.wait_for("step_completed", step="confirm", did="mined")
         gate.release()
         leader.process.send_signal(signal.SIGCONT)
 

@@ -13,7 +13,7 @@ from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.context import SendSettings
 from tests.office import CAPS, Office, next_step
 from tests.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
-from tests.sending.errands import Clock, by_clock, cheap, errand
+from tests.sending.errands import Clock, background_call, by_clock, cheap
 from tests.sending.faults import (
     Fault,
     answer_dropped,
@@ -112,16 +112,18 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
 ):
     office = proxied_office
     office.context = replace(office.context, sending=BY_BLOCKS)
-    errand(office, "mined")
+    background_call(office, "mined")
     office.mine()
     office.tick()
     cheap(office)
-    errand(office, "live")
+    background_call(office, "live")
     dear_blocks(office, 5 * GWEI)
     # And one that nobody has tried yet: it must get no nonce meanwhile.
-    wish = CallRequest(office.context.account, office.context.account.address, NOOP, "third", "0x")
+    request = CallRequest(
+        office.context.account, office.context.account.address, NOOP, "third", "0x"
+    )
     with office.context.writing() as uow:
-        uow.outbox.intents.add(wish, office.context.stamp)
+        uow.outbox.intents.add(request, office.context.stamp)
     before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
     assert office.states() == ["mined", "live", "planned"]
 
@@ -234,7 +236,7 @@ def test_case_f27_what_a_relay_calls_failed_is_watched_and_gets_no_other_nonce(
     office.restart(caps=replace(CAPS, cost_per_day=10**18))
     cheap(office)
     all_of(proxies, SEND, error("transaction failed", forwards=True))
-    sent = errand(office, "by a relay")
+    sent = background_call(office, "by a relay")
     assert attempts(office)[0].last_error_class == "unknown"
 
     office.premises.chain.later(90 * 60)

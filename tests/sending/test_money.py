@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.store.outbox.records import NOOP, CallRequest, Pause, PauseKind
-from oracle.txmgr.budget import DAY, HOUR, Budget, room, runway
+from oracle.txmgr.budget import DAY, HOUR, Budget, nonce_budget, runway
 from oracle.txmgr.context import SendSettings
 from tests.office import CAPS, ETHER, Office
 from tests.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
@@ -49,7 +49,7 @@ def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_i
     reserved = only(office).max_cost_wei or 0
     office.restart(caps=replace(CAPS, cost_per_day=reserved * 2))
     office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
-    _wish_more(office)
+    _request_more(office)
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
 
@@ -89,7 +89,7 @@ def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: O
     dear_blocks(office, GWEI)
     _paused(office, is_paused=True)
     for name in ("one", "two"):
-        _wish_more(office, name)
+        _request_more(office, name)
     office.tick()
     assert office.states() == ["ready", "ready"]
 
@@ -106,7 +106,7 @@ def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
     office = sqlite_office
     office.context = replace(office.context, sending=SendSettings(max_in_flight=1))
     for name in ("one", "two"):
-        _wish_more(office, name)
+        _request_more(office, name)
     office.tick()
     assert office.states() == ["live", "ready"]
 
@@ -123,10 +123,10 @@ def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Offic
     (slot,) = slots(office)
     with office.store.reading() as uow:
         own = uow.outbox.slots.cost_of(slot)
-        assert room(uow, office.context, slot) == CAPS.cost_per_transaction
+        assert nonce_budget(uow, office.context, slot) == CAPS.cost_per_transaction
     office.restart(caps=replace(CAPS, cost_per_day=own + 5))
     with office.store.reading() as uow:
-        assert room(uow, office.context, slot) == own + 5
+        assert nonce_budget(uow, office.context, slot) == own + 5
         assert Budget.of(uow, office.context, 0).left == 5
 
 
@@ -146,26 +146,26 @@ def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Offic
         assert runway(uow, account, ETHER, office.context.stamp.at + 2 * DAY) is None
 
 
-def _wish_more(office: Office, name: str = "another") -> None:
+def _request_more(office: Office, name: str = "another") -> None:
     """A call of ourselves that does nothing but cost something."""
     account = office.context.account
-    wish = CallRequest(account, account.address, NOOP, name, "0x")
+    request = CallRequest(account, account.address, NOOP, name, "0x")
     with office.context.writing() as uow:
-        uow.outbox.intents.add(wish, office.context.stamp)
+        uow.outbox.intents.add(request, office.context.stamp)
 
 
 def _paused(office: Office, *, is_paused: bool) -> None:
     account, stamp = office.context.account, office.context.stamp
     with office.context.writing() as uow:
         if is_paused:
-            uow.outbox.senders.pause(account, PauseKind.OPERATOR, "a test", stamp)
+            uow.outbox.accounts.pause(account, PauseKind.OPERATOR, "a test", stamp)
         else:
-            uow.outbox.senders.resume(account, stamp)
+            uow.outbox.accounts.resume(account, stamp)
 
 
 def _pause(office: Office) -> Pause | None:
     with office.store.reading() as uow:
-        return uow.outbox.senders.paused_because(office.context.account)
+        return uow.outbox.accounts.paused_because(office.context.account)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -215,7 +215,7 @@ def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_off
         own = uow.outbox.slots.cost_of(slot)
         assert Budget.of(uow, later, 0).left == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
         # What it holds itself is not in its own way.
-        assert room(uow, later, slot) == CAPS.cost_per_transaction
+        assert nonce_budget(uow, later, slot) == CAPS.cost_per_transaction
 
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     chain.later(2 * DAY)

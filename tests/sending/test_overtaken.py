@@ -31,12 +31,12 @@ def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and
     with capture_logs() as logs:
         work.compare()
     assert (pause_of(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
-    (line,) = [one for one in logs if one["event"] == "sender_overtaken"]
+    (line,) = [one for one in logs if one["event"] == "account_nonce_ahead"]
     assert (line["counted"], line["given_out"]) == (2, 1)
     (reason,) = [one for one in work.watch.reasons() if one.startswith("sender: ")]
     assert "has used nonces up to 1, this database gave out only those below 1" in reason
     assert f"outbox release {office.context.account.address}" in reason
-    assert "outbox adopt --from-chain" in reason
+    assert "outbox rebuild --from-chain" in reason
 
     # Indexed and signed is as before; no nonce is given out.
     office.period()
@@ -57,7 +57,7 @@ def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere
     office = sqlite_office
     work = daemon(office)
     with office.context.writing() as uow:
-        uow.outbox.senders.pause(
+        uow.outbox.accounts.pause(
             office.context.account, PauseKind.FUNDS, "no ether", office.context.stamp
         )
     used_elsewhere(office)
@@ -73,12 +73,12 @@ def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere
     assert reason.endswith("it rested before, funds: no ether")
 
 
-def test_a_daemon_whose_sender_rests_for_it_starts_and_its_signer_is_quiet_for_a_while(
+def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_for_a_while(
     sqlite_office: Office,
 ):
     office = sqlite_office
     used_elsewhere(office)
-    with pytest.raises(InputError, match="outbox adopt --from-chain"):
+    with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         daemon(office)
     written_down(office, office.context, look(office.context, 1000))
     work = daemon(office)
@@ -92,14 +92,14 @@ def test_a_daemon_whose_sender_rests_for_it_starts_and_its_signer_is_quiet_for_a
     again = daemon(office)
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
-    assert "keeps quiet" in (why_waiting(office.reporting) or "")
+    assert "signs nothing" in (why_waiting(office.reporting) or "")
     assert any("sends nothing (foreign)" in one for one in again.watch.reasons())
     office.period()
     turns(office, again)
     assert (next_nonce(office.context), slots_given_out(office)) == (2, [1])
 
 
-def test_whoever_comes_once_is_refused_also_where_the_sender_rests(sqlite_office: Office):
+def test_whoever_comes_once_is_refused_also_where_the_sender_is_paused(sqlite_office: Office):
     office = sqlite_office
     work = daemon(office)
     used_elsewhere(office)
@@ -125,7 +125,7 @@ def test_one_endpoint_alone_stops_no_sender_that_is_at_work(
     assert office.states() == ["live"]
 
 
-def test_what_was_adopted_and_released_goes_on_with_a_nonce_that_nobody_used(
+def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -137,10 +137,10 @@ def test_what_was_adopted_and_released_goes_on_with_a_nonce_that_nobody_used(
     written_down(office, office.context, found)
     assert pause_of(office) is PauseKind.FOREIGN
     with office.context.writing() as uow:
-        uow.outbox.senders.resume(office.context.account, office.context.stamp)
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
 
     work = daemon(office)
-    assert work.watch.resting == []
+    assert work.watch.paused == []
     office.premises.chain.later(SETTINGS.ttl_seconds)
     while office.premises.round == 0:
         assert len(office.reports()) < 20, office.steps
@@ -175,8 +175,8 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
 
     written_down(office, office.context, look(office.context, 1000))
     with office.context.writing() as uow:
-        uow.outbox.senders.resume(office.context.account, office.context.stamp)
-    assert daemon(office).watch.resting == []
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
+    assert daemon(office).watch.paused == []
     assert next_nonce(office.context) == 3
 
 
@@ -203,8 +203,8 @@ def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: O
     office = sqlite_office
     work = daemon(office)
     with office.context.writing() as uow:
-        uow.outbox.senders.adopt(office.context.account, 3, office.context.stamp)
-        uow.outbox.slots.adopt(office.context.account, 1, None, None, office.context.stamp)
+        uow.outbox.accounts.rebuild(office.context.account, 3, office.context.stamp)
+        uow.outbox.slots.rebuild(office.context.account, 1, None, None, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2"):
         work.compare()
     assert pause_of(office) is None
@@ -214,7 +214,7 @@ def daemon_before_its_first_turn(office: Office) -> DaemonSteps:
     """The loops of a process that has just started; what is sent needs no configuration."""
     office.index()
     watch = DaemonHealth(JobLiveness(time.monotonic))
-    return DaemonSteps(app_of(office), office.epoch, watch, office.contexts, pace=office.pace)
+    return DaemonSteps(app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest)
 
 
 def daemon(office: Office) -> DaemonSteps:
@@ -246,7 +246,7 @@ def head_of(office: Office) -> int:
 
 def reason_of(office: Office) -> str:
     with office.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(office.context.account)
+        pause = uow.outbox.accounts.paused_because(office.context.account)
     assert pause is not None
     return pause.reason
 

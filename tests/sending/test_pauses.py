@@ -1,4 +1,4 @@
-"""The contract rests while a push is on its way: it goes when it may, and not at its deadline."""
+"""The contract is paused while a push is on its way: it goes when it may, and not at its deadline."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_a_push_that_met_a_pause_in_its_own_block_goes_again_once_that_is_over(
     office.tick()
     assert office.states() == [fate, "live"]
     first, again = office.intents()
-    assert (again.wish.digest, again.nonce) == (first.wish.digest, (first.nonce or 0) + 1)
+    assert (again.request.digest, again.nonce) == (first.request.digest, (first.nonce or 0) + 1)
     office.mine()
     office.until_final()
     assert (office.premises.round, office.states()) == (1, ["reverted", "final"])

@@ -12,7 +12,7 @@ from tests.sending.at_sea import (
     remembering,
     slots,
 )
-from tests.sending.errands import cheap, errand, pause_of
+from tests.sending.errands import background_call, cheap, pause_of
 from tests.sending.faults import error, moved_by, null
 from tests.sending.proxy import SEND, Proxy
 
@@ -51,7 +51,7 @@ def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_case_f10_an_older_twin_that_is_mined_is_ours_and_counts_once(
+def test_case_f10_an_older_fee_bump_that_is_mined_is_ours_and_counts_once(
     proxied_office: Office, proxies: Proxies, *, restarts: bool
 ):
     office = proxied_office
@@ -85,7 +85,7 @@ def test_case_f11_of_three_the_middle_one_is_mined_while_nobody_looks(
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
 
 
-def test_what_a_pool_took_is_sent_again_beside_a_twin_that_it_refuses(
+def test_what_a_pool_took_is_sent_again_beside_a_fee_bump_that_it_refuses(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -162,12 +162,12 @@ def test_case_f20_the_lower_nonce_is_sent_again_before_the_higher_that_waits_for
 ):
     office = proxied_office
     cheap(office)
-    lower = errand(office, "lower")
+    lower = background_call(office, "lower")
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")
     for proxy in proxies:
         proxy.rule(SEND, error("NonceGap, Future nonce. Expected nonce: 1"), times=1)
-    higher = errand(office, "higher")
+    higher = background_call(office, "higher")
     assert attempts(office, 2)[0].last_error_class == "nonce_too_high"
 
     dear_blocks(office, GWEI, 2)
@@ -185,7 +185,7 @@ def test_case_f21_a_node_that_lost_its_pool_gets_everything_again_in_the_order_o
 ):
     office = proxied_office
     cheap(office)
-    sent = [errand(office, name) for name in ("first", "second", "third")]
+    sent = [background_call(office, name) for name in ("first", "second", "third")]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     dear_blocks(office, GWEI, 2)
     assert office.premises.nonce == 1

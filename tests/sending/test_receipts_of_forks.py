@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.queries.outbox_figures import OutboxCensus
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.store.outbox.records import NonceState
 from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
 from oracle.txmgr.context import SendSettings
@@ -21,12 +21,12 @@ RECEIPT = "eth_getTransactionReceipt"
 
 def calldata(office: Office) -> str:
     """What the first push says."""
-    return office.intents()[0].wish.calldata
+    return office.intents()[0].request.calldata
 
 
 def outcomes(office: Office) -> dict[tuple[str, str], int]:
     """What `/metrics` counts of nonces that are over."""
-    counted = OutboxCensus().count(office.store, int(office.premises.chain.time))
+    counted = OutboxRecount().count(office.store, int(office.premises.chain.time))
     return {end: many for end, many in counted.totals.outcomes.items() if many}
 
 
@@ -196,5 +196,5 @@ def test_a_push_that_succeeds_without_its_round_is_held(office: Office):
     chain.rpc("anvil_setCode", office.premises.address, code)
     office.until_final()
     (held,) = [one for one in office.intents() if one.state.value == "held"]
-    assert (held.error_class, slots(office)[0].succeeded) == ("without_effect", True)
+    assert (held.error_class, slots(office)[0].succeeded) == ("missing_effect", True)
     assert WITHOUT_EFFECT._value.get() == before + 1

@@ -36,7 +36,7 @@ def test_case_f35_an_as_of_beyond_256_blocks_works_where_the_chain_keeps_hashes_
     office.mine()
 
     assert premises.round == 1
-    assert (only(office).wish.as_of_block or 0) < premises.chain.block - age
+    assert (only(office).request.as_of_block or 0) < premises.chain.block - age
 
 
 def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed(
@@ -72,9 +72,9 @@ def test_case_f39_no_call_is_tried_on_the_block_that_it_speaks_of(
     office.tick()
     last = office.intents()[1]
     assert (last.state.value, last.error_class) == ("live", None)
-    assert last.wish.as_of_block == chain.block - 2
+    assert last.request.as_of_block == chain.block - 2
     tried = [one["params"] for one in proxies[0].asked if one["method"] == "eth_call"]
-    assert [block for call, block in tried if call["data"] == last.wish.calldata] != []
+    assert [block for call, block in tried if call["data"] == last.request.calldata] != []
 
 
 def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_are_collected(
@@ -93,7 +93,7 @@ def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_
 
     refused, again = office.intents()
     assert (refused.state.value, refused.error_class) == ("superseded", "BadSignature")
-    assert (again.state.value, again.wish.digest) == ("live", refused.wish.digest)
+    assert (again.state.value, again.request.digest) == ("live", refused.request.digest)
     office.mine()
     assert office.premises.round == 1
 
@@ -188,7 +188,7 @@ def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: O
     until = chain.time + 300
     office.tick()
     once_a_period = chain.time + SETTINGS.period_seconds
-    assert (only(office).error_class, only(office).wish.not_before) == ("Paused", once_a_period)
+    assert (only(office).error_class, only(office).request.not_before) == ("Paused", once_a_period)
 
     # Nobody asks in every block.
     chain.at(once_a_period - 2)

@@ -144,19 +144,19 @@ def test_a_dry_run_says_what_the_real_one_then_does_and_changes_no_row(
     ]
     before, sent = operator.rows(), proxies[0].count(SEND)
 
-    rehearsed = operator.does(*words, "--dry-run")
+    dry_run_text = operator.does(*words, "--dry-run")
 
     assert (operator.rows(), proxies[0].count(SEND)) == (before, sent)
     real = operator.does(*words)
-    assert rehearsed.code == real.code == code, real
-    assert (rehearsed.promise, rehearsed.complaint) == (real.promise, real.complaint)
+    assert dry_run_text.code == real.code == code, real
+    assert (dry_run_text.promise, dry_run_text.complaint) == (real.promise, real.complaint)
     if code:
         return
     signed = attempts(office)[-1].signed
-    assert rehearsed.answer["max_fee_wei"] == str(signed.max_fee_wei)
-    assert rehearsed.answer["tip_wei"] == str(signed.tip_wei)
-    assert rehearsed.answer["gas_limit"] == signed.gas_limit
-    assert str(signed.max_fee_wei) in rehearsed.answer["detail"]
+    assert dry_run_text.answer["max_fee_wei"] == str(signed.max_fee_wei)
+    assert dry_run_text.answer["tip_wei"] == str(signed.tip_wei)
+    assert dry_run_text.answer["gas_limit"] == signed.gas_limit
+    assert str(signed.max_fee_wei) in dry_run_text.answer["detail"]
     assert proxies[0].count(SEND) > sent
 
 
@@ -165,9 +165,9 @@ def test_a_dry_run_names_the_daemon_that_the_real_one_needs_stopped(
 ):
     a_push_waits(operator.office, proxies)
     words = ("outbox", "bump", only(operator.office).id)
-    rehearsed, real = operator.does(*words, "--dry-run"), operator.does(*words)
-    assert (rehearsed.code, real.code) == (0, 1)
-    assert "test works on this database" in rehearsed.complaint
+    dry_run_text, real = operator.does(*words, "--dry-run"), operator.does(*words)
+    assert (dry_run_text.code, real.code) == (0, 1)
+    assert "test works on this database" in dry_run_text.complaint
     assert "another process works on this database: test" in real.complaint
 
 

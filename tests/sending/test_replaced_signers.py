@@ -56,8 +56,12 @@ def test_a_push_in_the_pool_gets_the_signatures_that_count_now_on_its_nonce(offi
     office.tick()
     old, fresh = office.intents()
     assert (old.state.value, fresh.state.value) == ("live", "live")
-    assert (fresh.nonce, fresh.replaces, fresh.wish.digest) == (old.nonce, old.id, old.wish.digest)
-    assert attempts(office)[-1].reason.value == "retarget"
+    assert (fresh.nonce, fresh.replaces, fresh.request.digest) == (
+        old.nonce,
+        old.id,
+        old.request.digest,
+    )
+    assert attempts(office)[-1].reason.value == "replacement"
 
     office.mine()
     office.until_final()

@@ -24,7 +24,7 @@ HASH = "0x" + 64 * "5"
 
 
 def disagreements(reporter: Reporter) -> float:
-    name, labels = "oracle_publisher_report_disagreement_total", {"signer": str(reporter.signer)}
+    name, labels = "oracle_quorum_disagreements_total", {"signer": str(reporter.signer)}
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
@@ -51,8 +51,8 @@ def test_alerts_see_a_zero_of_each_signer_before_anything_is_amiss(three: Compan
     three.round()
     for reporter in three.reporters:
         labels = {"signer": str(reporter.signer)}
-        for name in ("equivocations", "report_disagreement"):
-            assert REGISTRY.get_sample_value(f"oracle_publisher_{name}_total", labels) == 0
+        for name in ("oracle_quorum_equivocations_total", "oracle_quorum_disagreements_total"):
+            assert REGISTRY.get_sample_value(name, labels) == 0
 
 
 def test_rounds_go_on_while_one_is_down(three: Company):
@@ -132,7 +132,7 @@ def other_words(reporter: Reporter) -> ReportStatement:
             one.report for one in uow.reports.latest(1000) if one.round == 1 and one.digest
         )
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    return replace(statement_of(other, reporter.office.contract.standing()), round=1)
+    return replace(statement_of(other, reporter.office.contract.contract_status()), round=1)
 
 
 def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(three: Company):
@@ -168,13 +168,13 @@ def test_who_did_not_cut_a_period_accuses_nobody_of_it(three: Company):
         uow.reports._connection.execute(delete(report))
         uow.reports.left_out(three.premises.chain.time // SETTINGS.period_seconds + 1)
     about = report_record(late.office.quorum, replace(other_words(three.first), round=1))
-    assert ask_peers(late.office.quorum, about, late.office.contract.standing())
+    assert ask_peers(late.office.quorum, about, late.office.contract.contract_status())
 
     assert [disagreements(one) for one in three.reporters] == before
 
 
 def equivocations(reporter: Reporter) -> float:
-    name, labels = "oracle_publisher_equivocations_total", {"signer": str(reporter.signer)}
+    name, labels = "oracle_quorum_equivocations_total", {"signer": str(reporter.signer)}
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
@@ -190,7 +190,7 @@ def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
     with twice.office.store.reading() as uow:
         report = uow.reports.due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    statement = statement_of(other, twice.office.contract.standing())
+    statement = statement_of(other, twice.office.contract.contract_status())
     record = report_record(twice.office.quorum, statement)
     signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
     offer(twice.office.quorum, statement, replace(record, signature=signature))
@@ -200,7 +200,7 @@ def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
     assert len(twice.board.at("report/1")) == 2
     assert equivocations(twice) == before + 1
     # What it said first is what we say: the round goes on.
-    assert [intent.wish.digest for intent in first.intents()] == [told.digest]
+    assert [intent.request.digest for intent in first.intents()] == [told.digest]
 
 
 def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
@@ -216,7 +216,7 @@ def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
     stranger = KeySigner(b"\x07" * 32)
     with liar.office.store.reading() as uow:
         report = uow.reports.due()[0].report
-    statement = statement_of(report, first.contract.standing())
+    statement = statement_of(report, first.contract.contract_status())
     signature = stranger.sign_statement(statement, first.context.publisher.domain)
     liar.board.put(
         msgspec.structs.replace(
@@ -243,14 +243,14 @@ def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
 
     # The third may still sign: nothing is lost yet.
     with three.first.office.store.reading() as uow:
-        assert uow.gates.held() == []
+        assert uow.holds.held() == []
     three.others[0].is_down = False
     three.others[0].office.index()
     three.others[0].lie()
     three.tick()
 
     with three.first.office.store.reading() as uow:
-        (gate,) = uow.gates.held()
+        (gate,) = uow.holds.held()
     assert gate.reason.startswith("disagreement")
     assert liar.signer in gate.reason
     assert three.first.office.intents() == []

@@ -27,14 +27,14 @@ def test_case_f33_a_report_of_a_block_that_left_is_cut_and_signed_again(office: 
     (push,) = office.intents()
     forked(office, snapshot)
 
-    assert refusal(office, push.wish.calldata) == "Reorged"
+    assert refusal(office, push.request.calldata) == "Reorged"
     office.period()
     landed(office)
 
     new, buried = signed(office, 1)
-    assert (buried.digest, buried.dead_why) == (old.digest, "anchor_reorged")
+    assert (buried.digest, buried.expiry_reason) == (old.digest, "as_of_reorged")
     assert new.as_of_hash != old.as_of_hash
-    assert new.dead_why is None
+    assert new.expiry_reason is None
     assert office.states() == ["expired", "mined"]
     assert office.premises.round == 1
 
@@ -55,10 +55,10 @@ def test_case_f34_a_report_on_a_round_that_left_is_refused_and_signed_again(offi
     assert office.premises.round == 1
 
     # The same round comes next, on top of another one.
-    assert refusal(office, push.wish.calldata) != "WrongRound"
+    assert refusal(office, push.request.calldata) != "WrongRound"
     office.period()
     landed(office)
     new, buried = signed(office, 2)
-    assert (buried.digest, buried.dead_why) == (second.digest, "prev_reorged")
+    assert (buried.digest, buried.expiry_reason) == (second.digest, "prev_reorged")
     assert new.prev_digest != second.prev_digest
     assert office.premises.round == 2

@@ -78,7 +78,7 @@ def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_
     assert office.premises.round == 1
 
 
-def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopted(
+def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuilt(
     sqlite_office: Office, tmp_path: Path
 ):
     office = sqlite_office
@@ -99,7 +99,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_adopte
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
-        assert "keeps quiet until chain time" in (why_waiting(office.reporting) or "")
+        assert "signs nothing until chain time" in (why_waiting(office.reporting) or "")
         office.period()
         office.tick()
         office.mine()
@@ -127,7 +127,7 @@ def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_s
         assert next_nonce(context) == 3
         assert adopted(office).keys() == {0, 1, 2}
         with fresh.reading() as uow:
-            quiet = uow.statements.quiet_until(
+            quiet = uow.statements.embargoed_until(
                 context.publisher.domain.chain_id,
                 context.publisher.domain.contract,
                 context.publisher.signer.address,
@@ -147,7 +147,7 @@ def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_ch
     with pytest.raises(TransientError, match="two endpoints have to agree"):
         look(office.context, 100)
     proxies[1].rule(COUNT, faults.moved_by(5))
-    with pytest.raises(InputError, match="outbox adopt --from-chain"):
+    with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         reconcile(office.context)
     assert proxies[0].sent == proxies[1].sent == []
     proxies[0].heal()

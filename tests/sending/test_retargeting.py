@@ -19,7 +19,7 @@ def test_a_push_that_can_no_longer_land_gives_its_nonce_to_the_next(office: Offi
     dead, fresh = office.intents()
     assert (dead.state.value, fresh.state.value) == ("live", "live")
     assert (fresh.nonce, fresh.replaces) == (dead.nonce, dead.id)
-    assert attempts(office)[-1].reason is AttemptReason.RETARGET
+    assert attempts(office)[-1].reason is AttemptReason.REPLACEMENT
     assert takes(fees(office)[-2], fees(office)[-1])
 
     office.mine()
@@ -47,7 +47,7 @@ def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
     office.until_final()
     assert office.states() == ["reverted", "superseded", "final"]
     assert office.intents()[0].error_class == "Expired"
-    assert office.intents()[2].wish.digest == office.intents()[1].wish.digest
+    assert office.intents()[2].request.digest == office.intents()[1].request.digest
     assert (office.premises.round, len(slots(office))) == (1, 2)
 
 
@@ -70,7 +70,7 @@ def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_
     assert len(slots(office)) == 2
 
 
-def test_a_push_that_may_still_land_is_never_retargeted(sqlite_office: Office):
+def test_a_push_that_may_still_land_is_never_replaced(sqlite_office: Office):
     office = sqlite_office
     at_sea(office)
     dear_blocks(office, 5 * GWEI, 5)

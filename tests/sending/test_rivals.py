@@ -15,7 +15,7 @@ def test_a_push_that_somebody_else_brought_gives_its_nonce_to_the_next(sqlite_of
 
     late, fresh = office.intents()
     assert (late.state.value, fresh.state.value) == ("live", "live")
-    assert (fresh.nonce, fresh.replaces, fresh.wish.round) == (late.nonce, late.id, 2)
+    assert (fresh.nonce, fresh.replaces, fresh.request.round) == (late.nonce, late.id, 2)
     office.mine()
     office.until_final()
     assert office.states() == ["superseded", "final"]
@@ -39,7 +39,7 @@ def _brought_by_another(office: Office) -> None:
     """The same report lands by another account; ours stays in the pool, too cheap for now."""
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")
-    rival_push(office, only(office).wish.calldata)
+    rival_push(office, only(office).request.calldata)
     dear_blocks(office, 5 * GWEI)
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     chain.rpc("eth_sendRawTransaction", "0x" + attempts(office)[0].signed.raw.hex())

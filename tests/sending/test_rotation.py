@@ -18,12 +18,12 @@ def changed(office: Office, folder: Path) -> None:
     office.restart(premises=replace(premises, keys=keys))
 
 
-def test_an_account_that_rests_ends_what_it_sent_and_another_takes_its_place(
+def test_an_account_that_is_paused_ends_what_it_sent_and_another_takes_its_place(
     office: Office, tmp_path: Path
 ):
     at_sea(office)
     with office.context.writing() as uow:
-        uow.outbox.senders.pause(
+        uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "rotation", office.context.stamp
         )
     office.restart()
@@ -39,7 +39,7 @@ def test_an_account_that_rests_ends_what_it_sent_and_another_takes_its_place(
     first, second = office.intents()[:2]
     assert office.premises.round >= 2
     assert (first.id, second.nonce) == (drained.id, 0)
-    assert second.wish.account.address == office.premises.transmitter
+    assert second.request.account.address == office.premises.transmitter
 
 
 def test_an_account_that_was_changed_in_haste_strands_nothing_but_itself(
@@ -55,5 +55,5 @@ def test_an_account_that_was_changed_in_haste_strands_nothing_but_itself(
     assert office.premises.round == 1
     office.pushed()
     assert office.premises.round == 2
-    states = [(one.wish.round, one.state.value) for one in office.intents()]
+    states = [(one.request.round, one.state.value) for one in office.intents()]
     assert states == [(1, "live"), (2, "mined")]

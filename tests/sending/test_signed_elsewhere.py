@@ -62,7 +62,7 @@ def low_on_chain(office: Office) -> None:
 
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
-    standing = office.contract.standing()
+    standing = office.contract.contract_status()
     evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
     return KickStatement(standing.head.round, standing.last_report, 2, evidence, deadline)
 
@@ -112,7 +112,7 @@ def kicks_signed(office: Office) -> int:
 
 
 def counted() -> float:
-    return REGISTRY.get_sample_value("oracle_publisher_signed_elsewhere_total") or 0
+    return REGISTRY.get_sample_value("oracle_quorum_unknown_signatures_total") or 0
 
 
 def statements(office: Office) -> int:
@@ -136,7 +136,7 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
 
     # Across a restart too, until what was signed elsewhere can land no more.
     office.restart()
-    quiet_until = int(str(line["quiet_until"]))
+    embargoed_until = int(str(line["quiet_until"]))
     for _ in range(30):
         office.period()
         office.tick()
@@ -144,14 +144,14 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
             break
         assert watched(office) == []
     assert statements(office) == 1
-    assert office.premises.chain.time > quiet_until
+    assert office.premises.chain.time > embargoed_until
 
 
 def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     office = sqlite_office
     watch = DaemonHealth(JobLiveness(time.monotonic))
     office.index()
-    work = DaemonSteps(app_of(office), office.epoch, watch, office.contexts, pace=office.pace)
+    work = DaemonSteps(app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest)
     assert work.publish() is None
     thief.pushed()
     office.period()
@@ -183,7 +183,7 @@ def test_what_was_signed_before_this_database_came_to_the_head_is_not_told(
     assert [line["round"] for line in watched(sqlite_office)] == [2]
 
 
-def test_whoever_adopted_a_key_is_quiet_already_and_hears_nothing(
+def test_whoever_rebuilt_a_key_is_quiet_already_and_hears_nothing(
     sqlite_office: Office, thief: Office
 ):
     office = sqlite_office
@@ -191,13 +191,13 @@ def test_whoever_adopted_a_key_is_quiet_already_and_hears_nothing(
     domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
     until = office.premises.chain.time + SETTINGS.ttl_seconds
     with office.context.writing() as uow:
-        uow.statements.keep_quiet(
+        uow.statements.embargo(
             domain.chain_id, domain.contract, signer, until, office.context.stamp
         )
     thief.pushed()
     assert watched(office) == []
     with office.store.reading() as uow:
-        quiet = uow.statements.quiet_until(domain.chain_id, domain.contract, signer)
+        quiet = uow.statements.embargoed_until(domain.chain_id, domain.contract, signer)
     assert quiet is not None
     assert quiet > until
 
@@ -209,7 +209,7 @@ def test_a_kickout_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothin
     before = counted()
     proposed_by_hand(office, accused(office))
     (line,) = watched(office)
-    quiet_until = int(str(line["quiet_until"]))
+    embargoed_until = int(str(line["quiet_until"]))
     node = office.premises.network.nodes[2].lower()
     assert (line["signed"], line["round"]) == (f"kickout of {node}, evidence 0x{64 * 'e'}", 2)
     assert "vetoer" in str(line["act"])
@@ -224,7 +224,7 @@ def test_a_kickout_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothin
             break
         assert watched(office) == []
     assert statements(office) == signed + 1
-    assert office.premises.chain.time > quiet_until
+    assert office.premises.chain.time > embargoed_until
 
 
 def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
@@ -236,8 +236,8 @@ def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
     shown_low(office)
     office.repeat(plan_kick)
     assert kicks_signed(office) == 1
-    (proposal,) = [one for one in office.intents() if one.wish.kind == "propose_kick"]
-    proposed_by_hand(office, proposal_in(proposal.wish.calldata), middleman(office))
+    (proposal,) = [one for one in office.intents() if one.request.kind == "propose_kick"]
+    proposed_by_hand(office, proposal_in(proposal.request.calldata), middleman(office))
     assert watched(office) == []
 
 
@@ -268,7 +268,7 @@ def test_whose_a_kickout_is_that_hides_its_signatures_is_not_known_where_others_
     with capture_logs() as logs:
         assert office.repeat(watch_key) == []
         assert office.repeat(watch_key) == []
-    assert [line["event"] for line in logs] == ["proposal_unread"]
+    assert [line["event"] for line in logs] == ["proposal_not_decoded"]
 
 
 def test_a_kickout_that_no_endpoint_shows_is_asked_for_until_one_does(

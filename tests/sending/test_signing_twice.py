@@ -103,7 +103,7 @@ def test_a_signer_that_was_told_to_keep_quiet_meanwhile_has_signed_nothing(offic
     def meanwhile(statement: ReportStatement) -> None:
         domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
         with office.context.writing() as uow:
-            uow.statements.keep_quiet(
+            uow.statements.embargo(
                 domain.chain_id,
                 domain.contract,
                 signer,

@@ -52,7 +52,7 @@ def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_
 
 
 @pytest.mark.parametrize("size", [3, 100])
-@pytest.mark.parametrize("name", ["two", "twice the noise", "short purse"])
+@pytest.mark.parametrize("name", ["two", "twice the noise", "short account balance"])
 def test_case_f74_calls_that_go_in_batches_happen_once_each_too(name: str, size: int, empty: Path):
     for seed in (1, 2):
         played = play(replace(SETTINGS[name], rounds=8, batch_size=size), seed, empty)
@@ -102,7 +102,7 @@ def test_whoever_does_not_look_for_every_hash_is_seen(
 def test_whoever_reserves_more_than_it_has_is_seen(empty: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fee_bump, "room", lambda *_: 10**30)
     monkeypatch.setattr(replacement_offer, "tightest", lambda *_: (10**30, "nothing"))
-    # Not in every world: it takes a purse that is just too small.
+    # Not in every world: it takes a account balance that is just too small.
     worlds = [replace(SETTINGS["dear tips"], rounds=1, call_cap=3)] * 6
     faults = [
         fault for seed, world in enumerate(worlds) for fault in play(world, seed, empty).faults

@@ -24,7 +24,7 @@ def test_a_push_is_counted_when_it_is_readied_and_when_it_is_signed(office: Offi
 def test_what_the_dispatcher_waits_for_keeps_its_own_count(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
-    """The desk of reports has nothing undecided: it must not hide what the other one has."""
+    """The context of reports has nothing undecided: it must not hide what the other one has."""
     UNDECIDED.labels("dispatcher").set(3)
     proxies[1].rule(RECEIPT, null())
     proxied_office.pushed()

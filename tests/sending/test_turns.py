@@ -60,8 +60,8 @@ def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
             office.repeat(plan_push)
         second.repeat(plan_push)
         first.repeat(plan_push)
-        assert [one.wish.digest for one in first.intents()] == [
-            one.wish.digest for one in second.intents()
+        assert [one.request.digest for one in first.intents()] == [
+            one.request.digest for one in second.intents()
         ]
         first.repeat(next_step)
         first.mine()
@@ -114,7 +114,7 @@ def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Off
     with office.store.reading() as uow:
         report = uow.reports.due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    standing = office.contract.standing()
+    standing = office.contract.contract_status()
     statement = statement_of(other, standing)
     record = report_record(quorum, statement)
     before = refused()
@@ -128,7 +128,7 @@ def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Off
 
 
 def refused() -> float:
-    name = "oracle_publisher_statements_refused_total"
+    name = "oracle_quorum_statements_refused_total"
     return REGISTRY.get_sample_value(name, {"kind": "report"}) or 0.0
 
 
@@ -178,8 +178,8 @@ def test_who_sees_anothers_push_in_the_pool_leaves_it_one_more_head_start(
     first.repeat(next_step)
     second.tick()
     (push,) = second.intents()
-    assert (push.state.value, push.error_class) == ("planned", "left_to_another")
-    assert push.wish.not_before == premises.chain.time + 60
+    assert (push.state.value, push.error_class) == ("planned", "yielded")
+    assert push.request.not_before == premises.chain.time + 60
 
     second.mine()
     second.tick()
@@ -200,7 +200,7 @@ def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_
     first.repeat(next_step)
     second.repeat(next_step)
     (push,) = second.intents()
-    assert (push.state.value, push.nonce, push.error_class) == ("planned", None, "left_to_another")
+    assert (push.state.value, push.nonce, push.error_class) == ("planned", None, "yielded")
 
     second.mine()
     second.tick()

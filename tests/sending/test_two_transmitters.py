@@ -151,7 +151,7 @@ def test_who_goes_first_leaves_the_round_to_anothers_push_that_is_in_the_pool(
         # It was away for so long that the second has sent.
         first.repeat(next_step)
         (push,) = first.intents()
-        assert (push.state.value, push.error_class) == ("planned", "left_to_another")
+        assert (push.state.value, push.error_class) == ("planned", "yielded")
         first.mine()
         first.tick()
         assert (first.states(), premises.round) == (["superseded"], 1)

@@ -6,7 +6,7 @@ from alembic import command
 from oracle.chain.decode.oracle_logs import ORACLE
 from oracle.domain.events.oracle_events import RoleSet
 from oracle.domain.reports.rounds import KickState
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, mend_next
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from oracle.store.outbox.records import AttemptReason, NonceState, PauseKind
@@ -59,7 +59,7 @@ def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_fina
         office.close()
 
 
-def test_case_f49_what_rests_and_what_is_assigned_or_mined_stays_so_and_goes_on(
+def test_case_f49_what_is_paused_and_what_is_assigned_or_mined_stays_so_and_goes_on(
     office: Office,
 ):
     office.period()
@@ -69,17 +69,17 @@ def test_case_f49_what_rests_and_what_is_assigned_or_mined_stays_so_and_goes_on(
     account = office.context.account
     reason = "nonce 7 was used by a transaction that is not ours"
     with office.context.writing() as uow:
-        uow.outbox.senders.pause(account, PauseKind.FOREIGN, reason, office.context.stamp)
+        uow.outbox.accounts.pause(account, PauseKind.FOREIGN, reason, office.context.stamp)
     url = brought_back(office)
     migrate(url)
     with Store.open(url) as store:
         office.restart(store=store)
         with office.context.writing() as uow:
-            assert uow.outbox.senders.paused_because(account) == (PauseKind.FOREIGN, reason)
+            assert uow.outbox.accounts.paused_because(account) == (PauseKind.FOREIGN, reason)
             (slot,) = uow.outbox.slots.watched(account)
             assert slot.state is NonceState.MINED
             assert slot.mined_at is not None
-            uow.outbox.senders.resume(account, office.context.stamp)
+            uow.outbox.accounts.resume(account, office.context.stamp)
         office.until_final()
         office.pushed()
         assert (office.premises.round, office.premises.nonce) == (2, 3)
@@ -106,8 +106,10 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
     with Store.open(url) as store:
         office.store = store
         office.reread()
-        mender, manner = ScopeBackfill(), RebuildOptions(lease=office.epoch)
-        while mend_next(office.source, store, office.folder, mender, manner) is not None:
+        scope_backfill, manner = ScopeBackfill(), RebuildOptions(lease=office.epoch)
+        while (
+            backfill_next(office.source, store, office.folder, scope_backfill, manner) is not None
+        ):
             pass
         assert state_of_kick(office) is (KickState.CANCELLED if by_node else KickState.VETOED)
         office.close()

@@ -28,7 +28,7 @@ def patient_office(sqlite_office: Office) -> Office:
     quorum = replace(office.quorum, settings=settings)
     kickouts = replace(office.kickouts, quorum=quorum)
     patient = SubmissionPolicy(cheap=GWEI)
-    reporting = replace(office.reporting, quorum=quorum, patience=patient)
+    reporting = replace(office.reporting, quorum=quorum, submission_policy=patient)
     office.contexts = ReporterContexts(reporting, kickouts).at(office.context)
     group(office, 1, (0, 1, 2))
     return office
@@ -69,32 +69,32 @@ def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: O
 
 def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
     office = patient_office
-    office.reporting = replace(office.reporting, patience=SubmissionPolicy(least_words=2))
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(least_words=2))
     office.period()
     office.index()
     assert planned(office)[-1:] == ["report signed"]
     assert pushes(office) == 1
 
-    office.reporting = replace(office.reporting, patience=SubmissionPolicy())
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy())
     assert planned(office) == ["push planned"]
 
 
 def test_a_planned_push_is_weighed_again_before_it_gets_a_nonce(patient_office: Office):
     office = patient_office
-    office.reporting = replace(office.reporting, patience=SubmissionPolicy())
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy())
     office.period()
     office.index()
     office.repeat(plan_push)
     push = office.intents(PUSH)[-1]
-    assert push.wish.period is not None
+    assert push.request.period is not None
     with office.context.writing() as uow:
-        uow.gates.hold(push.wish.period, "for a test", {}, office.context.stamp)
+        uow.holds.hold(push.request.period, "for a test", {}, office.context.stamp)
     office.repeat(next_step)
     push = office.intents(PUSH)[-1]
     assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
 
     with office.context.writing() as uow:
-        uow.gates.release(push.wish.period or 0, office.context.stamp)
+        uow.holds.release(push.request.period or 0, office.context.stamp)
     office.mine()
     office.index()
     office.repeat(next_step)

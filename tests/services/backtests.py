@@ -34,18 +34,20 @@ class ByName:
     def take(self, event: DomainEvent) -> None:
         self.seen.append(event)
 
-    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
+    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         self.asked.append(task)
         by_node = {node(name): weight for name, weight in self.weights.items()}
         return [
-            self._verdict(address, scene, by_node.get(address, 1))
-            for address, each in sorted(scene.nodes.items())
+            self._verdict(address, policy_input, by_node.get(address, 1))
+            for address, each in sorted(policy_input.nodes.items())
             if each.membership is Membership.MEMBER
         ]
 
-    def _verdict(self, address: Address, scene: PolicyInput, weight: int) -> CandidateVerdict:
-        each = scene.nodes[address]
-        is_out = each.running or each.paused or address in scene.taken
+    def _verdict(
+        self, address: Address, policy_input: PolicyInput, weight: int
+    ) -> CandidateVerdict:
+        each = policy_input.nodes[address]
+        is_out = each.running or each.paused or address in policy_input.taken
         return CandidateVerdict(address, None if is_out else weight)
 
 

@@ -104,11 +104,11 @@ class DispatchOffice(Office):
         self.dispatching = self._dispatching(publisher, self.dispatch)
         with self.store.transaction() as uow:
             # Another test's database may have sent by the same key.
-            if uow.outbox.senders.next_nonce(self.starts.account) is None:
+            if uow.outbox.accounts.next_nonce(self.starts.account) is None:
                 mined = premises.chain.rpc(
                     "eth_getTransactionCount", self.starts.account.address, "latest"
                 )
-                uow.outbox.senders.adopt(self.starts.account, int(mined, 16), self.starts.stamp)
+                uow.outbox.accounts.rebuild(self.starts.account, int(mined, 16), self.starts.stamp)
         reconcile(self.starts)
 
     @property
@@ -166,7 +166,7 @@ class DispatchOffice(Office):
 
     def standing(self) -> Mapping[TaskKey, Address]:
         with self.store.reading() as uow:
-            return {one.task: one.node for one in uow.draws.standing()}
+            return {one.task: one.node for one in uow.draws.active()}
 
     def start_states(self) -> list[str]:
         return self.states(START_TASK)

@@ -34,7 +34,7 @@ class Follower:
     store: Store
     start_block: int = 0
     folder: Folder = field(default_factory=folder)
-    pace: IngestState = field(default_factory=IngestState)
+    ingest: IngestState = field(default_factory=IngestState)
 
     def __post_init__(self) -> None:
         with self.store.transaction() as uow:
@@ -43,7 +43,7 @@ class Follower:
             uow.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
 
     def step(self) -> Done | None:
-        return index_next(self.chain, self.store, self.folder, self.pace)
+        return index_next(self.chain, self.store, self.folder, self.ingest)
 
     def catch_up(self, *, restarting: bool = False) -> list[Done]:
         """Step until there is nothing to be done; with a new process for each step if asked."""
@@ -57,7 +57,7 @@ class Follower:
     def restart(self) -> None:
         """Go on as another process would: nothing is remembered but the database."""
         self.folder = folder(self.folder.rules, reports=bool(self.folder.hooks))
-        self.pace = IngestState()
+        self.ingest = IngestState()
 
     def dump(self) -> list[str]:
         """All projections, the cursor without its epoch, and the canonical raw rows."""

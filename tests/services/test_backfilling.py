@@ -46,8 +46,8 @@ def test_a_log_that_was_left_out_is_put_in(store: Store, new_store: NewStore):
 
     assert found.missing_logs == logs
     assert found.missing_calls == calls
-    assert found.refolded is not None
-    assert not found.refolded.same
+    assert found.rebuilt is not None
+    assert not found.rebuilt.same
     with new_store() as other:
         whole = Follower(mined(BLOCKS), other)
         whole.catch_up()
@@ -61,7 +61,7 @@ def test_where_nothing_is_missing_nothing_is_folded(store: Store):
 
     found = backfill(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert found.refolded is None
+    assert found.rebuilt is None
     assert found.served == sum(len(block.logs) for block in follower.chain.blocks)
     assert follower.dump() == before
 
@@ -106,7 +106,7 @@ def test_rows_that_are_served_in_other_words_are_counted_and_ours_stay(store: St
 
     found = backfill(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert (found.differing, found.unserved, found.refolded) == (1, 0, None)
+    assert (found.differing, found.unserved, found.rebuilt) == (1, 0, None)
     assert follower.dump() == before
 
 

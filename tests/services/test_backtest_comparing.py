@@ -26,7 +26,7 @@ def two_of_unequal_luck():
 
 def test_the_best_score_has_the_first_rank():
     (side,) = compare(two_of_unequal_luck().events, columns("seed"), BacktestPlan()).sides
-    best, other = side.standings[node("B")], side.standings[node("A")]
+    best, other = side.final_ranks[node("B")], side.final_ranks[node("A")]
     assert (best.score, best.rank) == (UNIT, 1)
     assert other.score < UNIT
     assert other.rank > 1
@@ -35,8 +35,8 @@ def test_the_best_score_has_the_first_rank():
 def test_who_is_no_member_at_the_end_has_no_rank():
     history = two_of_unequal_luck().quits("B")
     (side,) = compare(history.events, columns("seed"), BacktestPlan()).sides
-    assert node("B") not in side.standings
-    assert node("A") in side.standings
+    assert node("B") not in side.final_ranks
+    assert node("A") in side.final_ranks
 
 
 def test_a_system_is_wholly_like_itself():
@@ -45,14 +45,14 @@ def test_a_system_is_wholly_like_itself():
     assert compared.correlation(seed, seed) == UNIT
 
 
-def test_spells_are_summed_up():
+def test_intervals_are_summed_up():
     history = History().joins("A").starts("1", "A").starts("2", "A").after(10)
     history.times_out("1").times_out("2").after(7).joins("B")
     seed, relay = compare(history.events, columns("seed", "relay"), BacktestPlan()).sides
-    assert (seed.exclusion.nodes, seed.exclusion.spells) == (1, 1)
+    assert (seed.exclusion.nodes, seed.exclusion.intervals) == (1, 1)
     assert (seed.exclusion.total, seed.exclusion.longest) == (7, 7)
     # Its first timeout costs little: 0.95, then 0.285, which is above its 0.2.
-    assert relay.exclusion.spells == 0
+    assert relay.exclusion.intervals == 0
 
 
 def test_even_shares_have_a_gini_of_nothing():
@@ -119,7 +119,7 @@ def test_a_score_of_tickets_is_of_the_most_there_can_be():
     changed = columns("article", changes=["max_tickets=20"])
     (side,) = compare(history.events, changed, BacktestPlan()).sides
     (bare,) = compare(history.events, columns("article"), BacktestPlan()).sides
-    assert side.standings[node("A")].score == bare.standings[node("A")].score == UNIT
+    assert side.final_ranks[node("A")].score == bare.final_ranks[node("A")].score == UNIT
 
 
 def test_one_job_and_two_make_the_same_comparison(monkeypatch):

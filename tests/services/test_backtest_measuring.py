@@ -1,4 +1,4 @@
-"""What is measured of one system: spells to the second, kickouts, scores, and how tasks spread."""
+"""What is measured of one system: intervals to the second, kickouts, scores, and how tasks spread."""
 
 import pytest
 
@@ -25,48 +25,48 @@ def twice_late():
     return late.starts("2", "A").after(10).times_out("2")
 
 
-def test_a_spell_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_of_healing(bench):
+def test_a_interval_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_of_healing(bench):
     history = twice_late()
     base = folded(history)[0].ledger.nodes[node("A")].base
     began = history.time
     # Far enough for it to be over.
     measured = bench.measure(history.after(5000).joins("B"))
-    (spell,) = measured.spells
-    assert (spell.node, spell.block, spell.since) == (node("A"), 3, began)
-    assert spell.until is not None
-    assert healed(base, began, spell.until - 1, SEED) < UNIT // 10
-    assert healed(base, began, spell.until, SEED) >= UNIT // 10
-    assert spell.seconds == spell.until - began
+    (interval,) = measured.intervals
+    assert (interval.node, interval.block, interval.since) == (node("A"), 3, began)
+    assert interval.until is not None
+    assert healed(base, began, interval.until - 1, SEED) < UNIT // 10
+    assert healed(base, began, interval.until, SEED) >= UNIT // 10
+    assert interval.seconds == interval.until - began
 
 
-def test_a_spell_that_lasts_is_open_and_counts_up_to_the_last_event(bench):
-    (spell,) = bench.measure(twice_late().after(5).joins("B")).spells
-    assert (spell.until, spell.seconds) == (None, 5)
+def test_a_interval_that_lasts_is_open_and_counts_up_to_the_last_event(bench):
+    (interval,) = bench.measure(twice_late().after(5).joins("B")).intervals
+    assert (interval.until, interval.seconds) == (None, 5)
 
 
-def test_a_success_ends_a_spell_at_its_event(bench):
+def test_a_success_ends_a_interval_at_its_event(bench):
     history = History().joins("A").starts("1", "A").starts("2", "A").starts("3", "A")
     history.after(10).times_out("1").times_out("2").after(7).submits("3").succeeds("3")
-    (spell,) = bench.measure(history.after(100).joins("B")).spells
-    assert (spell.since, spell.until, spell.seconds) == (1010, 1017, 7)
+    (interval,) = bench.measure(history.after(100).joins("B")).intervals
+    assert (interval.since, interval.until, interval.seconds) == (1010, 1017, 7)
 
 
-def test_leaving_ends_a_spell(bench):
+def test_leaving_ends_a_interval(bench):
     history = twice_late().after(4).quits("A").after(50).joins("B")
-    (spell,) = bench.measure(history).spells
-    assert spell.until == history.time - 50
-    assert spell.seconds == 4
+    (interval,) = bench.measure(history).intervals
+    assert interval.until == history.time - 50
+    assert interval.seconds == 4
 
 
-def test_a_second_timeout_lengthens_a_spell_and_begins_no_other(bench):
+def test_a_second_timeout_lengthens_a_interval_and_begins_no_other(bench):
     history = History().joins("A").starts("1", "A").starts("2", "A").starts("3", "A")
     history.after(10).times_out("1").times_out("2").after(5).times_out("3")
-    (spell,) = bench.measure(history.after(9000).joins("B")).spells
+    (interval,) = bench.measure(history.after(9000).joins("B")).intervals
     base = folded(history.events[:-1])[0].ledger.nodes[node("A")].base
-    assert spell.since == 1010
-    assert spell.until is not None
-    assert healed(base, 1015, spell.until - 1, SEED) < UNIT // 10
-    assert healed(base, 1015, spell.until, SEED) >= UNIT // 10
+    assert interval.since == 1010
+    assert interval.until is not None
+    assert healed(base, 1015, interval.until - 1, SEED) < UNIT // 10
+    assert healed(base, 1015, interval.until, SEED) >= UNIT // 10
 
 
 def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
@@ -75,21 +75,21 @@ def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
         history.starts(name, "A").after(1).times_out(name)
     base = folded(history, RELAY)[0].ledger.nodes[node("A")].base
     began = history.time
-    *_, spell = bench.measure(history.after(90_000).joins("B"), RELAY).spells
-    assert spell.until is not None
-    assert healed(base, began, spell.until - 1, RELAY) < 8 * UNIT // 10
-    assert healed(base, began, spell.until, RELAY) >= 8 * UNIT // 10
+    *_, interval = bench.measure(history.after(90_000).joins("B"), RELAY).intervals
+    assert interval.until is not None
+    assert healed(base, began, interval.until - 1, RELAY) < 8 * UNIT // 10
+    assert healed(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
-def test_only_the_part_of_a_spell_behind_the_first_block_is_counted(bench):
+def test_only_the_part_of_a_interval_behind_the_first_block_is_counted(bench):
     history = twice_late().after(3).joins("B").after(4).joins("C")
-    (spell,) = bench.measure(history, blocks=(4, None)).spells
-    assert (spell.since, spell.seconds, spell.began_before) == (1020, 4, True)
+    (interval,) = bench.measure(history, blocks=(4, None)).intervals
+    assert (interval.since, interval.seconds, interval.began_before) == (1020, 4, True)
 
 
-def test_a_spell_that_was_over_before_the_first_block_is_not_counted(bench):
+def test_a_interval_that_was_over_before_the_first_block_is_not_counted(bench):
     history = twice_late().after(9000).joins("B").after(4).joins("C")
-    assert bench.measure(history, blocks=(history.block - 1, None)).spells == ()
+    assert bench.measure(history, blocks=(history.block - 1, None)).intervals == ()
 
 
 def third_for_ever(times):

@@ -1,4 +1,4 @@
-"""What holds of any history: spells are the seconds of exclusion, and both weighings agree."""
+"""What holds of any history: intervals are the seconds of exclusion, and both weighings agree."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +51,7 @@ def measured(events, rules, policy, asked, blocks=(0, None)):
 
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
-def test_a_node_is_in_a_spell_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
+def test_a_node_is_in_a_interval_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
     history, found = measured(events, rules, SEED_POLICY, MeasurementPlan(judges=False))
     if history.from_time == history.to_time:
         return
@@ -59,15 +59,15 @@ def test_a_node_is_in_a_spell_in_just_the_seconds_in_which_it_is_excluded(events
     nodes = folded([event for event in events if event.time <= second], rules)[0].ledger.nodes
     excluded = {key for key, node in nodes.items() if is_excluded(node, second, rules)}
     assert excluded == {
-        spell.node
-        for spell in found.spells
-        if spell.since <= second and (spell.until is None or second < spell.until)
+        interval.node
+        for interval in found.intervals
+        if interval.since <= second and (interval.until is None or second < interval.until)
     }
 
 
 @given(legal_histories().filter(bool), st.data())
 @examples(60)
-def test_whatever_is_counted_of_a_history_its_spells_and_kickouts_are_those_of_it(events, data):
+def test_whatever_is_counted_of_a_history_its_intervals_and_kickouts_are_those_of_it(events, data):
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
     history, found = measured(
@@ -77,17 +77,17 @@ def test_whatever_is_counted_of_a_history_its_spells_and_kickouts_are_those_of_i
     until_then = [event for event in events if event.at.block <= at]
     nodes, second = folded(until_then, LOW)[0].ledger.nodes, until_then[-1].time
     excluded = {key for key, node in nodes.items() if is_excluded(node, second, LOW)}
-    in_spells = [
-        spell
-        for spell in found.spells
-        if spell.since <= second and (spell.until is None or second < spell.until)
+    in_intervals = [
+        interval
+        for interval in found.intervals
+        if interval.since <= second and (interval.until is None or second < interval.until)
     ]
     # A second of which only a part belongs to the history counts for nobody.
     if second < history.to_time:
-        assert excluded == {spell.node for spell in in_spells}
-    assert all(spell.began_before == (spell.block < first) for spell in found.spells)
+        assert excluded == {interval.node for interval in in_intervals}
+    assert all(interval.began_before == (interval.block < first) for interval in found.intervals)
     length = history.to_time - history.from_time
-    assert all(0 < spell.seconds <= length for spell in found.spells)
+    assert all(0 < interval.seconds <= length for interval in found.intervals)
     assert {key for key, node in nodes.items() if is_kickout_due(node, LOW)} == {
         due.node
         for due in found.kickouts

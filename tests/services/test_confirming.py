@@ -166,7 +166,7 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
 
     assert office.states() == ["held"]
     with office.store.reading() as uow:
-        reason = uow.outbox.senders.paused_because(office.context.account)
+        reason = uow.outbox.accounts.paused_because(office.context.account)
     assert reason is not None
     assert reason.kind is PauseKind.FOREIGN
     assert f"nonce 1 was used by {theirs}" in reason.reason

@@ -41,7 +41,7 @@ def take(office: DispatchOffice, *steps: Turn) -> list[str]:
     return [one.did for one in done if one is not None]
 
 
-def test_a_call_that_falls_out_leaves_no_hole_below_those_that_are_signed(office: DispatchOffice):
+def test_a_call_that_falls_out_leaves_no_gap_below_those_that_are_signed(office: DispatchOffice):
     network = office.premises.network
     network.join(network.nodes[3])
     tasks = drawn(office, 3)
@@ -52,7 +52,7 @@ def test_a_call_that_falls_out_leaves_no_hole_below_those_that_are_signed(office
         "assigned",
     ]
     first = min(office.intents(START_TASK), key=lambda one: one.nonce or 0)
-    (key,) = (key for key in office.standing() if key in first.wish.subject)
+    (key,) = (key for key in office.standing() if key in first.request.subject)
     names = {node.lower(): node for node in network.nodes}
     network.by(names[office.standing()[key]], network.does.pause())
     for _ in range(4):

@@ -103,7 +103,7 @@ def test_a_drawn_node_that_pauses_is_drawn_for_anew(office: DispatchOffice):
     office.turn()
 
     over, second = office.draws(task)
-    assert over.void_block is not None
+    assert over.voided_block is not None
     assert network.status(task) is Status.STARTED
     assert office.node_of(task) == second.node != first.node
     assert office.start_states() == ["superseded", "mined"]
@@ -239,12 +239,12 @@ def test_the_draws_are_the_chains_whatever_the_windows_and_the_restarts(
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
             other = DispatchOffice(office.premises, store, tmp_path)
-            other.pace.most_blocks = blocks
-            while index_next(other.source, store, other.folder, other.pace) is not None:
-                other.pace.most_blocks = blocks
+            other.ingest.most_blocks = blocks
+            while index_next(other.source, store, other.folder, other.ingest) is not None:
+                other.ingest.most_blocks = blocks
                 if restarts:
                     other.restart()
-                    other.pace.most_blocks = blocks
+                    other.ingest.most_blocks = blocks
             assert [other.draws(task) for task in tasks] == drawn
             other.close()
 
@@ -297,4 +297,4 @@ def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office
     assert network.status(task) is Status.CREATED
     assert office.intents() == []
     with office.store.reading() as uow:
-        assert uow.draws.standing() == []
+        assert uow.draws.active() == []

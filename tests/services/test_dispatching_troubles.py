@@ -163,7 +163,7 @@ def test_a_start_whose_nonce_somebody_took_is_sent_anew_once_a_human_has_looked(
     assert network.status(task) is Status.CREATED
 
     with office.starts.writing() as uow:
-        uow.outbox.senders.resume(office.starts.account, office.starts.stamp)
+        uow.outbox.accounts.resume(office.starts.account, office.starts.stamp)
     for _ in range(3):
         office.block()
     assert network.status(task) is Status.STARTED

@@ -16,8 +16,8 @@ from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Out, Requirement, misfit
 from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from tests.services.dispatch_office import settings
-from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
-from tests.systems.crynux.networks import networks, wishes
+from tests.systems.crynux.making import NOW, a_node, a_policy_input, a_task
+from tests.systems.crynux.networks import networks, requests
 
 
 class Seen:
@@ -47,7 +47,7 @@ def at(number: int, time: int = NOW) -> BlockRef:
 @given(
     before=networks(),
     after=networks(),
-    task=wishes(),
+    task=requests(),
     seconds=st.integers(0, 2000),
     weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
 )
@@ -60,8 +60,8 @@ def test_a_task_is_armed_where_the_plain_policy_has_a_candidate(
     drawer.resume(Seen(after, [task]), at(2, NOW + seconds), {})
 
     rows = {node.address: node for node in [*before, *after]}
-    scene = a_scene(rows.values(), rules, time=NOW + seconds)
-    verdicts = CrynuxFollower(weighting).verdicts(task, scene)
+    policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
+    verdicts = CrynuxFollower(weighting).verdicts(task, policy_input)
     assert bool(drawer.plan.armed) == any(one.weight is not None for one in verdicts)
 
 

@@ -209,11 +209,11 @@ def test_a_writer_that_was_overtaken_writes_nothing(store: Store):
     other = Follower(mined(BLOCKS), store)
     window = follower.chain.window
 
-    def overtaken(*asked: object, **more: object) -> object:
+    def nonces_ahead(*asked: object, **more: object) -> object:
         other.step()
         return window(*asked, **more)  # type: ignore[arg-type]  # passed through
 
-    follower.chain.window = overtaken  # type: ignore[method-assign, assignment]
+    follower.chain.window = nonces_ahead  # type: ignore[method-assign, assignment]
 
     with pytest.raises(FatalError, match="another process"):
         follower.step()
@@ -255,7 +255,7 @@ def test_a_log_that_cannot_be_read_stops_before_anything_is_written(store: Store
     assert follower.dump() == before
 
 
-def test_the_events_of_a_window_are_counted_as_the_documents_spell_them(store: Store):
+def test_the_events_of_a_window_are_counted_as_the_documents_interval_them(store: Store):
     chain = mined([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
 
     (done,) = Follower(chain, store).catch_up()
@@ -266,30 +266,30 @@ def test_the_events_of_a_window_are_counted_as_the_documents_spell_them(store: S
 
 
 def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
-    pace = IngestState()
+    ingest = IngestState()
 
-    pace.took(400, 4.0)
-    assert pace.most_blocks == 100
-    pace.took(100, 0.4)
-    assert pace.most_blocks == 200
+    ingest.record_duration(400, 4.0)
+    assert ingest.most_blocks == 100
+    ingest.record_duration(100, 0.4)
+    assert ingest.most_blocks == 200
 
 
 def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
     now = [100.0]
-    pace = IngestState(clock=lambda: now[0])
+    ingest = IngestState(clock=lambda: now[0])
     chain = mined(BLOCKS)
-    first = pace.heads_for(chain, 1, near=24)
+    first = ingest.heads_for(chain, 1, near=24)
     chain.mine()
 
-    assert pace.heads_for(chain, 50, near=24) is first
+    assert ingest.heads_for(chain, 50, near=24) is first
     now[0] += 2.5
-    assert pace.heads_for(chain, 50, near=24).latest == chain.newest
+    assert ingest.heads_for(chain, 50, near=24).latest == chain.newest
 
 
 def test_near_the_head_the_heads_are_asked_for_every_time():
-    pace = IngestState(clock=lambda: 0.0)
+    ingest = IngestState(clock=lambda: 0.0)
     chain = mined(BLOCKS)
-    pace.heads_for(chain, 1, near=24)
+    ingest.heads_for(chain, 1, near=24)
     chain.mine()
 
-    assert pace.heads_for(chain, 100, near=24).latest == chain.newest
+    assert ingest.heads_for(chain, 100, near=24).latest == chain.newest

@@ -19,7 +19,7 @@ def test_a_window_is_written_whole_or_not_at_all(store: Store, new_store: NewSto
     before = follower.dump()
 
     def step(brittle: Store) -> None:
-        done = index_next(chain, brittle, follower.folder, follower.pace)
+        done = index_next(chain, brittle, follower.folder, follower.ingest)
         assert isinstance(done, WindowCommitted)
 
     # Raw rows, every projection, journal, prune, cursor, commit.
@@ -39,7 +39,7 @@ def test_a_rollback_is_done_whole_or_not_at_all(store: Store, new_store: NewStor
     mined(BLOCKS[40:], chain)
 
     def step(brittle: Store) -> None:
-        done = index_next(chain, brittle, follower.folder, follower.pace)
+        done = index_next(chain, brittle, follower.folder, follower.ingest)
         assert isinstance(done, Rewound)
 
     assert deaths(store, step, lambda: follower.dump() == before) > 5

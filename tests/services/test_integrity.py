@@ -15,8 +15,8 @@ from oracle.indexer.audit.counter_check import compare_counters
 from oracle.indexer.audit.dead_letters import open_letters, retry
 from oracle.indexer.audit.gaps import gaps
 from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
-from oracle.indexer.rebuild import RebuildOptions, refold
-from oracle.queries.stats import integrity_census
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.queries.stats import integrity_statistics
 from oracle.store.database import Store
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.metrics import REGISTRY
@@ -93,12 +93,12 @@ def test_each_kind_of_gap_is_named(follower: Follower):
     assert "the newest header is 57" in found.cursor[0]
 
 
-def test_the_census_counts_what_was_not_read(follower: Follower):
+def test_the_statistics_counts_what_was_not_read(follower: Follower):
     with follower.store.transaction() as uow:
         uow.coverage.cut_above(50)
-    census = integrity_census(follower.store, follower.folder)
-    assert census is not None
-    assert (census.uncovered, sum(census.covered.values())) == (10, 51)
+    statistics = integrity_statistics(follower.store, follower.folder)
+    assert statistics is not None
+    assert (statistics.uncovered, sum(statistics.covered.values())) == (10, 51)
 
 
 # --- the audit ---
@@ -210,7 +210,7 @@ def test_a_dry_verification_writes_nothing(follower: Follower):
     )
     with follower.store.reading() as uow:
         assert uow.coverage.spans(follower.folder.scope.id) == before
-        assert uow.progress.get("verify 0 60 4 ") is None
+        assert uow.bookmarks.get("verify 0 60 4 ") is None
     assert (found.reached, bool(found.difference)) == (Level.PROVEN, False)
 
 
@@ -222,14 +222,14 @@ def test_blocks_that_were_never_indexed_are_not_verified(follower: Follower):
 # --- dead letters ---
 
 
-def test_a_refold_finds_the_same_dead_letters(store: Store):
+def test_a_rebuild_finds_the_same_dead_letters(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted])
     follower.catch_up()
     letters = open_letters(store)
     assert letters
 
-    assert refold(store, follower.folder, RebuildOptions()).same
+    assert rebuild_state(store, follower.folder, RebuildOptions()).same
     assert open_letters(store) == letters
 
 
@@ -267,12 +267,12 @@ def test_counters_are_compared_at_our_newest_block(follower: Follower):
     assert counts.differing == {"members": (counts.here["members"], 10_000)}
     difference = 10_000 - counts.here["members"]
     told = {"counter": "members"}
-    assert REGISTRY.get_sample_value("oracle_count_difference", told) == difference
+    assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == difference
     chain.counts = {"members": counts.here["members"], "unheard_of": 3}
     again = compare_counters(chain, follower.store, heads)
     assert again is not None
     assert again.differing == {}
-    assert REGISTRY.get_sample_value("oracle_count_difference", told) == 0
+    assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == 0
 
 
 def test_counters_are_left_alone_far_from_the_head(follower: Follower):

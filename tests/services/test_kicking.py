@@ -111,7 +111,7 @@ def kick(office: Office) -> dict[str, object]:
 
 
 def kinds(office: Office) -> list[str]:
-    return [intent.wish.kind for intent in office.intents()]
+    return [intent.request.kind for intent in office.intents()]
 
 
 def test_a_node_that_stays_bad_is_kicked_out_and_only_once(office: Office):
@@ -172,7 +172,7 @@ def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_off
     for _ in range(LIMITS.kick_rounds):
         pushed_without_kickouts(office)
     with office.context.writing() as uow:
-        uow.outbox.senders.pause(
+        uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
         )
     office.tick()
@@ -180,7 +180,7 @@ def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_off
     group(office, 99, (2, 0, 1))
     office.index()
     with office.context.writing() as uow:
-        uow.outbox.senders.resume(office.context.account, office.context.stamp)
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     office.tick()
 
     (execution,) = office.intents(EXECUTE_KICK)

@@ -25,7 +25,7 @@ def test_once_nothing_lacks_the_next_lack_begins_anew():
 def test_a_signer_that_counts_for_nothing_is_said_before_who_else_lacks():
     lack = MissingSignatures(signatures="0x1 has not signed round 7")
     assert lack.why == "0x1 has not signed round 7"
-    lack.standing = "our key is no signer"
+    lack.contract_status = "our key is no signer"
     assert lack.why == "our key is no signer"
     # That no signature lacks says nothing of our own.
     lack.nothing()

@@ -16,12 +16,12 @@ from oracle.domain.reports.report import Report, ReportSettings, cut, decode, wa
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import BlockSpan, Folder
-from oracle.indexer.rules_binding import adopt_rules
-from oracle.kickouts.kickout_eligibility import KickoutRules, due_spells, evidence_at, looks_at
+from oracle.indexer.rules_binding import bind_rules
+from oracle.kickouts.kickout_eligibility import KickoutRules, due_intervals, evidence_at, looks_at
 from oracle.queries.explain import EventArchive, explain
 from oracle.queries.json_answers import explain_answer, node_answer
 from oracle.queries.replay import replay
-from oracle.queries.status import census, node_rows, overview
+from oracle.queries.status import node_rows, overview, statistics
 from oracle.reporting.report_cutter import ReportCutter
 from tests.examples import examples
 from tests.histories import History, node, task
@@ -93,11 +93,11 @@ def drawn_up(store, events, stops) -> list[Report]:
     reporter = ReportCutter(HOURLY, SETTINGS, anchor_window=256)
     drawn: list[Report] = []
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
-    stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
+    span = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
     with store.transaction() as uow:
         Folder(HOURLY, Unread(), [reporter]).fold(
             uow,
-            stretch,
+            span,
             lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
         )
     return drawn
@@ -115,8 +115,8 @@ def low() -> History:
 def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
-    stretch = BlockSpan(last, Decoded(history.events, indexes_for(history.events)), last)
-    Folder(rules, Unread()).fold(uow, stretch)
+    span = BlockSpan(last, Decoded(history.events, indexes_for(history.events)), last)
+    Folder(rules, Unread()).fold(uow, span)
     as_of = block(last, history.time + later)
     uow.cursor.move_to(as_of, as_of, 0)
     return as_of
@@ -126,11 +126,11 @@ def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
 def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low(), later)
-        open_, due = uow.kickouts.open(), due_spells(uow, RULES)
+        open_, due = uow.kickouts.open(), due_intervals(uow, RULES)
         looks = looks_at(uow, KickoutRules(RULES, SETTINGS), Level.NOTHING)
-    assert [spell.node for spell in open_] == [node("A")]
+    assert [interval.node for interval in open_] == [node("A")]
     assert due == ([] if later else open_)
-    assert [look.node for look in looks] == [spell.node for spell in due]
+    assert [look.node for look in looks] == [interval.node for interval in due]
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
@@ -139,9 +139,9 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
 ):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
-            adopt_rules(uow, RULES)
+            bind_rules(uow, RULES)
             stored(uow, low(), later)
-        counted, seen = census(store, RULES, None), overview(store, lambda _: None)
+        counted, seen = statistics(store, RULES, None), overview(store, lambda _: None)
     due = 0 if later else 1
     assert counted is not None
     assert (counted.kickouts["due"], seen.kickouts_due) == (due, due)
@@ -150,8 +150,8 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
 def test_the_evidence_is_the_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low())
-        (spell,) = uow.kickouts.open()
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
+        (interval,) = uow.kickouts.open()
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
 
@@ -165,8 +165,8 @@ def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
-        (spell,) = due_spells(uow, RULES)
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
+        (interval,) = due_intervals(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
 
 
@@ -176,8 +176,8 @@ def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_st
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
-        (spell,) = due_spells(uow, RULES)
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
+        (interval,) = due_intervals(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
 
 
@@ -187,8 +187,8 @@ def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
-        (spell,) = due_spells(uow, RULES)
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), spell).text)
+        (interval,) = due_intervals(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
 
 
@@ -198,8 +198,8 @@ def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(ne
     ran(history, "2", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history, rules=rules)
-        (spell,) = due_spells(uow, rules)
-        told = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), spell).text)
+        (interval,) = due_intervals(uow, rules)
+        told = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), interval).text)
     assert [entry["seq"] for entry in told["entries"]] == [2]
 
 
@@ -209,7 +209,7 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
             as_of = stored(uow, low())
         told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
         rows = {row.node.address: node_answer(row) for row in node_rows(store, RULES)}
-        counted = census(store, RULES, None)
+        counted = statistics(store, RULES, None)
     answer = explain_answer(told)
     assert answer["pool"]["scores"] == [10, 10, 10]
     legacy = answer["legacy"]

@@ -26,7 +26,7 @@ def leave_alone(chain: ScriptedChain) -> None:
 
 def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: Store):
     clock = Hand()
-    follower = Follower(mined(BLOCKS), store, pace=IngestState(clock))
+    follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
     leave_alone(follower.chain)
     follower.chain.fork(2)
@@ -42,7 +42,7 @@ def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: 
 
 def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
     clock = Hand()
-    follower = Follower(mined(BLOCKS), store, pace=IngestState(clock))
+    follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
     leave_alone(follower.chain)
     for _ in range(4):
@@ -53,22 +53,22 @@ def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
 
 
 def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
-    follower = Follower(mined(BLOCKS), store, pace=IngestState(Hand()))
+    follower = Follower(mined(BLOCKS), store, ingest=IngestState(Hand()))
     follower.catch_up()
     leave_alone(follower.chain)
     ours = follower.chain.copy()
     follower.chain.fork(2)
     follower.chain.mine_many(2)
     assert follower.step() is None
-    assert follower.pace.vigil.is_open()
+    assert follower.ingest.fork_watch.is_open()
     ours.mine_many(2)
     ours.other = follower.chain.other
     follower.chain = ours
 
-    follower.pace.clock.now += 100.0  # type: ignore[attr-defined]  # a hand's
+    follower.ingest.clock.now += 100.0  # type: ignore[attr-defined]  # a hand's
     follower.catch_up()
 
-    assert not follower.pace.vigil.is_open()
+    assert not follower.ingest.fork_watch.is_open()
     with store.reading() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None

@@ -14,7 +14,7 @@ from oracle.store.database import Store
 from oracle.store.state.round_repository import RoundRepository
 
 SETTINGS = ReportSettings()
-SPELL = KickoutDue(ZERO_ADDRESS, Position(10, 0, 0), None)
+INTERVAL = KickoutDue(ZERO_ADDRESS, Position(10, 0, 0), None)
 ROUNDS = 250
 
 
@@ -26,15 +26,15 @@ def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path,
         with store.transaction() as uow:
             uow.rounds.write(rounds.drain())
         with store.reading() as uow:
-            low = first_low(uow, SPELL, 3, SETTINGS)
+            low = first_low(uow, INTERVAL, 3, SETTINGS)
             assert [one.round for one in low] == [10, 11, 12]
-            assert low_now(uow, SPELL, 3, SETTINGS) == len(low)
+            assert low_now(uow, INTERVAL, 3, SETTINGS) == len(low)
 
             def until(_room: RoundRepository, *_asked: int) -> None:
                 raise AssertionError("all rounds were read")
 
             monkeypatch.setattr(RoundRepository, "until", until)
-            assert low_now(uow, SPELL, LANES_PER_WORD + 3, SETTINGS) == 0
+            assert low_now(uow, INTERVAL, LANES_PER_WORD + 3, SETTINGS) == 0
 
 
 def _accepted(number: int) -> RoundAccepted:

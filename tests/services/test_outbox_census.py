@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.queries.outbox_figures import CALL_KINDS, OutboxCensus, with_accounts, with_contract
+from oracle.queries.outbox_figures import CALL_KINDS, OutboxRecount, with_accounts, with_contract
 from tests.evm.fixtures import chain
 from tests.office import Office
 from tests.services.office_fixtures import (
@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 SUCCESS = ("push", "success")
 
 
-def counted(census, office):
-    return census.count(office.store, int(office.premises.chain.time))
+def counted(statistics, office):
+    return statistics.count(office.store, int(office.premises.chain.time))
 
 
 def plain(figures):
@@ -36,22 +36,22 @@ def plain(figures):
     )
 
 
-def test_a_census_that_has_watched_all_the_way_says_what_one_that_starts_now_says(
+def test_a_statistics_that_has_watched_all_the_way_says_what_one_that_starts_now_says(
     sqlite_office: Office,
 ):
-    office, watching = sqlite_office, OutboxCensus()
+    office, watching = sqlite_office, OutboxRecount()
     for _ in range(3):
         office.pushed()
         office.until_final()
         counted(watching, office)
 
-    assert plain(counted(watching, office)) == plain(counted(OutboxCensus(), office))
+    assert plain(counted(watching, office)) == plain(counted(OutboxRecount(), office))
     assert counted(watching, office).totals.outcomes[SUCCESS] == office.premises.round
 
 
 def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
     """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
-    outcomes = counted(OutboxCensus(), sqlite_office).totals.outcomes
+    outcomes = counted(OutboxRecount(), sqlite_office).totals.outcomes
     kinds = {kind for kind, _ in outcomes}
     assert kinds == set(CALL_KINDS)
     for outcome in ("success", "reverted", "superseded", "foreign"):
@@ -67,7 +67,7 @@ def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
     office.until_final()
 
     lost = before - int(chain.rpc("eth_getBalance", sender, "latest"), 16)
-    totals = counted(OutboxCensus(), office).totals
+    totals = counted(OutboxRecount(), office).totals
     assert totals.wei["push"] == lost
     assert totals.gas["push"] > 21_000
 
@@ -76,11 +76,11 @@ def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
     figures = with_accounts(
-        counted(OutboxCensus(), office), {"transmitter": office.context}, office.source.heads()
+        counted(OutboxRecount(), office), {"transmitter": office.context}, office.source.heads()
     )
     ours = figures.accounts["transmitter"]
     assert (ours.latest, ours.gap) == (ours.next_nonce, 0)
-    assert ours.open_slots == 1  # mined, not final yet
+    assert ours.open_nonces == 1  # mined, not final yet
     assert ours.balance_wei is not None
     assert ours.balance_wei > ours.reserved_wei
 

@@ -69,7 +69,7 @@ def test_the_first_report_that_is_due_keeps_its_turn(sqlite_office: Office):
     office.period()
     office.tick()
 
-    assert [intent.wish.period for intent in office.intents()] == [first]
+    assert [intent.request.period for intent in office.intents()] == [first]
 
 
 def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
@@ -84,7 +84,7 @@ def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
     office.tick()
 
     (landing,) = office.intents()
-    assert landing.wish.period == due[0]
+    assert landing.request.period == due[0]
     with office.store.reading() as uow:
         missed = [uow.reports.at(period) for period in due[1:]]
     assert {(one.state, one.reason) for one in missed if one is not None} == {
@@ -92,7 +92,7 @@ def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
     }
 
 
-def test_a_report_is_never_signed_while_the_contract_rests(sqlite_office: Office):
+def test_a_report_is_never_signed_while_the_contract_is_paused(sqlite_office: Office):
     office = sqlite_office
     premises = office.premises
     admin = premises.network.admin
@@ -241,7 +241,7 @@ def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
 def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
     office = sqlite_office
     with office.context.writing() as uow:
-        uow.outbox.senders.pause(
+        uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
         )
     office.period()
@@ -249,7 +249,7 @@ def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
     assert office.states() == ["ready"]
 
     with office.context.writing() as uow:
-        uow.outbox.senders.resume(office.context.account, office.context.stamp)
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     office.tick()
     assert office.states() == ["live"]
 
@@ -274,7 +274,7 @@ def test_one_round_is_signed_once(sqlite_office: Office):
     office.premises.chain.mine()
     office.period()
     office.tick()
-    assert [intent.wish.round for intent in office.intents()] == [1, 1]
+    assert [intent.request.round for intent in office.intents()] == [1, 1]
 
 
 def _step(office: Office) -> StepResult:

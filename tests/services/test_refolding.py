@@ -9,7 +9,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import FatalError, InputError
 from oracle.indexer import rebuild
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, refold
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
@@ -42,13 +42,13 @@ def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
     follower = followed(store)
     before = follower.dump()
 
-    refolded = refold(store, follower.folder, RebuildOptions())
+    rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
 
-    assert refolded.same
-    assert refolded.reports >= 5
-    assert refolded.differing == ()
+    assert rebuilt.same
+    assert rebuilt.reports >= 5
+    assert rebuilt.differing == ()
     assert follower.dump() == before
-    assert refolded.logs == sum(len(block.logs) for block in follower.chain.blocks)
+    assert rebuilt.logs == sum(len(block.logs) for block in follower.chain.blocks)
 
 
 def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -56,50 +56,50 @@ def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.M
     monkeypatch.setattr(rebuild, "LOGS_AT_ONCE", 7)
     reached: list[int] = []
 
-    refolded = refold(
+    rebuilt = rebuild_state(
         store, follower.folder, RebuildOptions(progress=lambda block, _: reached.append(block))
     )
 
-    assert refolded.same
-    assert refolded.differing == ()
+    assert rebuilt.same
+    assert rebuilt.differing == ()
     assert len(reached) > 5
     assert reached == sorted(reached)
 
 
-def test_a_window_that_was_fetched_before_a_refold_is_not_committed_after_it(store: Store):
+def test_a_window_that_was_fetched_before_a_rebuild_is_not_committed_after_it(store: Store):
     follower = followed(store)
     follower.chain.mine()
     window = follower.chain.window
 
-    def refolded_meanwhile(blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
-        refold(store, folder(), RebuildOptions())
+    def rebuilt_meanwhile(blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+        rebuild_state(store, folder(), RebuildOptions())
         return window(blocks, with_headers=with_headers)
 
-    follower.chain.window = refolded_meanwhile  # type: ignore[method-assign]
+    follower.chain.window = rebuilt_meanwhile  # type: ignore[method-assign]
 
     with pytest.raises(FatalError, match="another process"):
         follower.step()
 
 
-def test_a_row_that_was_changed_by_hand_is_told_and_mended(store: Store):
+def test_a_row_that_was_changed_by_hand_is_told_and_repaired(store: Store):
     follower = followed(store)
     before = follower.dump()
     spoil(store)
 
-    refolded = refold(store, follower.folder, RebuildOptions())
+    rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
 
-    assert not refolded.same
+    assert not rebuilt.same
     assert follower.dump() == before
 
 
-def test_a_dry_run_tells_and_mends_nothing(store: Store):
+def test_a_dry_run_tells_and_repairs_nothing(store: Store):
     follower = followed(store)
     spoil(store)
     spoilt = follower.dump()
 
-    refolded = refold(store, follower.folder, RebuildOptions(dry_run=True))
+    rebuilt = rebuild_state(store, follower.folder, RebuildOptions(dry_run=True))
 
-    assert not refolded.same
+    assert not rebuilt.same
     assert follower.dump() == spoilt
 
 
@@ -112,17 +112,17 @@ def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
     other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
     reporter = ReportCutter(RULES, other, anchor_window=ANCHOR_WINDOW)
 
-    refolded = refold(store, Folder(RULES, ScriptedReader(), [reporter]), RebuildOptions())
+    rebuilt = rebuild_state(store, Folder(RULES, ScriptedReader(), [reporter]), RebuildOptions())
 
-    assert refolded.same
-    assert refolded.differing == tuple(stored.report.period for stored in compared)
+    assert rebuilt.same
+    assert rebuilt.differing == tuple(stored.report.period for stored in compared)
     with store.reading() as uow:
         assert uow.reports.above(-1) == before
 
 
 def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):
     follower = followed(store)
-    refold(store, follower.folder, RebuildOptions())
+    rebuild_state(store, follower.folder, RebuildOptions())
     follower.chain.fork(6)
     mined(Traffic(6).blocks(8), follower.chain)
 
@@ -139,7 +139,7 @@ def test_after_folding_anew_the_daemon_goes_on_with_rows_in_memory(
     store: Store, new_store: NewStore
 ):
     follower = followed(store)
-    refold(store, folder(), RebuildOptions())
+    rebuild_state(store, folder(), RebuildOptions())
     mined(Traffic(6).blocks(8), follower.chain)
 
     follower.catch_up()
@@ -158,7 +158,7 @@ def test_folding_anew_may_die_anywhere(store: Store):
 
     died = deaths(
         store,
-        lambda brittle: refold(brittle, follower.folder, RebuildOptions()),
+        lambda brittle: rebuild_state(brittle, follower.folder, RebuildOptions()),
         lambda: follower.dump() == spoilt,
     )
 
@@ -174,12 +174,12 @@ def test_an_interruption_leaves_what_was_and_the_second_try_ends(store: Store):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        refold(store, follower.folder, RebuildOptions(progress=interrupt))
+        rebuild_state(store, follower.folder, RebuildOptions(progress=interrupt))
 
     assert follower.dump() == before
-    assert refold(store, follower.folder, RebuildOptions()).same
+    assert rebuild_state(store, follower.folder, RebuildOptions()).same
 
 
 def test_nothing_indexed_is_nothing_to_fold(store: Store):
     with pytest.raises(InputError, match="nothing is indexed"):
-        refold(store, folder(), RebuildOptions())
+        rebuild_state(store, folder(), RebuildOptions())

@@ -67,11 +67,11 @@ def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef]) -> list[Re
     reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
     drawn: list[Report] = []
     last = max([event.at.block for event in events] + [stop.number for stop in stops])
-    stretch = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
+    span = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
     with store.transaction() as uow:
         Folder(SEED, Unread(), [reporter]).fold(
             uow,
-            stretch,
+            span,
             lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
         )
     return drawn
@@ -124,7 +124,7 @@ def test_the_first_block_of_a_later_period_makes_a_report_due():
     assert reporter.is_due(block(7, 119), block(8, 1000), newest=8)
 
 
-def test_history_outside_the_anchor_window_makes_no_report_due():
+def test_history_outside_the_checkpoint_window_makes_no_report_due():
     reporter = reporter_at()
 
     assert reporter.is_due(block(7, 119), block(8, 120), newest=107)

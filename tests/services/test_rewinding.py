@@ -211,7 +211,7 @@ def test_a_report_cut_on_a_block_that_left_is_cut_again_on_the_chain_that_stays(
     assert again.report.as_of == follower.chain.blocks[again.report.as_of.number].ref
 
 
-def test_a_final_block_that_changed_closes_the_latch_and_names_both_hashes(store: Store):
+def test_a_final_block_that_changed_closes_the_halt_and_names_both_hashes(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -220,17 +220,17 @@ def test_a_final_block_that_changed_closes_the_latch_and_names_both_hashes(store
     follower.chain.mine_many(20)
     theirs = follower.chain.blocks[92].ref.hash
 
-    latched = follower.step()
+    halted = follower.step()
 
-    assert isinstance(latched, HaltChanged)
-    assert latched.is_closed
-    assert ours in latched.reason
-    assert theirs in latched.reason
+    assert isinstance(halted, HaltChanged)
+    assert halted.is_closed
+    assert ours in halted.reason
+    assert theirs in halted.reason
     assert follower.step() is None
     assert follower.dump() == before
 
 
-def test_history_that_another_chain_serves_closes_the_latch(store: Store):
+def test_history_that_another_chain_serves_closes_the_halt(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 20
     follower.step()
@@ -238,10 +238,10 @@ def test_history_that_another_chain_serves_closes_the_latch(store: Store):
     mined(Traffic(9).blocks(100), other)
     follower.chain = other
 
-    latched = follower.step()
+    halted = follower.step()
 
-    assert isinstance(latched, HaltChanged)
-    assert "nothing was changed" in latched.reason
+    assert isinstance(halted, HaltChanged)
+    assert "nothing was changed" in halted.reason
 
 
 def test_a_fork_below_the_start_block_takes_everything_back(store: Store):

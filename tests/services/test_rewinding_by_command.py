@@ -21,7 +21,7 @@ def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new
 
     rewound = rewind_to(follower.chain, store, follower.folder, 95, RebuildOptions())
 
-    assert not rewound.by_refold
+    assert not rewound.by_rebuild
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
     follower.catch_up()
     assert follower.dump() == whole
@@ -34,7 +34,7 @@ def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new
 
     rewound = rewind_to(follower.chain, store, follower.folder, 30, RebuildOptions())
 
-    assert rewound.by_refold
+    assert rewound.by_rebuild
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
     follower.catch_up()
     assert follower.dump() == whole
@@ -73,9 +73,9 @@ def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store:
     follower.catch_up()
     follower.chain.fork(15)
     mined(Traffic(12).blocks(20), follower.chain)
-    latched = follower.step()
-    assert isinstance(latched, HaltChanged)
-    assert "--to-block 91" in latched.reason
+    halted = follower.step()
+    assert isinstance(halted, HaltChanged)
+    assert "--to-block 91" in halted.reason
 
     with pytest.raises(InputError, match="rewind to block 85"):
         rewind_to(follower.chain, store, follower.folder, 91, RebuildOptions())

@@ -17,7 +17,7 @@ def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
     follower = Follower(mined(Traffic(3).blocks(100)), store)
     follower.catch_up()
     with store.transaction() as uow:
-        uow.outbox.senders.enroll(US, 0, Stamp(1, 1))
+        uow.outbox.accounts.enroll(US, 0, Stamp(1, 1))
         as_of = uow.reports.latest(1)[0].report.as_of
         planned = uow.outbox.intents.add(
             CallRequest(
@@ -41,4 +41,4 @@ def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
     with store.reading() as uow:
         intent = uow.outbox.intents.named(planned)
     assert intent is not None
-    assert (intent.state, intent.error_class) == (IntentState.EXPIRED, "anchor_reorged")
+    assert (intent.state, intent.error_class) == (IntentState.EXPIRED, "as_of_reorged")

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import (
-    adopt_rules,
+    bind_rules,
     check_period,
     check_rules,
     folded_by,
@@ -30,7 +30,7 @@ def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store
 def test_other_rules_are_refused_with_what_to_do(store: Store, other):
     with store.transaction() as uow:
         check_rules(uow, SEED)
-        with pytest.raises(InputError, match=r"folded by the rules seed.*resync refold"):
+        with pytest.raises(InputError, match=r"folded by the rules seed.*resync rebuild"):
             check_rules(uow, other)
 
 
@@ -63,7 +63,7 @@ def test_a_database_knows_who_folded_it(store: Store):
 def test_after_folding_anew_the_new_rules_may_go_on(store: Store):
     with store.transaction() as uow:
         check_rules(uow, SEED)
-        adopt_rules(uow, RELAY)
+        bind_rules(uow, RELAY)
         check_rules(uow, RELAY)
 
 

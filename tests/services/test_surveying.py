@@ -12,7 +12,11 @@ from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import export
 from oracle.queries.explain import EventArchive
-from oracle.queries.selection.network_snapshot import SnapshotQuery, survey_events, survey_store
+from oracle.queries.selection.network_snapshot import (
+    SnapshotQuery,
+    snapshot_of_events,
+    snapshot_of_store,
+)
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.histories import History, group, node, task
@@ -44,8 +48,8 @@ class Witness:
     def take(self, event: DomainEvent) -> None:
         self.seen.append(event)
 
-    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
-        raise AssertionError(f"nobody asks it of {task.key} at {scene.time}")
+    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+        raise AssertionError(f"nobody asks it of {task.key} at {policy_input.time}")
 
 
 def indexed(store, events):
@@ -67,8 +71,8 @@ def archive(store):
 def test_the_cursor_says_what_a_fold_of_the_same_events_says(store):
     Follower(mined(Traffic(5).blocks(40)), store).catch_up()
     archive = EventArchive(store, ScriptedReader(), RULES)
-    stored = survey_store(archive, SnapshotQuery(RULES))
-    folded = survey_events(told_by(archive), SnapshotQuery(RULES, at=stored.time))
+    stored = snapshot_of_store(archive, SnapshotQuery(RULES))
+    folded = snapshot_of_events(told_by(archive), SnapshotQuery(RULES, at=stored.time))
 
     assert stored.nodes == {address: replace(each) for address, each in folded.nodes.items()}
     assert list(stored.waiting) == list(folded.waiting)
@@ -77,14 +81,14 @@ def test_the_cursor_says_what_a_fold_of_the_same_events_says(store):
 
 
 def test_what_waits_was_created_and_neither_started_nor_ended(archive):
-    survey = survey_store(archive, SnapshotQuery(RULES))
+    survey = snapshot_of_store(archive, SnapshotQuery(RULES))
 
     assert [each.key for each in survey.waiting] == [task("2"), task("3"), task("4")]
     assert all(map(is_waiting, survey.waiting))
 
 
 def test_who_had_a_task_of_a_group_is_known(archive):
-    survey = survey_store(archive, SnapshotQuery(RULES))
+    survey = snapshot_of_store(archive, SnapshotQuery(RULES))
 
     assert survey.given_in(group("g")) == {node("A")}
     assert survey.given_in(group("h")) == frozenset()
@@ -95,7 +99,7 @@ def test_a_draw_that_stands_takes_its_node_from_every_other_task(archive):
     with archive.store.transaction() as uow:
         cursor = uow.cursor.get()
         uow.draws.add(task("2"), uow.blocks.at(cursor.number), node("B"))
-    survey = survey_store(archive, SnapshotQuery(RULES))
+    survey = snapshot_of_store(archive, SnapshotQuery(RULES))
     waiting = {each.key: each for each in survey.waiting}
 
     assert survey.drawn == {task("2"): node("B")}
@@ -104,8 +108,8 @@ def test_a_draw_that_stands_takes_its_node_from_every_other_task(archive):
 
 
 def test_an_earlier_time_is_folded_from_what_is_stored(archive):
-    now = survey_store(archive, SnapshotQuery(RULES))
-    then = survey_store(archive, SnapshotQuery(RULES, at=now.time - 10))
+    now = snapshot_of_store(archive, SnapshotQuery(RULES))
+    then = snapshot_of_store(archive, SnapshotQuery(RULES, at=now.time - 10))
 
     assert now.nodes[node("A")].running == 0
     assert then.nodes[node("A")].running == 1
@@ -113,8 +117,8 @@ def test_an_earlier_time_is_folded_from_what_is_stored(archive):
 
 
 def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
-    now = survey_store(archive, SnapshotQuery(RULES))
-    later = survey_store(archive, SnapshotQuery(RULES, at=now.time + 500))
+    now = snapshot_of_store(archive, SnapshotQuery(RULES))
+    later = snapshot_of_store(archive, SnapshotQuery(RULES, at=now.time + 500))
 
     assert later.nodes == now.nodes
     assert later.time == now.time + 500
@@ -123,8 +127,8 @@ def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
 def test_other_rules_fold_the_stored_events_anew(archive):
     harsh = replace(RULES, penalty=RULES.boost)
 
-    ours = survey_store(archive, SnapshotQuery(RULES)).nodes[node("A")]
-    theirs = survey_store(archive, SnapshotQuery(harsh)).nodes[node("A")]
+    ours = snapshot_of_store(archive, SnapshotQuery(RULES)).nodes[node("A")]
+    theirs = snapshot_of_store(archive, SnapshotQuery(harsh)).nodes[node("A")]
 
     assert ours.base == RULES.penalty
     assert theirs.base == harsh.penalty
@@ -133,8 +137,8 @@ def test_other_rules_fold_the_stored_events_anew(archive):
 def test_a_policy_with_a_memory_sees_every_event_up_to_the_time(archive):
     witness, late = Witness(), Witness()
     told = told_by(archive)
-    survey_store(archive, SnapshotQuery(RULES, follower=witness))
-    survey_store(archive, SnapshotQuery(RULES, at=told[0].time, follower=late))
+    snapshot_of_store(archive, SnapshotQuery(RULES, follower=witness))
+    snapshot_of_store(archive, SnapshotQuery(RULES, at=told[0].time, follower=late))
 
     assert witness.seen == told
     assert late.seen == [event for event in told if event.time == told[0].time]
@@ -142,4 +146,4 @@ def test_a_policy_with_a_memory_sees_every_event_up_to_the_time(archive):
 
 def test_nothing_indexed_says_what_to_do(store):
     with pytest.raises(InputError, match="run --once"):
-        survey_store(EventArchive(store, ScriptedReader(), RULES), SnapshotQuery(RULES))
+        snapshot_of_store(EventArchive(store, ScriptedReader(), RULES), SnapshotQuery(RULES))

@@ -61,13 +61,13 @@ class Books:
 
     # --- what planners ask ---
 
-    def wishes(self) -> dict[str, Wished]:
+    def requests(self) -> dict[str, Wished]:
         """Return by calldata how the newest try at each effect stands."""
         told: dict[str, Wished] = {}
         rows = self._rows.execute(
             "SELECT i.calldata, i.state, s.state, s.won_attempt IS NULL,"
             " EXISTS (SELECT 1 FROM pub_attempt a WHERE a.intent_id = i.id)"
-            " FROM pub_intent i LEFT JOIN pub_slot s ON s.nonce = i.nonce"
+            " FROM pub_intent i LEFT JOIN pub_nonce s ON s.nonce = i.nonce"
             " WHERE i.kind IN ('push', 'cancel_kick') ORDER BY i.id"
         )
         for calldata, state, slot, _, is_signed in rows:
@@ -83,8 +83,8 @@ class Books:
         """I2, I3, I4: what leaves is in the database already, with its nonce."""
         content = bytes.fromhex(raw[2:])
         found = self._rows.execute(
-            "SELECT s.nonce FROM pub_attempt a JOIN pub_slot s ON s.nonce = a.nonce"
-            " JOIN pub_sender p WHERE a.raw_tx = ? AND s.nonce < p.next_nonce",
+            "SELECT s.nonce FROM pub_attempt a JOIN pub_nonce s ON s.nonce = a.nonce"
+            " JOIN pub_account p WHERE a.raw_tx = ? AND s.nonce < p.next_nonce",
             (content,),
         ).fetchall()
         if len(found) != 1:
@@ -100,7 +100,7 @@ class Books:
         over = {
             nonce
             for (nonce,) in self._rows.execute(
-                "SELECT nonce FROM pub_slot WHERE state IN ('mined', 'final', 'foreign')"
+                "SELECT nonce FROM pub_nonce WHERE state IN ('mined', 'final', 'foreign')"
             )
         }
         stored = self._rows.execute("SELECT tx_hash, nonce FROM pub_attempt").fetchall()
@@ -126,10 +126,10 @@ class Books:
 
     def _check_slots(self) -> None:
         rows = self._rows.execute(
-            "SELECT nonce, state, block_number, block_hash FROM pub_slot ORDER BY nonce"
+            "SELECT nonce, state, block_number, block_hash FROM pub_nonce ORDER BY nonce"
         ).fetchall()
         nonces = [row[0] for row in rows]
-        next_nonce = self._rows.execute("SELECT next_nonce FROM pub_sender").fetchone()
+        next_nonce = self._rows.execute("SELECT next_nonce FROM pub_account").fetchone()
         if nonces != list(range(len(nonces))) or (next_nonce or (0,))[0] != len(nonces):
             self._fault("I5", f"nonces are {nonces}, the next one {next_nonce}")
         for nonce, state, number, digest in rows:
@@ -184,7 +184,7 @@ class Books:
             self._fault("I9", f"{pushes} pushes are open")
         ended = self._rows.execute(
             "SELECT i.id, i.state, s.state FROM pub_intent i"
-            " JOIN pub_attempt a ON a.intent_id = i.id JOIN pub_slot s ON s.nonce = a.nonce"
+            " JOIN pub_attempt a ON a.intent_id = i.id JOIN pub_nonce s ON s.nonce = a.nonce"
             " WHERE i.state IN ('expired', 'cancelled', 'rejected', 'held', 'superseded', 'ready',"
             " 'planned') AND s.state NOT IN ('mined', 'final')"
             # The loser of a nonce is named when the winner, or the no-op that an operator put in
@@ -218,7 +218,7 @@ class Books:
     def check_spending(self) -> None:
         """I14: what the rows say was spent is what the chain says."""
         rows = self._rows.execute(
-            "SELECT gas_used, gas_price_wei FROM pub_slot WHERE state = 'final'"
+            "SELECT gas_used, gas_price_wei FROM pub_nonce WHERE state = 'final'"
         )
         ours = sum(gas * int.from_bytes(price) for gas, price in rows)
         if ours != self.world.chain.head.spent:
@@ -236,7 +236,7 @@ class Books:
             differing = [name for name, told in anew.items() if along[name] != told]
             self._fault("I14", f"counted along and anew {differing} differ")
         won = self._rows.execute(
-            "SELECT count(*), sum(receipt_status), sum(gas_used) FROM pub_slot"
+            "SELECT count(*), sum(receipt_status), sum(gas_used) FROM pub_nonce"
             " WHERE state = 'final'"
         ).fetchone()
         outcomes = [

@@ -12,7 +12,7 @@ _HOUR = 3_600
 # promised to the call that holds it.
 _SLOTS = (
     "SELECT s.nonce, s.state, s.opened_at, s.gas_used, s.gas_price_wei, i.max_cost_wei"
-    " FROM pub_slot s LEFT JOIN pub_intent i ON i.nonce = s.nonce AND i.state = 'assigned'"
+    " FROM pub_nonce s LEFT JOIN pub_intent i ON i.nonce = s.nonce AND i.state = 'assigned'"
 )
 _ATTEMPTS = "SELECT nonce, gas_limit, max_fee_wei, reason, signed_at FROM pub_attempt"
 

@@ -46,7 +46,7 @@ class Planner:
         signed = self._signed(context, heads, wanted, kind)
         if signed is None:
             return None
-        wish = CallRequest(
+        request = CallRequest(
             account=context.tx.account,
             contract=context.tx.publisher.domain.contract,
             kind=kind,
@@ -61,17 +61,17 @@ class Planner:
             exclusive_key=PUSH if kind == PUSH else f"{kind}:{signed.subject}",
         )
         with context.tx.writing() as uow:
-            added = uow.outbox.intents.add(wish, context.tx.stamp)
+            added = uow.outbox.intents.add(request, context.tx.stamp)
         return StepResult("wanted", added, f"{kind} {wanted}, try {tries}")
 
     def _next(self, context: QuorumContext, heads: Heads) -> tuple[str, str, int] | None:
-        known, now = self.books.wishes(), heads.latest.time
+        known, now = self.books.requests(), heads.latest.time
         with context.tx.store.reading() as uow:
             under_way = uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
         # Beside one that can no longer land the next is planned, which then takes its nonce.
         is_busy = any(
-            one.wish.kind == PUSH
-            and not (one.state is IntentState.LIVE and (one.wish.deadline or 0) < now)
+            one.request.kind == PUSH
+            and not (one.state is IntentState.LIVE and (one.request.deadline or 0) < now)
             for one in under_way
         )
         wanted = None if is_busy else self.goals.next_push(known)
@@ -96,7 +96,7 @@ class Planner:
             terms = (live.as_of_block or 0, live.expires_at)
             statement, record = _stated(context, wanted, kind, terms)
         publisher = context.tx.publisher
-        standing = OracleContract(publisher.lines, publisher.domain.contract).standing()
+        standing = OracleContract(publisher.lines, publisher.domain.contract).contract_status()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
             contrary = _stated(context, wanted, kind, (terms[0], terms[1] + 1))

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.queries.outbox_figures import OutboxCensus
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.store.database import Store
 from oracle.store.schema import migrate
 from tests.simulation.books import Books
@@ -80,14 +80,14 @@ def play(
         memory = Memory(store, is_off=not remembers)
         planner = Planner(world, books, goals)
         replicas = [Replica(world, memory, books, planner, log) for _ in range(setting.replicas)]
-        counter = _Counter(world, store, lambda: goals.is_reached(books.wishes()))
+        counter = _Counter(world, store, lambda: goals.is_reached(books.requests()))
         try:
             _live(world, replicas, books, counter.is_over, log)
         except Exception as error:  # noqa: BLE001  whatever ends a daemon unasked is a fault
             books.faults.append(f"ended by {type(error).__name__}: {str(error).splitlines()[0]}")
         books.check()
         counter.compare(books)
-        known, signed = books.wishes(), books.counts()
+        known, signed = books.requests(), books.counts()
         done = {one for one in goals.all if one in known and known[one].state == "final"}
         if goals.is_reached(known):
             books.check_spending()
@@ -114,17 +114,19 @@ class _Counter:
     world: World
     store: Store
     is_reached: Callable[[], bool]
-    _census: OutboxCensus = field(default_factory=OutboxCensus)
+    _statistics: OutboxRecount = field(default_factory=OutboxRecount)
 
     def is_over(self) -> bool:
         """Count now and then; tell whether all is done."""
         if self.world.number % _COUNTED_EVERY == 0:
-            self._census.count(self.store, 0)
+            self._statistics.count(self.store, 0)
         return self.is_reached()
 
     def compare(self, books: Books) -> None:
         """Count once more, beside one who begins now."""
-        along, anew = (one.count(self.store, 0).totals for one in (self._census, OutboxCensus()))
+        along, anew = (
+            one.count(self.store, 0).totals for one in (self._statistics, OutboxRecount())
+        )
         books.check_counters(along, anew)
 
 

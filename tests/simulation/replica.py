@@ -56,7 +56,7 @@ class Replica:
     books: Books
     planner: Planner
     log: Callable[[str], None] = lambda _: None
-    _desk: QuorumContext | None = None
+    _context: QuorumContext | None = None
     _back_at: int = 0
     _renewed_at: int = 0
     _reconciled: bool = field(default=False)
@@ -65,7 +65,7 @@ class Replica:
     @property
     def is_leader(self) -> bool:
         """It lives, and took the lease."""
-        return self._desk is not None
+        return self._context is not None
 
     def turn(self) -> None:
         """Work for the time of one block, if it lives."""
@@ -73,9 +73,9 @@ class Replica:
         if world.number < self._back_at:
             return
         try:
-            if self._desk is None:
-                self._desk = self._start()
-            self._work(self._desk)
+            if self._context is None:
+                self._context = self._start()
+            self._work(self._context)
         except TransientError as error:
             self.log(f"  tries again: {error}")
         except (Died, FatalError) as error:
@@ -186,10 +186,10 @@ class Replica:
         """Be gone for a while; a lease that it held stands until its time is over."""
         # Without what the database's own clock tells, which is none of the story's.
         self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
-        dice, was_leader = self.world.dice, self._desk is not None
-        if self._desk is not None:
-            self._desk.tx.publisher.pool.close()
-        self._desk = None
+        dice, was_leader = self.world.dice, self._context is not None
+        if self._context is not None:
+            self._context.tx.publisher.pool.close()
+        self._context = None
         self._back_at = self.world.number + _KNOCKS_EVERY
         if was_leader or isinstance(error, Died):
             rest = dice.randint(0, 12)

@@ -24,6 +24,6 @@ SETTINGS = {
         # first fee uses up would leave no room for a dearer one.
         Setting("dear tips", fee_cap=1_000, asked_tip=1.1, operator=False),
         # Little may be spent at a time, and in an hour.
-        Setting("short purse", call_cap=6, hour_cap=25),
+        Setting("short account balance", call_cap=6, hour_cap=25),
     )
 }

@@ -7,7 +7,7 @@ from tests.simulation.node import ANCHOR_WINDOW
 from tests.simulation.world import World
 
 _ROWS = (
-    "SELECT id, signer, kind, round, subject, digest, as_of_block, expires_at, dead_why"
+    "SELECT id, signer, kind, round, subject, digest, as_of_block, expires_at, expiry_reason"
     " FROM pub_signature ORDER BY id"
 )
 
@@ -26,7 +26,7 @@ class Statements:
         faults: list[tuple[str, str]] = []
         newest: dict[tuple[Any, ...], list[Any]] = {}
         for row in rows:
-            number, about, dead_why = row[0], row[1:5], row[8]
+            number, about, expiry_reason = row[0], row[1:5], row[8]
             earlier = newest.setdefault(about, [])
             if number > self._read:
                 faults += [
@@ -37,7 +37,7 @@ class Statements:
                     for one in earlier
                     if self._may_land(one)
                 ]
-            if dead_why is None and any(one[8] is None for one in earlier):
+            if expiry_reason is None and any(one[8] is None for one in earlier):
                 faults.append(("I11", f"{about[1]} {about[2]} {about[3]} has two live signatures"))
             earlier.append(row)
         self._read = rows[-1][0] if rows else 0

@@ -40,7 +40,7 @@ def tally(found: Sequence[Played]) -> dict[str, float]:
         "faults": sum(len(one.faults) for one in found),
         "attempts": sum(sum(one.signed.values()) for one in found),
         "bumps": sum(one.signed.get("bump", 0) for one in found),
-        "retargets": sum(one.signed.get("retarget", 0) for one in found),
+        "retargets": sum(one.signed.get("replacement", 0) for one in found),
         "reorgs": sum(one.passed.get("reorg", 0) for one in found),
         "crashes": _passed(found, "died"),
         "stalls": _passed(found, "stalled"),

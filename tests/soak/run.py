@@ -24,7 +24,7 @@ from typing import Any
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
-from oracle.indexer.rebuild import RebuildOptions, refold
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store import engine
 from oracle.store.schema import migrate
@@ -55,7 +55,7 @@ class Told:
     forks: int = 0
     spoiled: int = 0
     logs_are_the_chains: bool = False
-    state_is_a_refold: bool = False
+    state_is_a_rebuild: bool = False
 
 
 @dataclass
@@ -81,8 +81,8 @@ class Soak:
         self.told.seconds = time.monotonic() - began
         self.told.forks, self.told.spoiled = last["forks"], last["spoiled"]
         self.told.logs_are_the_chains = self._digest() == last["digest"]
-        refolded = refold(self.indexer.store, self.indexer.folder, RebuildOptions())
-        self.told.state_is_a_refold = refolded.same and refolded.differing == ()
+        rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
+        self.told.state_is_a_rebuild = rebuilt.same and rebuilt.differing == ()
 
     def ask(self) -> dict[str, Any]:
         """Let the chain go on, and hear of it."""
@@ -150,10 +150,10 @@ def asked(chain: "subprocess.Popen[str]") -> dict[str, Any]:
     assert chain.stdin is not None
     chain.stdin.write("\n")
     chain.stdin.flush()
-    return heard(chain)
+    return received(chain)
 
 
-def heard(chain: "subprocess.Popen[str]") -> dict[str, Any]:
+def received(chain: "subprocess.Popen[str]") -> dict[str, Any]:
     """Read one line of the chain's process."""
     assert chain.stdout is not None
     line: dict[str, Any] = json.loads(chain.stdout.readline())
@@ -195,14 +195,14 @@ def main() -> int:
         url = f"sqlite:///{folder}/oracle.sqlite"
         migrate(url)
         clock = VirtualClock()
-        indexer = Indexer(heard(chain)["urls"], url, clock=clock)
+        indexer = Indexer(received(chain)["urls"], url, clock=clock)
         soak = Soak(chain, indexer, clock, options.events)
         soak.follow()
         indexer.close()
     told = soak.told
     print(json.dumps(asdict(told)))  # noqa: T201  # what it is for
     grew = told.end_mb - told.warm_mb
-    is_well = told.logs_are_the_chains and told.state_is_a_refold and grew <= options.most_mb
+    is_well = told.logs_are_the_chains and told.state_is_a_rebuild and grew <= options.most_mb
     return 0 if is_well else 1
 
 

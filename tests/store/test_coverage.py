@@ -34,22 +34,22 @@ def test_windows_of_one_kind_become_one_interval(store: Store):
         for first in range(0, 50, 10):
             uow.coverage.put(ASKED.id, covered(first, first + 9))
         assert told(uow.coverage) == [(0, 49, Level.SEAMED, A)]
-        assert uow.coverage.holes(ASKED.id, 0, 49) == []
+        assert uow.coverage.gaps(ASKED.id, 0, 49) == []
         assert uow.coverage.lowest(ASKED.id, 0, 49) == Level.SEAMED
 
 
-def test_what_was_not_read_is_a_hole(store: Store):
+def test_what_was_not_read_is_a_gap(store: Store):
     with store.transaction() as uow:
         uow.coverage.put(ASKED.id, covered(10, 19))
         uow.coverage.put(ASKED.id, covered(30, 39))
-        assert uow.coverage.holes(ASKED.id, 0, 50) == [
+        assert uow.coverage.gaps(ASKED.id, 0, 50) == [
             BlockRange(0, 9),
             BlockRange(20, 29),
             BlockRange(40, 50),
         ]
-        assert uow.coverage.holes(ASKED.id, 30, 50) == [BlockRange(40, 50)]
-        assert uow.coverage.holes(ASKED.id, 15, 35) == [BlockRange(20, 29)]
-        assert uow.coverage.holes(ASKED.id, 21, 22) == [BlockRange(21, 22)]
+        assert uow.coverage.gaps(ASKED.id, 30, 50) == [BlockRange(40, 50)]
+        assert uow.coverage.gaps(ASKED.id, 15, 35) == [BlockRange(20, 29)]
+        assert uow.coverage.gaps(ASKED.id, 21, 22) == [BlockRange(21, 22)]
         assert uow.coverage.lowest(ASKED.id, 10, 20) is None
 
 
@@ -109,11 +109,11 @@ def test_going_back_cuts_every_scope(store: Store):
 def test_what_an_older_program_read_gets_the_name_of_the_first_scope(store: Store):
     with store.transaction() as uow:
         uow.coverage.put(NAMELESS, covered(3, 9, Level.NOTHING, ""))
-        uow.coverage.adopt(ASKED)
+        uow.coverage.set_scope(ASKED)
         assert told(uow.coverage) == [(3, 9, Level.NOTHING, "")]
-        uow.coverage.adopt(MORE)
+        uow.coverage.set_scope(MORE)
         assert uow.coverage.spans(MORE.id) == []
-        uow.coverage.adopt(ASKED)
+        uow.coverage.set_scope(ASKED)
         assert uow.coverage.current() == ASKED
         assert uow.coverage.scopes() == [ASKED, MORE]
 
@@ -162,7 +162,7 @@ def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
     steps=st.lists(puts, max_size=8),
     ranges=st.lists(st.tuples(st.integers(0, 45), st.integers(-1, 30)), min_size=5, max_size=5),
 )
-def test_a_hole_is_what_no_interval_covers(
+def test_a_gap_is_what_no_interval_covers(
     store: Store, steps: list[tuple[int, int, Level, str]], ranges: list[tuple[int, int]]
 ):
     read: set[int] = set()
@@ -175,11 +175,11 @@ def test_a_hole_is_what_no_interval_covers(
             read |= set(range(first, first + more + 1))
         for first, more in ranges:
             last = first + more
-            holes = uow.coverage.holes(ASKED.id, first, last)
-            found = [number for hole in holes for number in range(hole.first, hole.last + 1)]
+            gaps = uow.coverage.gaps(ASKED.id, first, last)
+            found = [number for gap in gaps for number in range(gap.first, gap.last + 1)]
             assert found == sorted(set(range(first, last + 1)) - read)
             # None lies beside another one.
-            assert all(one.last + 1 < other.first for one, other in pairwise(holes))
+            assert all(one.last + 1 < other.first for one, other in pairwise(gaps))
             spans = uow.coverage.spans(ASKED.id, first, last)
             assert uow.coverage.lowest_span(ASKED.id, first, last) == next(iter(spans), None)
 
@@ -194,6 +194,6 @@ def test_no_contract_is_added_before_what_an_older_program_read_has_a_name(store
         with pytest.raises(InputError, match="an older version"):
             uow.identity.set(more)
         assert uow.identity.get() == known
-        uow.coverage.adopt(ASKED)
+        uow.coverage.set_scope(ASKED)
         uow.identity.set(more)
         assert uow.identity.get() == more

@@ -32,7 +32,7 @@ def played(uow: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
 
 
 def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
-    return [uow.draws.of_task(task_key(task)) for task in TASKS] + [uow.draws.standing()]
+    return [uow.draws.of_task(task_key(task)) for task in TASKS] + [uow.draws.active()]
 
 
 @examples(25)
@@ -55,14 +55,14 @@ def test_a_draw_stands_until_it_is_void(store: Store):
         draw(uow, task=2, seed=4, node=8)
         first = StoredDraw(task_key(1), 5, block(5).hash, address(7), None)
         other = StoredDraw(task_key(2), 4, block(4).hash, address(8), None)
-        assert uow.draws.standing() == [other, first]
+        assert uow.draws.active() == [other, first]
 
         uow.draws.void(task_key(1), 9)
         draw(uow, task=1, seed=10, node=9)
 
         over, again = uow.draws.of_task(task_key(1))
-        assert (over.node, over.void_block) == (address(7), 9)
-        assert uow.draws.standing() == [other, again]
+        assert (over.node, over.voided_block) == (address(7), 9)
+        assert uow.draws.active() == [other, again]
 
 
 def test_a_task_has_one_draw_at_a_time(store: Store):
@@ -84,7 +84,7 @@ def test_folding_anew_leaves_the_record(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         uow.projections.clear()
-        assert len(uow.draws.standing()) == 1
+        assert len(uow.draws.active()) == 1
 
 
 def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
@@ -93,5 +93,5 @@ def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
             draw(uow, task, 5, 1)
             uow.draws.void(task_key(task), over)
         draw(uow, 4, 8, 1)
-        assert [one.void_block for one in uow.draws.over(2)] == [9, 7]
+        assert [one.voided_block for one in uow.draws.over(2)] == [9, 7]
         assert len(uow.draws.over(9)) == 3

@@ -132,7 +132,7 @@ def test_a_node_finds_the_groups_that_scored_it(store: Store):
         assert uow.results.of_node(address(2)) == []
 
 
-def test_the_last_word_about_a_spell_counts(store: Store):
+def test_the_last_word_about_a_interval_counts(store: Store):
     opened, closed = Position(5, 0, 1), Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)
     with store.transaction() as uow:

@@ -1,4 +1,4 @@
-"""Dead letters, latches, forks, proofs and what was learned of endpoints."""
+"""Dead letters, halts, forks, proofs and what was learned of endpoints."""
 
 from oracle.domain.coverage import Level
 from oracle.domain.logs import DeadLetter
@@ -30,18 +30,18 @@ def test_a_dead_letter_is_open_until_its_block_leaves_and_again_when_it_comes_ba
         assert uow.dead_letters.between(0, 9, canonical=False) == [letter(6, -1)]
 
 
-def test_a_latch_is_closed_once_and_its_story_stays(store: Store):
+def test_a_halt_is_closed_once_and_its_story_stays(store: Store):
     evidence, cleared = HaltEvidence(8, a_hash(1), a_hash(2)), Cleared(99, "somebody", "it was us")
     with store.transaction() as uow:
-        assert uow.latches.close(VIOLATION, (10, 50), "two say so", evidence)
-        assert not uow.latches.close(VIOLATION, (11, 60), "once more")
-        (closed,) = uow.latches.all_closed()
+        assert uow.halts.close(VIOLATION, (10, 50), "two say so", evidence)
+        assert not uow.halts.close(VIOLATION, (11, 60), "once more")
+        (closed,) = uow.halts.all_closed()
         assert (closed.since_block, closed.since_time, closed.evidence) == (10, 50, evidence)
-        assert uow.latches.clear(VIOLATION, cleared)
-        assert not uow.latches.clear(VIOLATION, cleared)
-        assert uow.latches.closed(VIOLATION) is None
-        assert uow.latches.close(VIOLATION, (20, 90), "again")
-        assert [each.cleared for each in uow.latches.history(9)] == [None, cleared]
+        assert uow.halts.clear(VIOLATION, cleared)
+        assert not uow.halts.clear(VIOLATION, cleared)
+        assert uow.halts.closed(VIOLATION) is None
+        assert uow.halts.close(VIOLATION, (20, 90), "again")
+        assert [each.cleared for each in uow.halts.history(9)] == [None, cleared]
 
 
 def test_facts_grow_old(store: Store):

@@ -74,7 +74,7 @@ def test_whoever_is_fenced_writes_nothing_more_once_another_has_taken_over(datab
         assert epoch is not None
         old.fence(epoch)
         with old.transaction() as uow:
-            uow.outbox.senders.enroll(Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch))
+            uow.outbox.accounts.enroll(Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch))
         assert taken(new, "two") == 2
         with pytest.raises(FatalError, match="taken over"), old.transaction():
             pytest.fail("it was let in")

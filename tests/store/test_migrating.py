@@ -20,7 +20,7 @@ from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import rule_set
 from tests.histories import History, node, task
 from tests.store.samples import block
-from tests.store.test_outbox import ME, NOW, kick, live, ready, wish
+from tests.store.test_outbox import ME, NOW, kick, live, ready, request
 from tests.store.test_schema import connected, layout, migrations
 
 ANCESTOR, FINAL = 6, 2
@@ -45,9 +45,9 @@ def fill(uow: UnitOfWork, rules: Rules) -> None:
     uow.changes(folding.drain(), uow.rule_sets.number_of(rules))
     uow.undo.prune_to(FINAL)
     uow.cursor.move_to(block(max(by_block)), None, 0)
-    uow.progress.set("folded_by_rules", f"{rules.name} {named_by(rules).sha256}")
+    uow.bookmarks.set("folded_by_rules", f"{rules.name} {named_by(rules).sha256}")
     _, attempt = live(uow.outbox, kick("kick:1"))
-    given_up = ready(uow.outbox, wish())
+    given_up = ready(uow.outbox, request())
     heir: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
     uow.outbox.intents.move(given_up, IntentState.SUPERSEDED, NOW, heir)
 
@@ -107,9 +107,9 @@ def test_every_row_of_the_first_version_stays_what_it_was(
         assert before[-1] == dict.fromkeys((1, 2, 3), named_by(rules))
         with store.transaction() as uow:
             assert [each.key for each in uow.tasks.waiting()] == [task("late")]
-            start = wish("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
+            start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
             ready(uow.outbox, start)
-            live(uow.outbox, wish("push:2"), "e")
+            live(uow.outbox, request("push:2"), "e")
 
 
 def test_the_journal_of_the_first_version_still_goes_back(

@@ -35,24 +35,24 @@ GAS = 100_000
 FEE = COST // GAS
 
 
-def wish(key: str = "push:1", **changes: Any) -> CallRequest:
+def request(key: str = "push:1", **changes: Any) -> CallRequest:
     push = CallRequest(ME, CONTRACT, PUSH, key, "0xabcd", round=1, deadline=5000)
     return replace(push, **{"exclusive_key": PUSH, **changes})
 
 
 def kick(key: str, subject: str = "ix=7") -> CallRequest:
     about = f"{PROPOSE_KICK}:{subject}"
-    return wish(key, kind=PROPOSE_KICK, subject=subject, exclusive_key=about)
+    return request(key, kind=PROPOSE_KICK, subject=subject, exclusive_key=about)
 
 
 def enrolled(outbox: Outbox) -> None:
-    if outbox.senders.next_nonce(ME) is None:
-        outbox.senders.enroll(ME, 5, NOW)
+    if outbox.accounts.next_nonce(ME) is None:
+        outbox.accounts.enroll(ME, 5, NOW)
 
 
 def planned(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
     enrolled(outbox)
-    number = outbox.intents.add(wanted or wish(), NOW)
+    number = outbox.intents.add(wanted or request(), NOW)
     assert number is not None
     return named(outbox, number)
 
@@ -72,7 +72,7 @@ def ready(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
 def assigned(outbox: Outbox, wanted: CallRequest | None = None) -> NonceSlot:
     intent = ready(outbox, wanted)
     vacant = outbox.slots.vacant(ME)
-    nonce = outbox.senders.take_nonce(ME) if vacant is None else vacant.nonce
+    nonce = outbox.accounts.take_nonce(ME) if vacant is None else vacant.nonce
     outbox.slots.open(intent, nonce, 50, NOW)
     return slot_of(outbox, nonce)
 
@@ -99,8 +99,8 @@ def live(
 RECEIPT = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=70_000, gas_price_wei=9)
 
 
-def test_a_wish_comes_back_as_it_was_written(store: Store):
-    wanted = wish(
+def test_a_request_comes_back_as_it_was_written(store: Store):
+    wanted = request(
         period=9,
         as_of_block=40,
         as_of_hash=ZERO_HASH,
@@ -110,15 +110,15 @@ def test_a_wish_comes_back_as_it_was_written(store: Store):
     )
     with store.transaction() as uow:
         intent = planned(uow.outbox, wanted)
-        assert intent.wish == wanted
+        assert intent.request == wanted
         uow.outbox.intents.make_ready(intent, 9, COST, NOW)
         assert named(uow.outbox, intent.id).max_cost_wei == COST
 
 
-def test_the_same_wish_is_written_once(store: Store):
+def test_the_same_request_is_written_once(store: Store):
     with store.transaction() as uow:
         first = planned(uow.outbox)
-        assert uow.outbox.intents.add(wish(), NOW) is None
+        assert uow.outbox.intents.add(request(), NOW) is None
     with store.reading() as uow:
         assert uow.outbox.intents.newest(9) == [first]
 
@@ -127,7 +127,7 @@ def test_two_pushes_are_never_ready_at_once(store: Store):
     with store.transaction() as uow:
         ready(uow.outbox)
     with pytest.raises(IntegrityError), store.transaction() as uow:
-        ready(uow.outbox, wish("push:2"))
+        ready(uow.outbox, request("push:2"))
 
 
 def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(store: Store):
@@ -141,7 +141,7 @@ def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(stor
 def test_two_starts_by_one_draw_are_never_ready_at_once(store: Store):
     def start(key: str, subject: str) -> CallRequest:
         about = f"{START_TASK}:{subject}"
-        return wish(key, kind=START_TASK, subject=subject, exclusive_key=about)
+        return request(key, kind=START_TASK, subject=subject, exclusive_key=about)
 
     with store.transaction() as uow:
         ready(uow.outbox, start("start:1", "task=1"))
@@ -158,7 +158,7 @@ def test_nonces_are_given_in_order_from_where_the_chain_was(store: Store):
         ]
     assert nonces == [5, 6, 7]
     with store.reading() as uow:
-        assert uow.outbox.senders.next_nonce(ME) == 8
+        assert uow.outbox.accounts.next_nonce(ME) == 8
 
 
 def test_a_change_from_a_state_that_is_not_there_any_more_is_refused(store: Store):
@@ -181,7 +181,7 @@ def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
         mined = slot_of(uow.outbox, slot.nonce)
-        uow.outbox.slots.settle(mined, NOW)
+        uow.outbox.slots.finalize(mined, NOW)
         assert named(uow.outbox, slot.intent_id).state is IntentState.FINAL
         assert uow.outbox.slots.watched(ME) == []
         assert uow.outbox.slots.gas_spent() == (70_000, 630_000)
@@ -191,7 +191,7 @@ def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.mined(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
-        uow.outbox.slots.settle(slot_of(uow.outbox, slot.nonce), NOW, "Reorged(5)")
+        uow.outbox.slots.finalize(slot_of(uow.outbox, slot.nonce), NOW, "Reorged(5)")
         intent = named(uow.outbox, slot.intent_id)
     assert (intent.state, intent.error_class) == (IntentState.REVERTED, "Reorged")
     assert intent.error_text == "Reorged(5)"
@@ -201,7 +201,7 @@ def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
-        live(uow.outbox, wish("push:2"), "e")
+        live(uow.outbox, request("push:2"), "e")
         uow.outbox.slots.unmined(slot_of(uow.outbox, slot.nonce), NOW)
         again = slot_of(uow.outbox, slot.nonce)
         assert (again.state, again.block_number, again.gas_used) == (NonceState.LIVE, None, None)
@@ -214,9 +214,9 @@ def test_a_call_given_up_before_its_signature_leaves_its_nonce_to_the_next(store
         uow.outbox.intents.end(
             named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
         )
-        heir = assigned(uow.outbox, wish("push:2"))
+        heir = assigned(uow.outbox, request("push:2"))
         assert (heir.nonce, heir.intent_id != slot.intent_id) == (slot.nonce, True)
-        assert uow.outbox.senders.next_nonce(ME) == slot.nonce + 1
+        assert uow.outbox.accounts.next_nonce(ME) == slot.nonce + 1
 
 
 def test_a_nonce_with_bytes_is_never_given_to_another(store: Store):
@@ -230,7 +230,7 @@ def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
     with store.transaction() as uow:
         slot, first = live(uow.outbox, kick("k1"))
         heir = ready(uow.outbox, kick("k2", "ix=8"))
-        uow.outbox.slots.retarget(slot, heir, 51, NOW)
+        uow.outbox.slots.replace_call(slot, heir, 51, NOW)
         signed(uow.outbox, slot_of(uow.outbox, slot.nonce), "e")
         uow.outbox.slots.mined(slot_of(uow.outbox, slot.nonce), first, RECEIPT, NOW)
         loser = named(uow.outbox, heir.id)
@@ -253,7 +253,7 @@ def test_a_reason_to_wait_is_news_once(store: Store):
         assert not uow.outbox.intents.postpone(again, 20, ("funds", "less"), NOW)
         waiting = named(uow.outbox, intent.id)
         events = [entry.event for entry in uow.outbox.journal.of_intent(intent.id)]
-    assert (waiting.wish.not_before, waiting.error_text) == (20, "less")
+    assert (waiting.request.not_before, waiting.error_text) == (20, "less")
     assert events == ["planned", "planned"]
 
 
@@ -275,15 +275,15 @@ def test_a_vacant_nonce_costs_nothing_and_counts_on_the_day_it_is_taken(store: S
         assert uow.outbox.slots.reserved(ME) == 0
         assert uow.outbox.slots.committed_since(ME, NOW.at) == 0
         later = Stamp(NOW.at + 90_000, NOW.epoch)
-        uow.outbox.slots.open(ready(uow.outbox, wish("push:2")), slot.nonce, 41, later)
+        uow.outbox.slots.open(ready(uow.outbox, request("push:2")), slot.nonce, 41, later)
         assert uow.outbox.slots.committed_since(ME, later.at) == COST
 
 
 def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
     with store.transaction() as uow:
-        slot, _ = live(uow.outbox, wish(as_of_block=90))
-        doomed = planned(uow.outbox, wish("push:2", as_of_block=90))
-        kept = planned(uow.outbox, wish("push:3", as_of_block=80))
+        slot, _ = live(uow.outbox, request(as_of_block=90))
+        doomed = planned(uow.outbox, request("push:2", as_of_block=90))
+        kept = planned(uow.outbox, request("push:3", as_of_block=80))
         assert uow.outbox.intents.forget_above(80, NOW) == 1
         states = [named(uow.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]

@@ -56,13 +56,13 @@ def test_clearing_leaves_what_was_not_folded(store: Store):
         uow.blocks.save([block(1)])
         uow.cursor.move_to(block(1), block(1), 0)
         uow.undo.prune_to(1)
-        uow.progress.set("refold", "1")
+        uow.bookmarks.set("rebuild", "1")
         uow.projections.clear()
         assert list(uow.projections.dump()) == []
         assert uow.undo.reach() == 0
         assert (uow.logs.count(), uow.calls.count()) == (1, 1)
         assert uow.blocks.newest() == block(1)
-        assert uow.progress.get("refold") == "1"
+        assert uow.bookmarks.get("rebuild") == "1"
         assert uow.cursor.get() is not None
 
 

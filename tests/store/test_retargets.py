@@ -1,4 +1,4 @@
-"""A nonce that is bumped, retargeted, adopted or held: what the tables say of it."""
+"""A nonce that is bumped, replaced, rebuilt or held: what the tables say of it."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
 from oracle.store.database import Store
 from oracle.store.outbox.records import (
-    ADOPTED,
     NOOP,
+    REBUILT,
     AttemptReason,
     IntentState,
     Mined,
@@ -30,9 +30,9 @@ from tests.store.test_outbox import (
     named,
     planned,
     ready,
+    request,
     signed,
     slot_of,
-    wish,
 )
 
 DEARER = SignedCall(Hash("0x" + 64 * "9"), b"raw", 2 * COST // GAS, 3, GAS)
@@ -64,8 +64,8 @@ def test_the_newer_call_of_a_nonce_wins_and_the_older_one_is_superseded(store: S
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = live(outbox)
-        heir = ready(outbox, wish("push:2"))
-        outbox.slots.retarget(slot, heir, 60, NOW)
+        heir = ready(outbox, request("push:2"))
+        outbox.slots.replace_call(slot, heir, 60, NOW)
         taken = slot_of(outbox, slot.nonce)
         attempt = signed(outbox, taken, "e")
         outbox.slots.sent(taken, attempt, 61, None, NOW)
@@ -82,8 +82,8 @@ def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = live(outbox)
-        heir = ready(outbox, wish("push:2"))
-        outbox.slots.retarget(slot, heir, 60, NOW)
+        heir = ready(outbox, request("push:2"))
+        outbox.slots.replace_call(slot, heir, 60, NOW)
         second = signed(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
@@ -102,8 +102,8 @@ def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(st
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = live(outbox, kick("kick:1"))
-        noop = ready(outbox, wish("noop:5", kind=NOOP))
-        outbox.slots.retarget(slot, noop, 60, NOW)
+        noop = ready(outbox, request("noop:5", kind=NOOP))
+        outbox.slots.replace_call(slot, noop, 60, NOW)
         second = signed(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         live(outbox, kick("kick:2"), "c")
@@ -117,9 +117,9 @@ def test_what_is_mined_takes_no_other_call(store: Store):
         outbox = uow.outbox
         slot, attempt = live(outbox)
         outbox.slots.mined(slot, attempt, RECEIPT, NOW)
-        heir = ready(outbox, wish("push:2"))
+        heir = ready(outbox, request("push:2"))
         with pytest.raises(FatalError, match="it is taken"):
-            outbox.slots.retarget(slot_of(outbox, slot.nonce), heir, 60, NOW)
+            outbox.slots.replace_call(slot_of(outbox, slot.nonce), heir, 60, NOW)
 
 
 def test_a_new_key_does_not_stumble_over_what_a_lost_one_left(store: Store):
@@ -127,8 +127,8 @@ def test_a_new_key_does_not_stumble_over_what_a_lost_one_left(store: Store):
     with store.transaction() as uow:
         ready(uow.outbox)
         ready(uow.outbox, kick("k1"))
-        uow.outbox.senders.enroll(other, 0, NOW)
-        ready(uow.outbox, wish("push:2", account=other))
+        uow.outbox.accounts.enroll(other, 0, NOW)
+        ready(uow.outbox, request("push:2", account=other))
         ready(uow.outbox, replace(kick("k2"), account=other))
 
 
@@ -155,9 +155,9 @@ def test_what_is_held_is_planned_again_when_released_and_a_nonce_is_never_held(s
             outbox.intents.hold(named(outbox, slot.intent_id), PauseKind.OPERATOR, "wait", NOW)
 
 
-def test_a_sender_rests_for_a_reason_of_a_kind(store: Store):
+def test_a_sender_is_paused_for_a_reason_of_a_kind(store: Store):
     with store.transaction() as uow:
-        senders = uow.outbox.senders
+        senders = uow.outbox.accounts
         senders.enroll(ME, 0, NOW)
         senders.pause(ME, PauseKind.FUNDS, "no ether", NOW)
         assert senders.paused_because(ME) == Pause(PauseKind.FUNDS, "no ether")
@@ -168,26 +168,26 @@ def test_a_sender_rests_for_a_reason_of_a_kind(store: Store):
 
 def test_a_next_nonce_is_raised_and_never_lowered(store: Store):
     with store.transaction() as uow:
-        senders = uow.outbox.senders
-        senders.adopt(ME, 7, NOW)
-        senders.adopt(ME, 3, NOW)
+        senders = uow.outbox.accounts
+        senders.rebuild(ME, 7, NOW)
+        senders.rebuild(ME, 3, NOW)
         assert senders.next_nonce(ME) == 7
-        senders.adopt(ME, 9, NOW)
+        senders.rebuild(ME, 9, NOW)
         assert senders.next_nonce(ME) == 9
 
 
-def test_an_adopted_nonce_is_final_costs_what_it_cost_and_leaves_no_hole(store: Store):
+def test_an_rebuilt_nonce_is_final_costs_what_it_cost_and_leaves_no_gap(store: Store):
     mined = Mined(30, Hash("0x" + 64 * "b"), succeeded=True, gas_used=10, gas_price_wei=3, time=77)
     with store.transaction() as uow:
         outbox = uow.outbox
-        outbox.senders.adopt(ME, 7, NOW)
-        outbox.slots.adopt(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
-        outbox.slots.adopt(ME, 6, None, None, NOW)
+        outbox.accounts.rebuild(ME, 7, NOW)
+        outbox.slots.rebuild(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
+        outbox.slots.rebuild(ME, 6, None, None, NOW)
         assert outbox.slots.missing(ME, 7) == [5]
         found = outbox.slots.at(ME, 4)
         assert found is not None
         assert (found.state, found.block_number, found.opened_at) == (NonceState.FINAL, 30, 77)
         assert outbox.slots.committed_since(ME, 77) == 30
         assert outbox.slots.gas_spent() == (10, 30)
-        kinds = {one.wish.kind for one in outbox.intents.newest(9)}
-        assert kinds == {ADOPTED}
+        kinds = {one.request.kind for one in outbox.intents.newest(9)}
+        assert kinds == {REBUILT}

@@ -153,12 +153,12 @@ def test_old_headers_are_deleted_orphans_included(store: Store):
 
 def test_progress_is_left_for_the_next_start(store: Store):
     with store.transaction() as uow:
-        uow.progress.set("refold", "12")
-        uow.progress.set("refold", "13")
+        uow.bookmarks.set("rebuild", "12")
+        uow.bookmarks.set("rebuild", "13")
     with store.transaction() as uow:
-        assert uow.progress.get("refold") == "13"
-        uow.progress.clear("refold")
-        assert uow.progress.get("refold") is None
+        assert uow.bookmarks.get("rebuild") == "13"
+        uow.bookmarks.clear("rebuild")
+        assert uow.bookmarks.get("rebuild") is None
 
 
 def test_the_last_event_is_the_newest_one(store: Store):

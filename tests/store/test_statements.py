@@ -21,11 +21,11 @@ def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dea
     with store.transaction() as uow:
         signatures = uow.statements
         signatures.add(FIRST, NOW)
-        signatures.bury(FIRST.digest, "prev_reorged", NOW)
+        signatures.mark_expired(FIRST.digest, "prev_reorged", NOW)
         signatures.add(SECOND, NOW)
         assert signatures.of_round(CONTRACT, "report", 7) == [
             SECOND,
-            replace(FIRST, dead_why="prev_reorged"),
+            replace(FIRST, expiry_reason="prev_reorged"),
         ]
         assert signatures.of_round(CONTRACT, "kick", 7) == []
 
@@ -34,7 +34,7 @@ def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
         signatures.add(FIRST, NOW)
-        signatures.bury(FIRST.digest, "anchor_reorged", NOW)
+        signatures.mark_expired(FIRST.digest, "as_of_reorged", NOW)
         signatures.add(FIRST, NOW)
         assert signatures.live(FIRST) == FIRST
         assert signatures.of_round(CONTRACT, "report", 7) == [FIRST]
@@ -53,19 +53,19 @@ def test_what_a_peer_says_twice_is_kept_once(store: Store):
         ]
 
 
-def test_a_quiet_signer_rests_until_the_latest_end(store: Store):
+def test_a_quiet_signer_backs_off_until_the_latest_end(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
-        assert signatures.quiet_until(1, CONTRACT, SIGNER) is None
+        assert signatures.embargoed_until(1, CONTRACT, SIGNER) is None
         for until in (50, 90, 70):
-            signatures.keep_quiet(1, CONTRACT, SIGNER, until, NOW)
-        assert signatures.quiet_until(1, CONTRACT, SIGNER) == 90
-        assert signatures.quiet_until(1, CONTRACT, PEER) is None
+            signatures.embargo(1, CONTRACT, SIGNER, until, NOW)
+        assert signatures.embargoed_until(1, CONTRACT, SIGNER) == 90
+        assert signatures.embargoed_until(1, CONTRACT, PEER) is None
 
 
 def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(store: Store):
     with store.transaction() as uow:
-        gates = uow.gates
+        gates = uow.holds
         assert gates.hold(9, "half of all changed", {"changed": 12}, NOW)
         assert not gates.hold(9, "once more", {}, NOW)
         (held,) = gates.held()
@@ -97,6 +97,6 @@ def test_a_signer_has_one_live_statement_for_a_round(store: Store):
         uow.statements.add(SECOND, NOW)
     with store.transaction() as uow:
         assert uow.statements.live(SECOND) == FIRST
-        uow.statements.bury(FIRST.digest, "expired", NOW)
+        uow.statements.mark_expired(FIRST.digest, "expired", NOW)
         uow.statements.add(SECOND, NOW)
         assert uow.statements.live(FIRST) == SECOND

@@ -187,4 +187,4 @@ def test_a_locked_file_passes(impatient: None, sqlite_url: str):
             pytest.fail("wrote into a locked file")
         holder.close()
         with store.transaction() as uow:
-            uow.progress.set("free", "again")
+            uow.bookmarks.set("free", "again")

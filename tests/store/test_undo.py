@@ -209,7 +209,7 @@ def test_in_history_one_can_only_stay(store: Store):
         assert uow.undo.reach() == 9
 
 
-def test_a_spell_that_was_closed_above_is_open_again(store: Store):
+def test_a_interval_that_was_closed_above_is_open_again(store: Store):
     before, after = (
         KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0)),
         KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0)),

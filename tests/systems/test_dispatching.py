@@ -109,7 +109,7 @@ def test_one_node_goes_to_the_most_valuable_and_of_equals_to_the_older():
     world, pool = World(), Free({NODES[0]: 1})
     world.go(1, line(cheap, dear, old), pool)
     turn = world.go(2, line(cheap, dear, old), pool)
-    assert turn.plan.standing == {key(3): NODES[0]}
+    assert turn.plan.active == {key(3): NODES[0]}
     assert turn.plan.armed == frozenset()
 
 
@@ -120,7 +120,7 @@ def test_a_draw_falls_with_its_node_and_is_armed_anew_in_the_same_block():
     fallen = world.go(3, waiting, Free({NODES[1]: 1}))
     assert (fallen.over, fallen.drawn) == ((key(1),), ())
     assert fallen.plan == AssignmentPlan({}, frozenset({key(1)}))
-    assert world.go(4, waiting, Free({NODES[1]: 1})).plan.standing == {key(1): NODES[1]}
+    assert world.go(4, waiting, Free({NODES[1]: 1})).plan.active == {key(1): NODES[1]}
 
 
 def test_nobody_gives_a_second_opinion_on_its_own_result():
@@ -179,8 +179,8 @@ scenes = st.lists(
 )
 
 
-def staged(scene: Scene) -> tuple[list[InLine], Free]:
-    wanted, free = scene
+def staged(policy_input: Scene) -> tuple[list[InLine], Free]:
+    wanted, free = policy_input
     waiting = line(*(task(number, fee=fee) for number, fee in wanted))
     # A node does not fit every task: the sixth runs even ones only.
     unfit = {(NODES[5], key(number)) for number in range(1, 9, 2)}
@@ -190,11 +190,11 @@ def staged(scene: Scene) -> tuple[list[InLine], Free]:
 @given(scenes)
 def test_no_node_stands_for_two_tasks_and_none_that_cannot_run_it(history):
     world = World()
-    for number, scene in enumerate(history):
-        waiting, pool = staged(scene)
+    for number, policy_input in enumerate(history):
+        waiting, pool = staged(policy_input)
         turn = world.go(number, waiting, pool)
         keys = {one.task.key for one in waiting}
-        standing = turn.plan.standing
+        standing = turn.plan.active
         assert len(set(standing.values())) == len(standing)
         assert standing.keys() <= keys
         for one in waiting:
@@ -205,14 +205,14 @@ def test_no_node_stands_for_two_tasks_and_none_that_cannot_run_it(history):
 @given(scenes)
 def test_what_is_drawn_was_armed_and_nobody_more_valuable_was_passed_over(history):
     world = World()
-    for number, scene in enumerate(history):
-        waiting, pool = staged(scene)
+    for number, policy_input in enumerate(history):
+        waiting, pool = staged(policy_input)
         armed = world.plan.armed
         turn = world.go(number, waiting, pool)
         drawn = {one.task: one.node for one in turn.drawn}
         assert drawn.keys() <= armed
         for place, one in enumerate(waiting):
-            if one.task.key in armed and one.task.key not in turn.plan.standing:
+            if one.task.key in armed and one.task.key not in turn.plan.active:
                 cheaper = {other.task.key for other in waiting[place + 1 :]} & drawn.keys()
                 assert not any(pool.is_eligible(one.task, drawn[other]) for other in cheaper)
 
@@ -220,19 +220,19 @@ def test_what_is_drawn_was_armed_and_nobody_more_valuable_was_passed_over(histor
 @given(scenes)
 def test_a_new_task_does_not_wait_for_the_queue(history):
     world = World()
-    for number, scene in enumerate(history):
-        waiting, pool = staged(scene)
+    for number, policy_input in enumerate(history):
+        waiting, pool = staged(policy_input)
         turn = world.go(number, waiting, pool)
-        taken = set(turn.plan.standing.values())
+        taken = set(turn.plan.active.values())
         for one in waiting:
-            if one.task.key not in turn.plan.standing:
+            if one.task.key not in turn.plan.active:
                 assert (one.task.key in turn.plan.armed) == pool.has_candidate(one.task, taken)
 
 
 @given(scenes, st.integers(0, 7))
 def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
     through = World()
-    stages = [staged(scene) for scene in history]
+    stages = [staged(policy_input) for policy_input in history]
     for number, (waiting, pool) in enumerate(stages):
         through.go(number, waiting, pool)
 
@@ -240,7 +240,7 @@ def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
     for number, (waiting, pool) in enumerate(stages):
         other.go(number, waiting, pool)
         # All that a database remembers is who stands; what is armed follows.
-        standing = dict(other.plan.standing)
+        standing = dict(other.plan.active)
         other.plan = AssignmentPlan(standing, armed_in(waiting, standing, pool))
         kept.append(other.plan)
         if number == back:

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_policy import SEED_POLICY
-from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, room_for
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, stake_score, weight_of
@@ -39,8 +39,8 @@ def joined(*names: str, **values: Any) -> History:
 def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     """What the policy says of each member, by name, once the task `name` is there."""
     fold, _ = folded(history)
-    scene = PolicyInput(fold.ledger.nodes, SEED, history.time)
-    said = SEED_POLICY.follow().verdicts(fold.ledger.tasks[task(name)], scene)
+    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    said = SEED_POLICY.follow().verdicts(fold.ledger.tasks[task(name)], policy_input)
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 
 
@@ -68,7 +68,7 @@ def taken_by(queue: TaskQueue, name: str) -> str | None:
 # Who is a candidate
 
 
-def test_a_task_without_wishes_goes_to_any_free_member():
+def test_a_task_without_requests_goes_to_any_free_member():
     assert weights(joined("4090", "3080").creates("t")).keys() == {"4090", "3080"}
 
 
@@ -253,7 +253,7 @@ def test_a_freed_node_takes_the_best_of_its_own_card_and_of_any_group_that_fits_
     ("members", "alpha", "room"), [(10, "5", 50), (3, "0.5", 1), (1, "0.2", 1), (7, "1.5", 10)]
 )
 def test_the_queue_has_room_for_so_many_tasks(members, alpha, room):
-    assert room_for(members, Fraction(alpha)) == room
+    assert capacity_for(members, Fraction(alpha)) == room
 
 
 def test_a_full_queue_drops_its_least_valuable_task():

@@ -53,8 +53,8 @@ def verdicts(history: History) -> dict[str, CandidateVerdict]:
     follower = ARTICLE_POLICY.follow()
     for event in history.events:
         follower.take(event)
-    scene = PolicyInput(fold.ledger.nodes, SEED, history.time)
-    said = follower.verdicts(fold.ledger.tasks[task("t")], scene)
+    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    said = follower.verdicts(fold.ledger.tasks[task("t")], policy_input)
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 
 
@@ -100,7 +100,7 @@ def test_failures_are_forgotten_five_minutes_after_the_last_outcome(since, count
     scope = RecordScope(ARTICLE)
     scope.failed(FAST, 0)
     (row,) = ranking_of(scope, since).rows
-    assert row.standing.attempts == counted
+    assert row.stats.attempts == counted
 
 
 def test_success_rate_and_weighted_latency_are_what_the_formulas_say():
@@ -108,8 +108,8 @@ def test_success_rate_and_weighted_latency_are_what_the_formulas_say():
     scope.failed(FAST, 0)
     scope.succeeded(FAST, 0.2, 0)
     (row,) = ranking_of(scope).rows
-    assert row.standing.success_rate == 25 / 26
-    assert (row.standing.median, row.standing.weighted) == (0.2, 0.26)
+    assert row.stats.success_rate == 25 / 26
+    assert (row.stats.median, row.stats.weighted) == (0.2, 0.26)
 
 
 def test_every_relay_changes_the_next_ranking():
@@ -122,7 +122,7 @@ def test_every_relay_changes_the_next_ranking():
 def test_one_slow_outlier_does_not_move_a_median():
     scope = scope_of(("fast", 0.1))
     scope.succeeded(FAST, 60, 0)
-    assert ranking_of(scope).rows[0].standing.median == 0.1
+    assert ranking_of(scope).rows[0].stats.median == 0.1
 
 
 # Tickets

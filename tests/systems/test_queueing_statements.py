@@ -29,11 +29,13 @@ from tests.histories import History, folded, node, task
 class Town:
     """The nodes at the end of a block, as the policy sees them."""
 
-    scene: PolicyInput
+    policy_input: PolicyInput
 
     def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
-        scene = PolicyInput(self.scene.nodes, SEED, self.scene.time, frozenset(taken))
-        said = SEED_POLICY.follow().verdicts(task, scene)
+        policy_input = PolicyInput(
+            self.policy_input.nodes, SEED, self.policy_input.time, frozenset(taken)
+        )
+        said = SEED_POLICY.follow().verdicts(task, policy_input)
         return [(one.node, one.weight) for one in said if one.weight is not None]
 
     def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
@@ -43,7 +45,9 @@ class Town:
         return draw(self.candidates(task, taken), seed, 1)[0]
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        return why_not(self.scene.nodes[node], requirement_of(task), self.scene) is None
+        return (
+            why_not(self.policy_input.nodes[node], requirement_of(task), self.policy_input) is None
+        )
 
 
 class Dispatch:
@@ -143,8 +147,8 @@ def asked_with(holders: int, others: int) -> dict[str, int]:
         history.joins(f"lacks {n}", stake=1)
     history.creates("t", models=("base",)).starts("t", "runner")
     fold, _ = folded(history)
-    scene = PolicyInput(fold.ledger.nodes, SEED, history.time)
-    asked = predownloads(fold.ledger.tasks[task("t")], scene, SEED_WEIGHTING)
+    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    asked = predownloads(fold.ledger.tasks[task("t")], policy_input, SEED_WEIGHTING)
     assert all(node("runner") not in one.nodes for one in asked)
     return {one.model: len(one.nodes) for one in asked}
 

@@ -24,10 +24,10 @@ def test_an_endpoint_starts_with_zeros():
 def test_what_is_sent_to_starts_with_a_zero_of_words_that_nobody_knows():
     show_zeros(pool_of("http://a-new-pool.example"))
     label = "1 a-new-pool.example"
-    assert shown("publisher_broadcasts", endpoint=label, result=SendOutcome.UNKNOWN) == 0
+    assert shown("txmgr_broadcasts", endpoint=label, result=SendOutcome.UNKNOWN) == 0
 
 
-@pytest.mark.parametrize("trait", HeaderFeature)
-def test_a_trait_of_the_chain_starts_with_a_zero(trait: HeaderFeature):
-    assert shown("chain_trust_lost", trait=trait) is not None
-    assert trait in CHECKS
+@pytest.mark.parametrize("feature", HeaderFeature)
+def test_a_feature_of_the_chain_starts_with_a_zero(feature: HeaderFeature):
+    assert shown("chain_calibration_lost", feature=feature) is not None
+    assert feature in CHECKS

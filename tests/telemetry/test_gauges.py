@@ -10,8 +10,8 @@ from oracle.domain.ids import ZERO_HASH
 from oracle.reporting import sanity_gate
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
-from oracle.telemetry.integrity_metrics import IntegrityCensus
-from oracle.telemetry.metrics import REGISTRY, Census, DispatchCensus
+from oracle.telemetry.integrity_metrics import IntegrityStatistics
+from oracle.telemetry.metrics import REGISTRY, DispatchStatistics, IndexStatistics
 from oracle.telemetry.outbox_metrics import OutboxFigures, Totals
 
 
@@ -21,7 +21,7 @@ def as_before():
     metrics.show(None)
     outbox_metrics.show(None)
     sanity_gate.show([])
-    integrity_metrics.show(IntegrityCensus())
+    integrity_metrics.show(IntegrityStatistics())
 
 
 def shown(name: str, **labels: str) -> float | None:
@@ -34,35 +34,37 @@ def block(number: int, time: int) -> BlockRef:
 
 def test_how_far_behind_the_head_the_fold_is():
     watch, final = DaemonHealth(JobLiveness(lambda: 0.0)), block(1, 1)
-    watch.stands_at(block(90, 1_000))
+    watch.folded_to(block(90, 1_000))
     watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (301, 9)
     assert (shown("block_number", state="head"), shown("block_number", state="final")) == (99, 1)
-    watch.stands_at(block(99, 1_301))
+    watch.folded_to(block(99, 1_301))
     watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (0, 0)
 
 
 def test_what_is_counted_of_the_nodes_and_of_what_is_given_out():
-    dispatch = DispatchCensus(oldest_blocks=21, balance_wei=9 * 10**15)
-    metrics.show(Census(kickouts={"due": 2}, round_age=7, balance_wei=5, dispatch=dispatch))
+    dispatch = DispatchStatistics(oldest_blocks=21, balance_wei=9 * 10**15)
+    metrics.show(
+        IndexStatistics(kickouts={"due": 2}, round_age=7, balance_wei=5, dispatch=dispatch)
+    )
     assert shown("kickouts", state="due") == 2
     assert (shown("round_age_seconds"), shown("transmitter_balance_wei")) == (7, 5)
-    assert (shown("oldest_draw_blocks"), shown("dispatcher_balance_wei")) == (21, 9 * 10**15)
+    assert (shown("draws_oldest_blocks"), shown("dispatcher_balance_wei")) == (21, 9 * 10**15)
 
 
 def test_what_is_on_its_way_and_given_up():
     figures = OutboxFigures(Totals(), kickouts={"live": 2, "executed": 1}, given_up=3)
     outbox_metrics.show(figures)
-    assert shown("publisher_kickouts", state="live") == 2
-    assert shown("publisher_statements_given_up") == 3
+    assert shown("kickout_calls", state="live") == 2
+    assert shown("quorum_statements_given_up") == 3
 
 
 def test_a_report_that_looks_wrong_and_one_that_others_dispute_are_told_apart():
     sanity_gate.show([ReportHold(7, "too much", {}, 1, None, None)])
-    assert (shown("publisher_report_held"), shown("publisher_disagreement_hold")) == (1, 0)
+    assert (shown("report_held"), shown("report_disputed")) == (1, 0)
 
 
 def test_blocks_that_were_not_read_and_logs_that_could_not_be():
-    integrity_metrics.show(IntegrityCensus(uncovered=5, dead_letters=2))
+    integrity_metrics.show(IntegrityStatistics(uncovered=5, dead_letters=2))
     assert (shown("uncovered_blocks"), shown("dead_letters")) == (5, 2)

@@ -30,10 +30,10 @@ def lines(out):
 
 
 def test_a_line_is_one_json_document_with_time_and_level(out):
-    structlog.get_logger().info("step_done", blocks="1..2", logs=3)
+    structlog.get_logger().info("step_completed", blocks="1..2", logs=3)
 
     (line,) = lines(out)
-    assert line["event"] == "step_done"
+    assert line["event"] == "step_completed"
     assert line["level"] == "info"
     assert line["logs"] == 3
     assert line["timestamp"].endswith("Z")
@@ -43,9 +43,9 @@ def test_on_a_terminal_it_is_text():
     stream = io.StringIO()
     configure("text", "info", stream)
 
-    structlog.get_logger().info("step_done", logs=3)
+    structlog.get_logger().info("step_completed", logs=3)
 
-    assert "step_done" in stream.getvalue()
+    assert "step_completed" in stream.getvalue()
     assert "logs=3" in stream.getvalue()
     assert not stream.getvalue().startswith("{")
 

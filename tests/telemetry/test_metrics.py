@@ -1,9 +1,9 @@
-"""The numbers: what a census makes of the database, and the text that Prometheus reads."""
+"""The numbers: what a statistics makes of the database, and the text that Prometheus reads."""
 
 import pytest
 
 from oracle.telemetry import metrics
-from oracle.telemetry.metrics import Census
+from oracle.telemetry.metrics import IndexStatistics
 
 
 @pytest.fixture(autouse=True)
@@ -12,12 +12,12 @@ def as_before():
     metrics.show(None)
 
 
-def shown(census):
-    metrics.show(census)
+def shown(statistics):
+    metrics.show(statistics)
     return metrics.text().decode().splitlines()
 
 
-def test_before_the_first_census_nothing_is_counted():
+def test_before_the_first_statistics_nothing_is_counted():
     metrics.show(None)
     assert not any(
         line.startswith("oracle_nodes") for line in metrics.text().decode().splitlines()
@@ -25,14 +25,16 @@ def test_before_the_first_census_nothing_is_counted():
 
 
 def test_counts_carry_their_labels():
-    lines = shown(Census(nodes={"available": 3, "paused": 1}, outbox={("push", "live"): 2}))
+    lines = shown(
+        IndexStatistics(nodes={"available": 3, "paused": 1}, outbox={("push", "live"): 2})
+    )
 
     assert 'oracle_nodes{status="available"} 3.0' in lines
     assert 'oracle_outbox_intents{kind="push",state="live"} 2.0' in lines
 
 
 def test_a_distribution_counts_every_member_once():
-    lines = shown(Census(qos=(0.0, 0.05, 0.5, 1.0)))
+    lines = shown(IndexStatistics(qos=(0.0, 0.05, 0.5, 1.0)))
 
     assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
     assert 'oracle_qos_ratio_bucket{le="0.1"} 2.0' in lines
@@ -43,12 +45,12 @@ def test_a_distribution_counts_every_member_once():
 
 
 def test_a_distribution_goes_down_as_well():
-    shown(Census(qos=(1.0, 1.0)))
-    assert "oracle_qos_ratio_count 1.0" in shown(Census(qos=(0.3,)))
+    shown(IndexStatistics(qos=(1.0, 1.0)))
+    assert "oracle_qos_ratio_count 1.0" in shown(IndexStatistics(qos=(0.3,)))
 
 
 def test_what_is_not_known_is_not_shown_as_zero():
-    names = {line.split()[0] for line in shown(Census())}
+    names = {line.split()[0] for line in shown(IndexStatistics())}
     assert "oracle_round_age_seconds" not in names
     assert "oracle_transmitter_balance_wei" not in names
     assert "oracle_excluded_nodes" in names
@@ -63,7 +65,7 @@ def test_no_label_names_a_node():
     }
     # Of a bounded number of values each; an endpoint is its place in the settings and its host.
     counted = {"state", "kind", "method", "step", "status", "version", "le", "endpoint", "check"}
-    counted |= {"outcome", "reason", "tag", "counter", "level", "result", "trait", "when"}
+    counted |= {"outcome", "reason", "tag", "counter", "level", "result", "feature", "when"}
     # One of each in a process.
     counted |= {"rules", "dry_run"}
     # An account by its role, a signer as the contract names it, a peer by its host.

@@ -55,7 +55,7 @@ class SteadyPace(IngestState):
         self.most_blocks = self.size
 
     @override
-    def took(self, blocks: int, seconds: float) -> None:
+    def record_duration(self, blocks: int, seconds: float) -> None:
         self.most_blocks = self.size
 
 
@@ -67,7 +67,7 @@ class Follower:
     source: ChainSource
     provider: Provider
     folder: Folder
-    pace: IngestState
+    ingest: IngestState
     blocks: dict[int, Any] = field(default_factory=dict)
 
     def follow(self, number: int) -> None:
@@ -77,8 +77,8 @@ class Follower:
 
     def index(self) -> None:
         """Take in all that the chain shows."""
-        self.pace.heads = None
-        while index_next(self.source, self.store, self.folder, self.pace) is not None:
+        self.ingest.heads = None
+        while index_next(self.source, self.store, self.folder, self.ingest) is not None:
             pass
 
     def nodes(self) -> dict[Address, Node]:
@@ -94,7 +94,7 @@ def following(
     chain = recorded()
     with daemon(url, chain.provider(), reader or vss_reader(), start_block) as follower:
         follower.blocks = {block.number: block for block in chain.blocks.by_hash.values()}
-        follower.pace = SteadyPace(size=size)
+        follower.ingest = SteadyPace(size=size)
         yield follower
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from oracle import telemetry
 from oracle.telemetry import metrics, outbox_metrics
-from oracle.telemetry.metrics import Census, DispatchCensus
+from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 from oracle.telemetry.outbox_metrics import (
     AccountFigures,
     ContractFigures,
@@ -27,13 +27,13 @@ are histograms of what is now: their buckets go down as well as up, and
 @contextmanager
 def everything_shown() -> Iterator[None]:
     """Let the registry hold every family that the daemon can show."""
-    full = Census(
+    full = IndexStatistics(
         nodes={"available": 1},
         kickouts={"due": 0},
         outbox={("push", "live"): 1},
         round_age=1,
         balance_wei=1,
-        dispatch=DispatchCensus(balance_wei=1),
+        dispatch=DispatchStatistics(balance_wei=1),
     )
     # Each module of it puts its own on the list.
     for module in pkgutil.iter_modules(telemetry.__path__, f"{telemetry.__name__}."):

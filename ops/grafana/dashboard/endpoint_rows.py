@@ -84,7 +84,7 @@ ROWS = (
             Panel(
                 "Methods left alone (2) or on trial (1)",
                 COUNT,
-                (now("oracle_endpoint_breaker", "endpoint", "method"),),
+                (now("oracle_endpoint_circuit_state", "endpoint", "method"),),
             ),
             Panel(
                 "Calls a second that it bears; tags it knows",
@@ -107,8 +107,12 @@ ROWS = (
                 "What headers are worth (-1: nothing)",
                 COUNT,
                 (
-                    now("oracle_chain_trust", "trait"),
-                    rise("oracle_chain_trust_lost_total", "trait", legend="lost: {{trait}}"),
+                    now("oracle_chain_calibrated", "feature"),
+                    rise(
+                        "oracle_chain_calibration_lost_total",
+                        "feature",
+                        legend="lost: {{feature}}",
+                    ),
                 ),
                 least=-1,
             ),
@@ -147,7 +151,7 @@ ROWS = (
                 "Contract's counters less ours",
                 COUNT,
                 (
-                    now("oracle_count_difference", "counter"),
+                    now("oracle_contract_count_difference", "counter"),
                     rise("oracle_counters_compared_total", legend="compared, in an hour"),
                 ),
                 least=None,

@@ -23,23 +23,23 @@ ROWS = (
                 COUNT,
                 (
                     now("oracle_finality_violation", legend="final block is not the chain's"),
-                    now("oracle_publisher_report_held", legend="reports held by the gate"),
-                    now("oracle_publisher_disagreement_hold", legend="no quorum to be had"),
+                    now("oracle_report_held", legend="reports held by the gate"),
+                    now("oracle_report_disputed", legend="no quorum to be had"),
                     now("oracle_chain_stalled", legend="chain stalled"),
-                    now("oracle_publisher_kicks_paused", legend="contract takes no kickouts"),
+                    now("oracle_kickout_paused", legend="contract takes no kickouts"),
                 ),
             ),
             Panel(
                 "Senders that rest",
                 COUNT,
-                (now("oracle_publisher_paused", "account", "kind"),),
+                (now("oracle_txmgr_paused", "account", "kind"),),
             ),
             Panel(
                 "Age of the last accepted round",
                 SECONDS,
                 (
                     now("oracle_round_age_seconds", legend="age"),
-                    now("oracle_publisher_heartbeat_seconds", legend="heartbeat"),
+                    now("oracle_report_heartbeat_seconds", legend="heartbeat"),
                 ),
             ),
             Panel(
@@ -84,12 +84,12 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Contract and daemon agree on the rules; the contract rests",
+                "Contract and daemon agree on the rules; the contract is paused",
                 COUNT,
                 (
-                    now("oracle_publisher_rules_agree", legend="rules agree"),
+                    now("oracle_report_rules_agree", legend="rules agree"),
                     Line(
-                        f"oracle_publisher_contract_paused_until{{{HERE}}} > bool time()",
+                        f"oracle_report_contract_paused_until{{{HERE}}} > bool time()",
                         "contract paused",
                     ),
                 ),
@@ -109,7 +109,7 @@ ROWS = (
                 (
                     rate("oracle_logs_total", legend="logs written"),
                     rate("oracle_window_splits_total", "reason"),
-                    rate("oracle_wakeups_total", legend="wake-ups"),
+                    rate("oracle_new_heads_total", legend="new head notices"),
                 ),
             ),
             Panel("Blocks of a window", COUNT, (now("oracle_window_blocks", "endpoint"),)),

@@ -32,15 +32,15 @@ ROWS = (
                 COUNT,
                 (
                     now("oracle_kickouts", "state"),
-                    now("oracle_publisher_kickouts", "state", legend="on chain: {{state}}"),
+                    now("oracle_kickout_calls", "state", legend="on chain: {{state}}"),
                 ),
             ),
             Panel(
                 "Kickouts withdrawn in an hour; tokens of the bucket",
                 COUNT,
                 (
-                    rise("oracle_kickouts_withdrawn_total", "when"),
-                    now("oracle_publisher_kick_tokens", legend="tokens left"),
+                    rise("oracle_kickouts_revoked_total", "when"),
+                    now("oracle_kickout_tokens", legend="tokens left"),
                 ),
             ),
         ),
@@ -53,13 +53,13 @@ ROWS = (
                 COUNT,
                 (
                     now("oracle_tasks_waiting", legend="wait for a node"),
-                    now("oracle_draws_standing", legend="drawn, not started"),
+                    now("oracle_draws_active", legend="drawn, not started"),
                 ),
             ),
             Panel(
                 "Blocks since the oldest draw",
                 COUNT,
-                (now("oracle_oldest_draw_blocks", legend="blocks"),),
+                (now("oracle_draws_oldest_blocks", legend="blocks"),),
             ),
             Panel(
                 "Starts that did not land, in an hour",

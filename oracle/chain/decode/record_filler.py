@@ -30,9 +30,9 @@ def reader_of(
         ValueError: a field is missing, or there is no such field.
     """
     named = {field.name: field for field in fields(kind) if field.name not in _PLACED}
-    strangers = values.keys() - named.keys()
-    if strangers:
-        raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strangers))}")
+    unknown_columns = values.keys() - named.keys()
+    if unknown_columns:
+        raise ValueError(f"{kind.__name__} has no {', '.join(sorted(unknown_columns))}")
     for name, field in named.items():
         if name not in values and field.default is MISSING:
             raise ValueError(f"{kind.__name__}: nothing for {name}")

@@ -1,8 +1,8 @@
 """Fetches one window from one endpoint and checks it whole (docs/explanation/verification.md).
 
-Two ways: seamed, where only seams and blocks with logs are looked at, for history of a chain whose
-headers prove nothing; and linked, where every header is read. There the logs of what may still
-change are asked for by block hash, and those of history by range.
+Two ways: seamed, where only parent links and blocks with logs are looked at, for history of a
+chain whose headers prove nothing; and linked, where every header is read. There the logs of what
+may still change are asked for by block hash, and those of history by range.
 """
 
 from collections import Counter
@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.fetch.log_query import LogQuery, QueryOptions
-from oracle.chain.fetch.log_times import settle_times
+from oracle.chain.fetch.log_times import fill_times
 from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.verification.calibration import HeaderFeature
-from oracle.chain.verification.full_headers import FullHeader, chained, newest, sealed
+from oracle.chain.verification.full_headers import FullHeader, chained, full_headers_of, newest
 from oracle.chain.verification.sender_check import Senders
 from oracle.chain.verification.transaction_check import calls_of_blocks
 from oracle.chain.verification.verifier import WindowVerifier
@@ -36,7 +36,7 @@ class BlockWindow:
     """Everything of a range of blocks that concerns us, from one endpoint's view.
 
     Logs stand in order of (block, index). `first_parent` is the parent of the first block: the
-    seam to the window before. `headers` holds every block of the range, or nothing.
+    parent link to the window before. `headers` holds every block of the range, or nothing.
     """
 
     range: BlockRange
@@ -88,7 +88,7 @@ class WindowFetcher:
 
     reader: EventReader
     query: LogQuery
-    ladder: WindowVerifier
+    verifier: WindowVerifier
     # Told by whom logs were given, which, and what they were proven to be.
     weigh: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
@@ -104,12 +104,12 @@ class WindowFetcher:
         """
         _await(endpoint, order.blocks.last)
         if order.top >= Level.BLOOMED:
-            self.ladder.sampler.scan(endpoint)
+            self.verifier.sampler.scan(endpoint)
         if order.with_headers or self.reads_headers(order.top):
             found = self._linked(endpoint, order)
         else:
             found = self._seamed(endpoint, order)
-        return self._climbed(endpoint, order, found)
+        return self._verified(endpoint, order, found)
 
     def calibrate(self, endpoint: Endpoint) -> None:
         """Find out what the chain's headers are worth, before any window is read.
@@ -118,14 +118,14 @@ class WindowFetcher:
             RpcError: it does not give its newest headers.
         """
         _await(endpoint, 0)
-        self.ladder.sampler.scan(endpoint)
+        self.verifier.sampler.scan(endpoint)
 
     def reads_headers(self, top: Level) -> bool:
         """Tell whether every header of history is read for this level, as far as it is known."""
-        return bool(self.reader.selectors) or self.ladder.of_history(top) >= Level.BLOOMED
+        return bool(self.reader.selectors) or self.verifier.of_history(top) >= Level.BLOOMED
 
     def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> _Found:
-        """Read logs by range; of the headers the seams and what logs are compared with.
+        """Read logs by range; of the headers the parent links and what logs are compared with.
 
         A sample of windows is read by the hashes of some blocks as well. Whose ranges were found
         to leave logs out is not asked for ranges any more.
@@ -141,12 +141,12 @@ class WindowFetcher:
         if order.top >= Level.PROVEN:
             wanted |= some_of(before_logs(blocks, logs))
         wanted |= sample
-        known = [one for one in sealed(endpoint, sorted(wanted)) if one is not None]
+        known = [one for one in full_headers_of(endpoint, sorted(wanted)) if one is not None]
         if len(known) < len(wanted):
             # Not there, or a height that the chain skipped: the links tell.
             return self._linked(endpoint, _few(order))
         sampled = [one.block for one in known if one.block.number in sample]
-        settle_times(endpoint.name, logs, known)
+        fill_times(endpoint.name, logs, known)
         if sampled and self.query.omits(endpoint, blocks, sampled, logs):
             return self._linked(endpoint, _few(order))
         return _Found(blocks, known, logs, pinned=False, is_whole=len(known) == len(blocks))
@@ -162,7 +162,9 @@ class WindowFetcher:
         blocks = BlockRange(first, last.number)
         logs = None
         if order.with_headers or endpoint.limits.omits:
-            is_proven = order.top >= Level.PROVEN and self.ladder.trust.has(HeaderFeature.RECEIPTS)
+            is_proven = order.top >= Level.PROVEN and self.verifier.calibration.has(
+                HeaderFeature.RECEIPTS
+            )
             asked = [one.block for one in chain]
             logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
         pinned = logs is not None
@@ -180,11 +182,11 @@ class WindowFetcher:
             return [seen]
         return chained(endpoint, blocks, full=full)
 
-    def _climbed(self, endpoint: Endpoint, order: WindowRequest, found: _Found) -> BlockWindow:
-        settle_times(endpoint.name, found.logs, found.blocks)
-        senders = Senders(endpoint.name, self.ladder.trust)
+    def _verified(self, endpoint: Endpoint, order: WindowRequest, found: _Found) -> BlockWindow:
+        fill_times(endpoint.name, found.logs, found.blocks)
+        senders = Senders(endpoint.name, self.verifier.calibration)
         watched = self._watched(endpoint, found, senders)
-        ascent = WindowCheck(
+        window_check = WindowCheck(
             endpoint,
             found.blocks,
             found.logs,
@@ -194,7 +196,7 @@ class WindowFetcher:
             must=_to_prove(order, found),
             calls=watched,
         )
-        reached = self.ladder.climb(ascent)
+        reached = self.verifier.verify(window_check)
         logs = reached.all_logs() if reached.repaired else found.logs
         calls = _settled(endpoint, watched or {}, reached)
         calls += self._needed(endpoint, logs, calls, senders)

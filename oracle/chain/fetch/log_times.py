@@ -12,7 +12,7 @@ from oracle.telemetry.logging_setup import Repeating
 _TIMES_DIFFER = Repeating("log_times_differ")
 
 
-def settle_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader]) -> None:
+def fill_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader]) -> None:
     """Give each log its block's time; logs and headers must tell of the same blocks.
 
     The header's time holds: it is what all endpoints show, and what can be proven.

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.rpc.background import aside
+from oracle.rpc.background import in_background
 
 DEPTH = 4
 
@@ -85,7 +85,7 @@ class WindowPrefetch:
 
     def _start(self, part: BlockRange, *, alone: bool) -> Future[BlockWindow]:
         if not alone:
-            return aside(lambda: self._fetch(part), f"read ahead {part.first}")
+            return in_background(lambda: self._fetch(part), f"read ahead {part.first}")
         # Nothing to be parallel with: a thread would only cost time.
         future: Future[BlockWindow] = Future()
         try:

@@ -39,7 +39,8 @@ from oracle.rpc.endpoints.range_sizer import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Rounds through the endpoints for one window: nobody understands, a trait is lost, and once more.
+# Rounds through the endpoints for one window: nobody understands, a feature is lost, and once
+# more.
 _ROUNDS = 4
 _MAX_BLOCKS = "max_blocks"
 # At how many logs its answers stop without a word; that its ranges leave logs out.
@@ -61,7 +62,7 @@ class _Round:
             return self.fetcher.window(endpoint, self.order)
         except ContradictionError as error:
             self.contradictions.append(error)
-            self.endpoints.deprioritise(endpoint, error.trait)
+            self.endpoints.deprioritise(endpoint, error.feature)
             raise
         except OmissionError:
             self.endpoints.deprioritise(endpoint, "logs")
@@ -79,23 +80,23 @@ class WindowSource:
         endpoints: EndpointPool,
         reader: EventReader,
         policy: VerificationPolicy,
-        trust: Calibration,
+        calibration: Calibration,
     ) -> None:
         self._endpoints = endpoints
         self.policy = policy
-        self.trust = trust
-        self._keeper = trust.keeper
+        self.calibration = calibration
+        self._keeper = calibration.keeper
         wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
         for endpoint in endpoints:
             endpoint.limits = LearnedLimits()
-        self._query = LogQuery(wanted, trust.clock)
-        blooms = Blooms(wanted, trust, self._elsewhere)
+        self._query = LogQuery(wanted, calibration.clock)
+        blooms = Blooms(wanted, calibration, self._elsewhere)
         accuse = endpoints.deprioritise
         whole = self._reads_blocks = bool(reader.selectors)
-        sampler = Sampler(trust, self._others, accuse, whole)
-        self._ladder = WindowVerifier(wanted, trust, blooms, sampler, accuse)
+        sampler = Sampler(calibration, self._others, accuse, whole)
+        self._verifier = WindowVerifier(wanted, calibration, blooms, sampler, accuse)
         self._lies = Lies(endpoints, self._proves)
-        self._fetcher = WindowFetcher(reader, self._query, self._ladder, self._lies.weigh)
+        self._fetcher = WindowFetcher(reader, self._query, self._verifier, self._lies.weigh)
         # Who gave the last window: the next one is cut to its size.
         self._last = next(iter(endpoints))
 
@@ -150,20 +151,20 @@ class WindowSource:
 
     def allowed(self) -> Level:
         """Return the highest level that policy and the chain allow now."""
-        return self._ladder.allowed(self.policy.top(is_history=False))
+        return self._verifier.allowed(self.policy.top(is_history=False))
 
     def of_history(self) -> Level:
         """Return the level that every block of history reaches now."""
-        return self._ladder.of_history(self.policy.top(is_history=True))
+        return self._verifier.of_history(self.policy.top(is_history=True))
 
     def shortfall(self) -> LevelShortfall | None:
         """Return why history does not reach the level that is wanted; None: it does, or may."""
         wanted = self.policy.top(is_history=True)
-        refuted = self._ladder.refuted(wanted)
+        refuted = self._verifier.refuted(wanted)
         if not refuted:
             return None
         lower = Level.PINNED if self.policy.every_header else Level.SEAMED
-        if wanted > Level.BLOOMED and not self._ladder.refuted(Level.BLOOMED):
+        if wanted > Level.BLOOMED and not self._verifier.refuted(Level.BLOOMED):
             lower = Level.BLOOMED
         # A root that no hash binds is made to fit by whoever lies.
         below = Level.AUDITED if HeaderFeature.HEADER in refuted else wanted
@@ -176,7 +177,7 @@ class WindowSource:
             TransientError: no endpoint gives its newest headers.
         """
         is_wanted = self.policy.top(is_history=True) >= Level.BLOOMED
-        if is_wanted and self.trust.wants_scan(self._ladder.sampler.traits):
+        if is_wanted and self.calibration.wants_scan(self._verifier.sampler.features):
             self._endpoints.use(self._fetcher.calibrate)
 
     def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
@@ -194,7 +195,7 @@ class WindowSource:
             if error.kind is ErrorKind.INVALID:
                 return False
             raise
-        return not self.trust.has(HeaderFeature.HEADER) or all(map(is_hashed_right, found))
+        return not self.calibration.has(HeaderFeature.HEADER) or all(map(is_hashed_right, found))
 
     def _fetched(
         self, order: WindowRequest, *, only: str | None = None, avoid: Sequence[str] = ()
@@ -222,13 +223,13 @@ class WindowSource:
         """Return the lowest contradiction as a refusal; None: there was none."""
         if not tried.contradictions:
             return None
-        told = min(tried.contradictions, key=lambda one: (one.number, one.trait, one.endpoint))
+        told = min(tried.contradictions, key=lambda one: (one.number, one.feature, one.endpoint))
         words = f"{told.endpoint}: {told.words}, and no endpoint proves it"
-        return RefusalError(BlockRefusal(told.number, Hash(told.block_hash), told.trait, words))
+        return RefusalError(BlockRefusal(told.number, Hash(told.block_hash), told.feature, words))
 
     def _taken(self, window: BlockWindow, tried: _Round) -> BlockWindow:
         if tried.contradictions:
-            self.trust.settle()
+            self.calibration.settle()
             self._lies.look_again(tried.contradictions, window.endpoint)
         self._last = self._endpoints.listed.of(window.endpoint)
         self._keep_limits(self._last)
@@ -243,7 +244,7 @@ class WindowSource:
     def _is_lost(self, tried: _Round) -> bool:
         """Tell whether the chain itself is what contradicts: then it goes without that proof."""
         lost = [
-            self.trust.doubt(error.trait, error.block_hash, error.endpoint, error.said)
+            self.calibration.doubt(error.feature, error.block_hash, error.endpoint, error.said)
             for error in tried.contradictions
         ]
         return any(lost)

@@ -43,7 +43,7 @@ def contract_of(name: str, written: object, place: Place) -> Contract | None:
     calls = _speeches(abi, "function", faults.tables(f"{key}.calls", written), place)
     if not {"events", "calls"} & written.keys():
         faults.add(key, "needs events or calls: nothing is read of it")
-    _complain_of_twins(key, events, faults)
+    _complain_of_duplicates(key, events, faults)
     return Contract(
         name,
         tuple(events),
@@ -117,7 +117,9 @@ def _speeches(abi: _Abi, what: str, written: Table, place: Place) -> list[Contra
 _TABLES = {"event": "events", "function": "calls"}
 
 
-def _complain_of_twins(key: str, events: Sequence[ContractVocabulary], faults: Faults) -> None:
+def _complain_of_duplicates(
+    key: str, events: Sequence[ContractVocabulary], faults: Faults
+) -> None:
     """Logs of one first topic are told apart by their topics and the length of their data."""
     seen: dict[tuple[object, ...], str] = {}
     for signature, _, compiled in events:

@@ -29,7 +29,7 @@ def enum_of(key: str, written: object, settings: Settings, faults: Faults) -> En
     if len(faults.found) > before:
         return None
     enum = Enum(key, tuple(tables), rests.pop())
-    _complain_of_holes(enum, faults)
+    _complain_of_gaps(enum, faults)
     return enum
 
 
@@ -68,14 +68,14 @@ def _rest(key: str, table: Table, faults: Faults) -> str | None:
     return rest
 
 
-def _complain_of_holes(enum: Enum, faults: Faults) -> None:
+def _complain_of_gaps(enum: Enum, faults: Faults) -> None:
     """A number between others that has no word would be found out by a dead letter."""
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:
         numbers = {said for said in table if isinstance(said, int)}
-        holes = sorted(set(range(max(numbers, default=-1))) - numbers)
-        if holes:
-            shown = ", ".join(map(str, holes[:5]))
+        gaps = sorted(set(range(max(numbers, default=-1))) - numbers)
+        if gaps:
+            shown = ", ".join(map(str, gaps[:5]))
             since = f" from block {block} on" if block else ""
             faults.add(enum.key, f"has no word for {shown}{since}, and no `otherwise`")

@@ -1,6 +1,6 @@
 """Compares the blooms of headers with the logs of their blocks.
 
-A bloom only raises suspicion; nothing is left unasked because of one.
+A bloom only raises fork evidence; nothing is left unasked because of one.
 See docs/explanation/verification.md#l3.
 """
 
@@ -31,7 +31,7 @@ class Blooms:
     """What blooms say about the logs of one filter."""
 
     wanted: Filter
-    trust: Calibration
+    calibration: Calibration
     elsewhere: Elsewhere
     _addresses: tuple[int, ...] = field(init=False)
     _topics: tuple[int, ...] = field(init=False)
@@ -45,47 +45,49 @@ class Blooms:
 
         Of a chain that has no blooms nothing excludes them: there every block is doubted.
         """
-        if not self.trust.has(HeaderFeature.BLOOM):
-            return self.trust.is_refuted(HeaderFeature.BLOOM)
+        if not self.calibration.has(HeaderFeature.BLOOM):
+            return self.calibration.is_refuted(HeaderFeature.BLOOM)
         return one.bloom is None or self._may_log(one.bloom)
 
-    def sift(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
+    def sift(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
         """Raise the blocks whose blooms agree with what was found.
 
         Raises:
             ContradictionError: a bloom knows nothing of a log.
             OmissionError: another endpoint has logs that this one left out.
         """
-        for one in ascent.blocks:
+        for one in window_check.blocks:
             bits, logs = one.bloom, reached.logs.get(one.block.number, ())
             if bits is None:
                 continue
             if not may_hold_all(bits, logs):
-                if reached.is_proven(one.block.number) and self.trust.has(HeaderFeature.HEADER):
+                if reached.is_proven(one.block.number) and self.calibration.has(
+                    HeaderFeature.HEADER
+                ):
                     # The log is there, and the header is the block's: its bloom is wrong.
-                    self.trust.demote(
+                    self.calibration.demote(
                         HeaderFeature.BLOOM, f"block {one.block.hash} has logs beside it"
                     )
                     return
-                if not self.trust.is_accepted(HeaderFeature.BLOOM, one.block.hash):
+                if not self.calibration.is_accepted(HeaderFeature.BLOOM, one.block.hash):
                     words = "its bloom does not know a log that was given"
                     said = " ".join(f"{log.index} {log.address} {log.topics}" for log in logs)
                     raise ContradictionError(
-                        ascent.name, Contradiction(HeaderFeature.BLOOM, one, words, said)
+                        window_check.name, Contradiction(HeaderFeature.BLOOM, one, words, said)
                     )
-        for one in ascent.blocks:
-            self._raise(ascent, one, reached)
+        for one in window_check.blocks:
+            self._raise(window_check, one, reached)
 
-    def _raise(self, ascent: WindowCheck, one: FullHeader, reached: VerifiedRange) -> None:
+    def _raise(self, window_check: WindowCheck, one: FullHeader, reached: VerifiedRange) -> None:
         number, bits = one.block.number, one.bloom
-        if bits is None or reached.is_proven(number) or not ascent.is_whole:
+        if bits is None or reached.is_proven(number) or not window_check.is_whole:
             return
         if number not in reached.logs and self._may_log(bits):
-            other = self.elsewhere(ascent.name, one)
+            other = self.elsewhere(window_check.name, one)
             if other is None:
                 return
             if other:
-                raise OmissionError(ascent.name, one, len(other))
+                raise OmissionError(window_check.name, one, len(other))
         reached.levels[number] = Level.BLOOMED
 
     def _may_log(self, bits: int) -> bool:

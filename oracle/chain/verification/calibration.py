@@ -15,7 +15,7 @@ import structlog
 
 from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, BlockRefusal
 from oracle.rpc.endpoints.capabilities import DAY, CapabilityStore
-from oracle.telemetry.indexer_metrics import DEMOTED, TRUST
+from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
 # So many blocks with logs must be right; or so many wrong, and none right, of all that was
 # looked at, before it is how the chain is.
@@ -40,9 +40,9 @@ class HeaderFeature(StrEnum):
     SENDER = "sender"
 
 
-for _trait in HeaderFeature:
+for _feature in HeaderFeature:
     # Alerts see a zero before the first.
-    DEMOTED.labels(_trait)
+    DEMOTED.labels(_feature)
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _State:
 
 @dataclass(slots=True)
 class Calibration:
-    """Counts samples, and forgets a trait that the chain does not have; used by several threads.
+    """Counts samples, and forgets a feature that the chain does not have; used by several threads.
 
     A seal that comes out right of twenty blocks is no accident: who contradicts it afterwards, or
     did before, speaks for himself. Only endpoints that say the same of one block can take it back.
@@ -77,7 +77,7 @@ class Calibration:
     # Held while the newest blocks are looked through: whoever comes meanwhile waits for it.
     scanning: Lock = field(default_factory=Lock, repr=False)
     _states: dict[HeaderFeature, _State] = field(default_factory=dict)
-    # What each endpoint said against a seal, by trait and block.
+    # What each endpoint said against a seal, by feature and block.
     _doubts: dict[tuple[HeaderFeature, str], dict[str, str]] = field(default_factory=dict)
     # The blocks that an operator takes as they are given, though a seal of theirs is wrong.
     _accepted: set[tuple[HeaderFeature, str]] = field(default_factory=set)
@@ -86,57 +86,57 @@ class Calibration:
 
     def __post_init__(self) -> None:
         kept = {} if self.keeper is None else self.keeper.recall(_CHAIN)
-        for trait in HeaderFeature:
-            said = kept.get(_key(trait))
+        for feature in HeaderFeature:
+            said = kept.get(_key(feature))
             tried_at = self.clock() if said == "wrong" else None
-            self._states[trait] = _State(is_proven=said == "right", tried_at=tried_at)
-            self._show(trait)
+            self._states[feature] = _State(is_proven=said == "right", tried_at=tried_at)
+            self._show(feature)
         self._recall_refusals(kept)
 
-    def has(self, trait: HeaderFeature) -> bool:
+    def has(self, feature: HeaderFeature) -> bool:
         """Tell whether this was proven of the chain, and never taken back since."""
         with self._lock:
-            return self._states[trait].is_proven
+            return self._states[feature].is_proven
 
-    def is_refuted(self, trait: HeaderFeature) -> bool:
+    def is_refuted(self, feature: HeaderFeature) -> bool:
         """Tell whether the chain was found not to have this."""
         with self._lock:
-            return self._states[trait].tried_at is not None
+            return self._states[feature].tried_at is not None
 
-    def is_open(self, trait: HeaderFeature) -> bool:
+    def is_open(self, feature: HeaderFeature) -> bool:
         """Tell whether samples are wanted: neither proven, nor found wrong of late."""
         with self._lock:
-            state = self._states[trait]
+            state = self._states[feature]
             if state.tried_at is not None and self.clock() - state.tried_at >= RETRY_SECONDS:
-                self._states[trait] = state = _State()
+                self._states[feature] = state = _State()
             return state.tried_at is None and not state.is_proven
 
-    def is_any_open(self, traits: Iterable[HeaderFeature]) -> bool:
+    def is_any_open(self, features: Iterable[HeaderFeature]) -> bool:
         """Tell whether samples are wanted for one of these."""
-        return any(self.is_open(trait) for trait in traits)
+        return any(self.is_open(feature) for feature in features)
 
-    def wants_scan(self, traits: Iterable[HeaderFeature]) -> bool:
+    def wants_scan(self, features: Iterable[HeaderFeature]) -> bool:
         """Tell whether to look through the newest blocks for samples now; see `scanned`."""
         with self._lock:
             at = self._scanned_at
             is_due = at is None or self.clock() - at >= _SCAN_SECONDS
-            return is_due and self.is_any_open(traits)
+            return is_due and self.is_any_open(features)
 
     def scanned(self) -> None:
         """Note that the newest blocks were looked through."""
         self._scanned_at = self.clock()
 
-    def is_new(self, block_hash: str, traits: Iterable[HeaderFeature]) -> bool:
+    def is_new(self, block_hash: str, features: Iterable[HeaderFeature]) -> bool:
         """Tell whether this block was no sample yet of something that samples are wanted for."""
         with self._lock:
-            return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in traits)
+            return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in features)
 
     def judge(self, block_hash: str, found: Mapping[HeaderFeature, bool]) -> None:
-        """Take one sample in: which traits of a block with logs came out right, by anyone."""
+        """Take one sample in: which features of a block with logs came out right, by anyone."""
         with self._lock:
-            for trait, is_right in found.items():
-                if self.is_open(trait) and not self._is_seen(trait, block_hash):
-                    self._count(trait, block_hash, is_right=is_right)
+            for feature, is_right in found.items():
+                if self.is_open(feature) and not self._is_seen(feature, block_hash):
+                    self._count(feature, block_hash, is_right=is_right)
 
     def conclude(self) -> None:
         """Give up what no sample shows to be right, after a look at the newest and at old blocks.
@@ -144,23 +144,24 @@ class Calibration:
         Where some are right, it is not the chain that is wrong: more samples will tell.
         """
         with self._lock:
-            for trait, state in self._states.items():
-                if self.is_open(trait) and not state.right and len(state.wrong) >= SAMPLES:
-                    self.demote(trait, f"none of {len(state.wrong)} blocks with logs makes it")
+            for feature, state in self._states.items():
+                if self.is_open(feature) and not state.right and len(state.wrong) >= SAMPLES:
+                    self.demote(feature, f"none of {len(state.wrong)} blocks with logs makes it")
 
-    def doubt(self, trait: HeaderFeature, block_hash: str, endpoint: str, said: str) -> bool:
-        """Note that an endpoint contradicted a proven trait; tell whether the trait is lost now.
+    def doubt(self, feature: HeaderFeature, block_hash: str, endpoint: str, said: str) -> bool:
+        """Note that an endpoint contradicted a proven feature; tell whether the feature is lost
+        now.
 
         It is, where a second endpoint says the very same of the block: then it is not a lie, but
         how the chain is. One alone may say it for ever.
         """
         with self._lock:
-            told = self._doubts.setdefault((trait, block_hash), {})
+            told = self._doubts.setdefault((feature, block_hash), {})
             told[endpoint] = said
             alike = sorted(name for name, words in told.items() if words == said)
             if len(alike) < _WITNESSES:
                 return False
-            self.demote(trait, f"block {block_hash}, say {', '.join(alike)}")
+            self.demote(feature, f"block {block_hash}, say {', '.join(alike)}")
             return True
 
     def settle(self) -> None:
@@ -168,35 +169,33 @@ class Calibration:
         with self._lock:
             self._doubts.clear()
 
-    def hold(self, trait: HeaderFeature) -> None:
-        """Take a trait for proven: a block was refused by it, and nobody has explained that."""
+    def hold(self, feature: HeaderFeature) -> None:
+        """Take a feature for proven: a block was refused by it, and nobody has explained that."""
         with self._lock:
-            if not self._states[trait].is_proven:
-                self._states[trait] = _State(is_proven=True)
-                self._show(trait)
+            if not self._states[feature].is_proven:
+                self._states[feature] = _State(is_proven=True)
+                self._show(feature)
 
-    def accept(self, trait: HeaderFeature, block_hash: str) -> None:
+    def accept(self, feature: HeaderFeature, block_hash: str) -> None:
         """Let a block pass though this seal of its is wrong: an operator has said so."""
         with self._lock:
-            self._accepted.add((trait, block_hash))
+            self._accepted.add((feature, block_hash))
 
-    def is_accepted(self, trait: HeaderFeature, block_hash: str) -> bool:
+    def is_accepted(self, feature: HeaderFeature, block_hash: str) -> bool:
         """Tell whether an operator lets this block pass."""
         with self._lock:
-            return (trait, block_hash) in self._accepted
+            return (feature, block_hash) in self._accepted
 
-    def demote(self, trait: HeaderFeature, why: str) -> None:
-        """Believe this trait no more, until samples are taken again."""
+    def demote(self, feature: HeaderFeature, why: str) -> None:
+        """Believe this feature no more, until samples are taken again."""
         with self._lock:
-            was_proven = self._states[trait].is_proven
-            self._states[trait] = _State(tried_at=self.clock())
+            was_proven = self._states[feature].is_proven
+            self._states[feature] = _State(tried_at=self.clock())
             self._doubts.clear()
-            self._keep(trait, "wrong", RETRY_SECONDS)
+            self._keep(feature, "wrong", RETRY_SECONDS)
         if was_proven:
-            DEMOTED.labels(trait).inc()
-            structlog.get_logger().error(
-                "the chain's headers are not what they were", trait=trait.value, why=why
-            )
+            DEMOTED.labels(feature).inc()
+            structlog.get_logger().error("calibration_lost", feature=feature.value, why=why)
 
     def _recall_refusals(self, kept: Mapping[str, str]) -> None:
         """Hold on to what a block was refused by, and to what an operator has accepted."""
@@ -209,25 +208,25 @@ class Calibration:
             if name.startswith(ACCEPTED) and check in set(HeaderFeature):
                 self.accept(HeaderFeature(check), block_hash)
 
-    def _is_seen(self, trait: HeaderFeature, block_hash: str) -> bool:
-        state = self._states[trait]
+    def _is_seen(self, feature: HeaderFeature, block_hash: str) -> bool:
+        state = self._states[feature]
         return block_hash in state.right or block_hash in state.wrong
 
-    def _count(self, trait: HeaderFeature, block_hash: str, *, is_right: bool) -> None:
-        state = self._states[trait]
+    def _count(self, feature: HeaderFeature, block_hash: str, *, is_right: bool) -> None:
+        state = self._states[feature]
         (state.right if is_right else state.wrong).add(block_hash)
         if len(state.right) >= SAMPLES:
-            self._states[trait] = _State(is_proven=True)
-            self._keep(trait, "right", DAY)
+            self._states[feature] = _State(is_proven=True)
+            self._keep(feature, "right", DAY)
 
-    def _keep(self, trait: HeaderFeature, said: str, seconds: float) -> None:
-        self._show(trait)
+    def _keep(self, feature: HeaderFeature, said: str, seconds: float) -> None:
+        self._show(feature)
         if self.keeper is not None:
-            self.keeper.keep(_CHAIN, _key(trait), said, seconds)
+            self.keeper.keep(_CHAIN, _key(feature), said, seconds)
 
-    def _show(self, trait: HeaderFeature) -> None:
-        TRUST.labels(trait).set(self._states[trait].number())
+    def _show(self, feature: HeaderFeature) -> None:
+        CALIBRATED.labels(feature).set(self._states[feature].number())
 
 
-def _key(trait: HeaderFeature) -> str:
-    return f"trust_{trait}"
+def _key(feature: HeaderFeature) -> str:
+    return f"trust_{feature}"

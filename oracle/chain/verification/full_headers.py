@@ -86,7 +86,7 @@ def _text(written: object) -> str:
     return written if isinstance(written, str) else ""
 
 
-def sealed(
+def full_headers_of(
     endpoint: Endpoint, numbers: Iterable[int], *, full: bool = False
 ) -> list[FullHeader | None]:
     """Return the blocks of these heights, None for each that the endpoint does not have.
@@ -149,7 +149,7 @@ def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
         RpcError: one is missing, or no usable answer.
     """
     asked = list(numbers)
-    known = {one.block.number: one for one in sealed(endpoint, asked) if one is not None}
+    known = {one.block.number: one for one in full_headers_of(endpoint, asked) if one is not None}
     for number in asked:
         if number not in known:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
@@ -157,7 +157,8 @@ def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
 
 
 def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> list[FullHeader]:
-    """Return the blocks of the range, each the parent of the next; see `sealed` for `full`.
+    """Return the blocks of the range, each the parent of the next; see `full_headers_of` for
+    `full`.
 
     Heights that the chain skipped are left out: only where the block after them names the block
     before them as its parent. What is missing at the end is left out too, and asked for again.
@@ -165,7 +166,7 @@ def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> li
     Raises:
         RpcError: none is there, one is missing, or they do not link.
     """
-    found = sealed(endpoint, range(blocks.first, blocks.last + 1), full=full)
+    found = full_headers_of(endpoint, range(blocks.first, blocks.last + 1), full=full)
     chain = [one for one in found if one is not None]
     if not chain:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {blocks.last}")

@@ -35,7 +35,7 @@ def root_of(given: Receipts) -> str:
 
 
 def judged(one: FullHeader, given: Receipts) -> dict[HeaderFeature, bool]:
-    """Return which traits of a block with logs come out right of its receipts."""
+    """Return which features of a block with logs come out right of its receipts."""
     try:
         bits = bloom(log for receipt in given for log in receipt.logs)
     except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from oracle.chain.verification.calibration import SAMPLES, Calibration, HeaderFeature
-from oracle.chain.verification.full_headers import FullHeader, sealed
+from oracle.chain.verification.full_headers import FullHeader, full_headers_of
 from oracle.chain.verification.header_check import judged
 from oracle.chain.verification.receipt_fetch import Receipts, receipts
 from oracle.chain.verification.transaction_check import is_complete
@@ -23,7 +23,7 @@ _SCANNED, _SCANNED_WHOLE = 100, 40
 # Where the newest blocks are too few, the chain is looked at in so many other places.
 _PLACES = 4
 
-# Which of a block's traits came out right.
+# Which of a block's features came out right.
 Found = dict[HeaderFeature, bool]
 
 
@@ -31,7 +31,7 @@ Found = dict[HeaderFeature, bool]
 class Sampler:
     """Fills one `Calibration`."""
 
-    trust: Calibration
+    calibration: Calibration
     # Who may be asked besides the endpoint of this name; each is known to be on our chain.
     others: Callable[[str], Iterable[Endpoint]]
     # Called with an endpoint and what it was found out by.
@@ -40,7 +40,7 @@ class Sampler:
     reads_whole: bool = False
 
     @property
-    def traits(self) -> frozenset[HeaderFeature]:
+    def features(self) -> frozenset[HeaderFeature]:
         """What there is to prove of the chain."""
         kinds = {HeaderFeature.RECEIPTS, HeaderFeature.BLOOM, HeaderFeature.HEADER}
         return frozenset(kinds | {HeaderFeature.TRANSACTIONS} if self.reads_whole else kinds)
@@ -54,35 +54,35 @@ class Sampler:
         Raises:
             RpcError: it does not give its newest headers.
         """
-        if not self.trust.wants_scan(self.traits):
+        if not self.calibration.wants_scan(self.features):
             return
-        with self.trust.scanning:
-            if not self.trust.wants_scan(self.traits):
+        with self.calibration.scanning:
+            if not self.calibration.wants_scan(self.features):
                 return
             newest, *older = _places(endpoint.highest_block, self._most)
             self._look_at(endpoint, newest, 2 * SAMPLES)
             for place in older:
-                if not self.trust.is_any_open(self.traits):
+                if not self.calibration.is_any_open(self.features):
                     break
                 try:
                     self._look_at(endpoint, place, _SAMPLED_TOGETHER)
                 except RpcError:
                     # Who has forgotten the beginning may be good for what is new.
                     break
-            self.trust.conclude()
-            self.trust.scanned()
+            self.calibration.conclude()
+            self.calibration.scanned()
 
     def learn(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
         """Take samples of blocks that came by."""
         self._sample(endpoint, blocks, 2 * SAMPLES)
-        self.trust.conclude()
+        self.calibration.conclude()
 
     @property
     def _most(self) -> int:
         return _SCANNED_WHOLE if self.reads_whole else _SCANNED
 
     def _look_at(self, endpoint: Endpoint, heights: range, most: int) -> None:
-        recent = sealed(endpoint, heights, full=self.reads_whole)
+        recent = full_headers_of(endpoint, heights, full=self.reads_whole)
         chosen = [one for one in reversed(recent) if one and not one.is_without_transactions]
         self._sample(endpoint, chosen, most)
 
@@ -91,20 +91,22 @@ class Sampler:
 
         An endpoint that gives no receipts shows nothing.
         """
-        fresh = [one for one in blocks if self.trust.is_new(one.block.hash, self.traits)][:most]
+        fresh = [one for one in blocks if self.calibration.is_new(one.block.hash, self.features)][
+            :most
+        ]
         for first in range(0, len(fresh), _SAMPLED_TOGETHER):
             part = fresh[first : first + _SAMPLED_TOGETHER]
             try:
                 self._judge(endpoint, list(self._found(endpoint, part)))
             except RpcError:
                 return
-            if not self.trust.is_any_open(self.traits):
+            if not self.calibration.is_any_open(self.features):
                 return
 
     def _found(
         self, endpoint: Endpoint, blocks: Sequence[FullHeader]
     ) -> Iterator[tuple[FullHeader, Found]]:
-        """Yield the blocks with logs, and which traits come out right of their receipts."""
+        """Yield the blocks with logs, and which features come out right of their receipts."""
         for one, given in receipts(endpoint, blocks):
             if any(receipt.logs for receipt in given):
                 yield one, self._judged(one, given)
@@ -117,16 +119,16 @@ class Sampler:
 
     def _judge(self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, Found]]) -> None:
         """Count samples; what is wrong of one is the chain's only if nobody shows it right."""
-        wanted = [trait for trait in self.traits if self.trust.is_open(trait)]
-        wrong = [one for one, found in samples if not all(found[trait] for trait in wanted)]
+        wanted = [feature for feature in self.features if self.calibration.is_open(feature)]
+        wrong = [one for one, found in samples if not all(found[feature] for feature in wanted)]
         right = self._elsewhere(endpoint, wrong)
         for one, found in samples:
             better = right.get(one.block.hash, {})
-            for trait in wanted:
-                if better.get(trait) and not found[trait]:
-                    self.accuse(endpoint, trait)
-            made = {trait: found[trait] or better.get(trait, False) for trait in found}
-            self.trust.judge(one.block.hash, made)
+            for feature in wanted:
+                if better.get(feature) and not found[feature]:
+                    self.accuse(endpoint, feature)
+            made = {feature: found[feature] or better.get(feature, False) for feature in found}
+            self.calibration.judge(one.block.hash, made)
 
     def _elsewhere(self, than: Endpoint, blocks: Sequence[FullHeader]) -> dict[str, Found]:
         """Return by hash what the first other endpoint that tells makes of the same blocks."""
@@ -136,7 +138,7 @@ class Sampler:
         for other in self.others(than.name):
             try:
                 numbers = [one.block.number for one in blocks]
-                theirs = sealed(other, numbers, full=self.reads_whole)
+                theirs = full_headers_of(other, numbers, full=self.reads_whole)
                 same = [one for one in theirs if one is not None and one.block.hash in ours]
                 return {one.block.hash: found for one, found in self._found(other, same)}
             except RpcError:

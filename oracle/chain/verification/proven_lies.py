@@ -54,7 +54,7 @@ class Lies:
         """Ask those again who contradicted headers, now that `by` gave the same window whole."""
         for error in told:
             # A bloom says nothing certain.
-            if error.trait is not HeaderFeature.BLOOM and error.endpoint != by:
+            if error.feature is not HeaderFeature.BLOOM and error.endpoint != by:
                 self._look_again(error, by)
 
     def _look_again(self, error: ContradictionError, by: str) -> None:
@@ -64,7 +64,7 @@ class Lies:
             if self.proves(named[by], error.number):
                 self.proves(accused, error.number)
         except ContradictionError as again:
-            if (again.endpoint, again.trait) == (error.endpoint, error.trait):
+            if (again.endpoint, again.feature) == (error.endpoint, error.feature):
                 self.endpoints.listed.convict(error.endpoint, f"{again.words}; asked twice")
         except RpcError:
             return

@@ -15,7 +15,7 @@ from oracle.rpc.endpoints.range_sizer import FIRST_BLOCKS, MOST_WITH_HEADERS
 
 _BLOCKS = 1_000
 # First and last header of a window of history.
-_SEAMS = 2
+_LINKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _history(policy: VerificationPolicy, *, by_hash: bool, watches: bool) -> int
         return _BLOCKS + logs
     windows, top = _BLOCKS // FIRST_BLOCKS, policy.top(is_history=True)
     if top < Level.BLOOMED:
-        return windows * (1 + _SEAMS)
+        return windows * (1 + _LINKS)
     # Every header, the last one again after the logs, and the receipts of one block: who has
     # forgotten is not believed.
     return _BLOCKS + windows * (2 + (top >= Level.PROVEN))

@@ -24,10 +24,10 @@ class ForgeryError(ContradictionError):
     def __init__(self, endpoint: str, call: Call, words: str) -> None:
         said = f"block {call.block}: call {call.tx_hash}: {words}"
         RpcError.__init__(self, endpoint, ErrorKind.INVALID, said)
-        self.number, self.trait = call.block, HeaderFeature.SENDER
+        self.number, self.feature = call.block, HeaderFeature.SENDER
         self.block_hash = call.block_hash
         self.said = f"{call.tx_hash} {call.sender} {words}"
-        VERIFY_FAILURES.labels(self.trait, endpoint).inc()
+        VERIFY_FAILURES.labels(self.feature, endpoint).inc()
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Senders:
     """Sees the calls of one window, all of one endpoint; `unproven` are blocks with others."""
 
     endpoint: str
-    trust: Calibration
+    calibration: Calibration
     unproven: set[int] = field(default_factory=set)
 
     def see(self, call: Call, sent: Sent) -> None:
@@ -57,13 +57,15 @@ class Senders:
         elif found != call.sender:
             self._contradicted(call, f"signed by {found}, not by {call.sender}")
         else:
-            self.trust.judge(call.tx_hash, {HeaderFeature.SENDER: True})
+            self.calibration.judge(call.tx_hash, {HeaderFeature.SENDER: True})
 
     def _contradicted(self, call: Call, words: str) -> None:
-        if self.trust.is_accepted(HeaderFeature.SENDER, call.block_hash):
+        if self.calibration.is_accepted(HeaderFeature.SENDER, call.block_hash):
             self._is_unproven(call)
             return
-        if self.trust.has(HeaderFeature.SENDER) or self.trust.is_open(HeaderFeature.SENDER):
+        if self.calibration.has(HeaderFeature.SENDER) or self.calibration.is_open(
+            HeaderFeature.SENDER
+        ):
             raise ForgeryError(self.endpoint, call, words)
         self._is_unproven(call)
 

@@ -34,7 +34,7 @@ class WindowVerifier:
     """Judges the answers for one filter by what a chain's headers are worth."""
 
     wanted: Filter
-    trust: Calibration
+    calibration: Calibration
     blooms: Blooms
     sampler: Sampler
     # Called with an endpoint and what it was found out by.
@@ -42,9 +42,9 @@ class WindowVerifier:
 
     def allowed(self, top: Level) -> Level:
         """Return the highest level that can be reached now, of those up to `top`."""
-        if top >= Level.PROVEN and self.trust.has(HeaderFeature.RECEIPTS):
+        if top >= Level.PROVEN and self.calibration.has(HeaderFeature.RECEIPTS):
             return Level.PROVEN
-        if top >= Level.BLOOMED and self.trust.has(HeaderFeature.BLOOM):
+        if top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
             return Level.BLOOMED
         return min(top, Level.PINNED)
 
@@ -54,11 +54,13 @@ class WindowVerifier:
         BLOOMED or more asks for every header: a bloom that excludes our contracts is as good as
         the receipts, and where the chain has none, every block's receipts are read.
         """
-        if top >= Level.BLOOMED and self.trust.has(HeaderFeature.BLOOM):
+        if top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
             return Level.BLOOMED
-        has_roots = top >= Level.PROVEN and self.trust.has(HeaderFeature.RECEIPTS)
-        if has_roots and self.trust.is_refuted(HeaderFeature.BLOOM):
-            has_calls = self.sampler.reads_whole and not self.trust.has(HeaderFeature.TRANSACTIONS)
+        has_roots = top >= Level.PROVEN and self.calibration.has(HeaderFeature.RECEIPTS)
+        if has_roots and self.calibration.is_refuted(HeaderFeature.BLOOM):
+            has_calls = self.sampler.reads_whole and not self.calibration.has(
+                HeaderFeature.TRANSACTIONS
+            )
             return Level.BLOOMED if has_calls else Level.PROVEN
         return min(top, Level.SEAMED)
 
@@ -75,97 +77,101 @@ class WindowVerifier:
         else:
             needed.append(HeaderFeature.RECEIPTS)
             needed += [HeaderFeature.TRANSACTIONS] if self.sampler.reads_whole else []
-        return tuple(trait for trait in needed if self.trust.is_refuted(trait))
+        return tuple(feature for feature in needed if self.calibration.is_refuted(feature))
 
-    def climb(self, ascent: WindowCheck) -> VerifiedRange:
+    def verify(self, window_check: WindowCheck) -> VerifiedRange:
         """Prove what can be proven.
 
         Raises:
             ContradictionError: the endpoint contradicts a header.
             RpcError: it left logs out that another one has, or does not give what is needed.
         """
-        base = Level.PINNED if ascent.pinned else Level.SEAMED
-        reached = VerifiedRange.start(ascent.blocks, ascent.logs, base)
-        if ascent.top >= Level.BLOOMED:
-            self._check_headers(ascent)
-        if ascent.top >= Level.PROVEN:
-            self._learn(ascent, reached)
-            self._prove(ascent, reached)
-        if ascent.top >= Level.BLOOMED and self.trust.has(HeaderFeature.BLOOM):
-            self.blooms.sift(ascent, reached)
-        if ascent.calls is not None:
-            self._count_calls(ascent, reached)
+        base = Level.PINNED if window_check.pinned else Level.SEAMED
+        reached = VerifiedRange.start(window_check.blocks, window_check.logs, base)
+        if window_check.top >= Level.BLOOMED:
+            self._check_headers(window_check)
+        if window_check.top >= Level.PROVEN:
+            self._learn(window_check, reached)
+            self._prove(window_check, reached)
+        if window_check.top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
+            self.blooms.sift(window_check, reached)
+        if window_check.calls is not None:
+            self._count_calls(window_check, reached)
         return reached
 
     # --- headers ---
 
-    def _check_headers(self, ascent: WindowCheck) -> None:
-        if not self.trust.has(HeaderFeature.HEADER):
+    def _check_headers(self, window_check: WindowCheck) -> None:
+        if not self.calibration.has(HeaderFeature.HEADER):
             return
-        for one in ascent.blocks:
+        for one in window_check.blocks:
             made = hash_of(one)
             if made != one.block.hash:
                 words = "its header has another hash"
-                self._contradict(ascent, Contradiction(HeaderFeature.HEADER, one, words, made))
+                self._contradict(
+                    window_check, Contradiction(HeaderFeature.HEADER, one, words, made)
+                )
 
-    def _learn(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
+    def _learn(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
         """Take samples where they are wanted; blocks with our logs are good ones."""
-        if self.trust.is_any_open(self.sampler.traits):
-            chosen = [one for one in ascent.blocks if one.block.number in reached.logs]
-            self.sampler.learn(ascent.endpoint, chosen)
+        if self.calibration.is_any_open(self.sampler.features):
+            chosen = [one for one in window_check.blocks if one.block.number in reached.logs]
+            self.sampler.learn(window_check.endpoint, chosen)
 
     # --- receipts ---
 
-    def _see_held(self, ascent: WindowCheck) -> None:
+    def _see_held(self, window_check: WindowCheck) -> None:
         """Where receipts prove nothing, see at least that the endpoint still has them.
 
         Raises:
             RpcError: it has forgotten what is in a block, which is not to be taken for empty.
         """
-        held = [one for one in ascent.blocks if one.block.number in ascent.must][:1]
+        held = [one for one in window_check.blocks if one.block.number in window_check.must][:1]
         try:
-            list(receipts(ascent.endpoint, held))
+            list(receipts(window_check.endpoint, held))
         except RpcError as error:
             if error.kind in {ErrorKind.NOT_THERE, ErrorKind.PRUNED}:
                 raise
 
-    def _prove(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
-        if not self.trust.has(HeaderFeature.RECEIPTS):
-            self._see_held(ascent)
+    def _prove(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
+        if not self.calibration.has(HeaderFeature.RECEIPTS):
+            self._see_held(window_check)
             return
         chosen = []
-        calls: Mapping[int, object] = ascent.calls or {}
-        for one in ascent.blocks:
+        calls: Mapping[int, object] = window_check.calls or {}
+        for one in window_check.blocks:
             number = one.block.number
             has_some = number in reached.logs or number in calls
             if one.is_without_transactions and not has_some:
                 reached.levels[number] = Level.PROVEN
-            elif has_some or number in ascent.must or self.blooms.may_hide(one):
+            elif has_some or number in window_check.must or self.blooms.may_hide(one):
                 chosen.append(one)
-        for one, given in receipts(ascent.endpoint, chosen):
+        for one, given in receipts(window_check.endpoint, chosen):
             made = root_of(given)
             if made != one.receipts_root:
                 words = "its receipts do not make the root of its header"
-                self._contradict(ascent, Contradiction(HeaderFeature.RECEIPTS, one, words, made))
+                self._contradict(
+                    window_check, Contradiction(HeaderFeature.RECEIPTS, one, words, made)
+                )
                 continue
-            self._take(ascent, one, given, reached)
+            self._take(window_check, one, given, reached)
 
     def _take(
-        self, ascent: WindowCheck, one: FullHeader, given: Receipts, reached: VerifiedRange
+        self, window_check: WindowCheck, one: FullHeader, given: Receipts, reached: VerifiedRange
     ) -> None:
         """Take logs, and whether calls succeeded, from receipts that are the block's own."""
         number = one.block.number
         said = reached.logs.get(number, [])
-        calls = (ascent.calls or {}).get(number, ())
+        calls = (window_check.calls or {}).get(number, ())
         ours = {
             tx for tx, receipt in enumerate(given) if any(map(self.wanted.passes, receipt.logs))
         }
-        _see_names(ascent.name, one, given, ours.union(call.tx for call in calls))
+        _see_names(window_check.name, one, given, ours.union(call.tx for call in calls))
         if not are_all(said, given, self.wanted):
-            true = self._logs_in(ascent.name, one, given)
+            true = self._logs_in(window_check.name, one, given)
             if said != true:
-                note_missing(ascent.name, sum(log not in said for log in true))
-                self.accuse(ascent.endpoint, "logs")
+                note_missing(window_check.name, sum(log not in said for log in true))
+                self.accuse(window_check.endpoint, "logs")
                 reached.repair(number, true)
         for call in calls:
             call.succeeded = given[call.tx].succeeded
@@ -188,10 +194,12 @@ class WindowVerifier:
 
     # --- calls ---
 
-    def _count_calls(self, ascent: WindowCheck, reached: VerifiedRange) -> None:
+    def _count_calls(self, window_check: WindowCheck, reached: VerifiedRange) -> None:
         """Let no block count as proven whose transactions were not; see `callers`."""
-        is_provable = self.trust.has(HeaderFeature.TRANSACTIONS) and ascent.top >= Level.PROVEN
-        for one in ascent.blocks:
+        is_provable = (
+            self.calibration.has(HeaderFeature.TRANSACTIONS) and window_check.top >= Level.PROVEN
+        )
+        for one in window_check.blocks:
             if one.is_without_transactions:
                 continue
             if not is_provable:
@@ -200,14 +208,14 @@ class WindowVerifier:
                 # No bloom knows of calls: a block without any is as suspicious as one with some.
                 words = "its transactions do not make the root of its header"
                 self._contradict(
-                    ascent, Contradiction(HeaderFeature.TRANSACTIONS, one, words, made)
+                    window_check, Contradiction(HeaderFeature.TRANSACTIONS, one, words, made)
                 )
                 reached.lower(one.block.number, Level.BLOOMED)
 
-    def _contradict(self, ascent: WindowCheck, what: Contradiction) -> None:
+    def _contradict(self, window_check: WindowCheck, what: Contradiction) -> None:
         """Refuse the window, unless an operator takes the block as it is given."""
-        if not self.trust.is_accepted(what.trait, what.block.block.hash):
-            raise ContradictionError(ascent.name, what)
+        if not self.calibration.is_accepted(what.feature, what.block.block.hash):
+            raise ContradictionError(window_check.name, what)
 
 
 def _see_names(endpoint: str, one: FullHeader, given: Receipts, places: Iterable[int]) -> None:

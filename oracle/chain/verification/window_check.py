@@ -1,4 +1,4 @@
-"""One window on its way up the ladder: what an endpoint gave, and what became of it."""
+"""One window on its way up the verifier: what an endpoint gave, and what became of it."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ class Contradiction:
     Two endpoints whose answers make the same of it speak of one chain, not of two lies.
     """
 
-    trait: HeaderFeature
+    feature: HeaderFeature
     block: FullHeader
     words: str
     said: str
@@ -31,11 +31,11 @@ class ContradictionError(RpcError):
 
     def __init__(self, endpoint: str, what: Contradiction) -> None:
         self.number = what.block.block.number
-        self.trait = what.trait
+        self.feature = what.feature
         self.block_hash = what.block.block.hash
         self.said = what.said
         super().__init__(endpoint, ErrorKind.INVALID, f"block {self.number}: {what.words}")
-        VERIFY_FAILURES.labels(what.trait, endpoint).inc()
+        VERIFY_FAILURES.labels(what.feature, endpoint).inc()
 
 
 class OmissionError(RpcError):
@@ -93,7 +93,7 @@ class VerifiedRange:
     def start(
         cls, blocks: Iterable[FullHeader], logs: Iterable[Log], base: Level
     ) -> "VerifiedRange":
-        """Return where every ascent begins."""
+        """Return where every window check begins."""
         by_block: dict[int, list[Log]] = defaultdict(list)
         for log in logs:
             by_block[log.block].append(log)

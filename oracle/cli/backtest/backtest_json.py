@@ -75,29 +75,29 @@ def _system(side: SystemResult) -> Answer:
         "starts_unplaced": spread.unplaced,
         "gini": _fraction(side.gini_expected),
         "exclusion": None,
-        "spells": None,
+        "intervals": None,
         "kickouts": None,
     }
     if column.has_rules:
         answer["exclusion"] = {
             "nodes": sums.nodes,
-            "spells": sums.spells,
+            "intervals": sums.intervals,
             "total_seconds": wire_int(sums.total),
             "longest_seconds": wire_int(sums.longest),
         }
-        answer["spells"] = [_spell(spell) for spell in side.measured.spells]
+        answer["intervals"] = [_interval(interval) for interval in side.measured.intervals]
         answer["kickouts"] = [_kickout(due) for due in side.measured.kickouts]
     return answer
 
 
-def _spell(spell: ExclusionInterval) -> Answer:
+def _interval(interval: ExclusionInterval) -> Answer:
     return {
-        "node": spell.node,
-        "block": wire_int(spell.block),
-        "since": wire_int(spell.since),
-        "until": wire_int(spell.until),
-        "seconds": wire_int(spell.seconds),
-        "began_before": spell.began_before,
+        "node": interval.node,
+        "block": wire_int(interval.block),
+        "since": wire_int(interval.since),
+        "until": wire_int(interval.until),
+        "seconds": wire_int(interval.seconds),
+        "began_before": interval.began_before,
     }
 
 
@@ -120,15 +120,15 @@ def _node(end: NodeEnd, sides: Sequence[SystemResult]) -> Answer:
         "status": end.status,
         "gpu_name": end.gpu_name,
         "gpu_vram": end.gpu_vram,
-        "standings": {side.column.name: _standing(side, end.node) for side in sides},
+        "final_ranks": {side.column.name: _final_rank(side, end.node) for side in sides},
         "tasks": sides[0].actual(end.node),
         "share": _fraction(sides[0].actual_share(end.node)),
         "shares": {side.column.name: _fraction(side.expected_share(end.node)) for side in sides},
     }
 
 
-def _standing(side: SystemResult, node: Address) -> Answer | None:
-    standing = side.standings.get(node)
-    if standing is None:
+def _final_rank(side: SystemResult, node: Address) -> Answer | None:
+    final = side.final_ranks.get(node)
+    if final is None:
         return None
-    return {"score": _fraction(standing.score), "rank": standing.rank}
+    return {"score": _fraction(final.score), "rank": final.rank}

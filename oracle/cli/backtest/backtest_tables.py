@@ -1,4 +1,4 @@
-"""What `backtest` prints for people: a table of sums, then nodes, kickouts and spells."""
+"""What `backtest` prints for people: a table of sums, then nodes, kickouts and intervals."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -20,11 +20,11 @@ _DIGITS = {1: 18, 2: 18, 3: 6, 4: 4}
 _ADDRESS, _TASKS = 42, 16
 _RANK, _PERCENT = 6, 8
 # What is left for a system's name in the lists below.
-_BESIDE_KICKOUTS, _BESIDE_SPELLS = 8, 20
+_BESIDE_KICKOUTS, _BESIDE_INTERVALS = 8, 20
 _MOST_ROWS = 40
 # A name that is longer is cut.
 _WHOLE = 80
-_MOST_SPELLS = 12
+_MOST_INTERVALS = 12
 
 
 def print_comparison(compared: Comparison) -> None:
@@ -37,13 +37,13 @@ def print_comparison(compared: Comparison) -> None:
         _print_nodes(compared)
         _print_shares(compared)
     _print_kickouts(compared)
-    _print_spells(compared)
+    _print_intervals(compared)
 
 
 def _print_sums(compared: Comparison) -> None:
     first = compared.sides[0]
     head = (
-        "system", "excluded", "spells", "in all", "longest", "kickouts", "unplaced", "Gini",
+        "system", "excluded", "intervals", "in all", "longest", "kickouts", "unplaced", "Gini",
         "like the first",
     )  # fmt: skip
     rows = [
@@ -65,7 +65,7 @@ def _print_sums(compared: Comparison) -> None:
 
 def _sums(side: SystemResult) -> Iterator[str]:
     if side.column.has_rules:
-        yield from (f"{side.exclusion.nodes:,}", f"{side.exclusion.spells:,}")
+        yield from (f"{side.exclusion.nodes:,}", f"{side.exclusion.intervals:,}")
         yield from (lasting(side.exclusion.total), lasting(side.exclusion.longest))
         yield f"{len(side.measured.kickouts):,}"
     else:
@@ -83,9 +83,9 @@ def _print_nodes(compared: Comparison) -> None:
     names = _heads(sides, WIDTH - _ADDRESS, digits + _RANK)
     print_table(
         ("node", *names),
-        [(node, *(_standing(each, node, digits) for each in sides)) for node in nodes],
+        [(node, *(_final_rank(each, node, digits) for each in sides)) for node in nodes],
     )
-    _print_rest(len(compared.sides[0].standings), len(nodes))
+    _print_rest(len(compared.sides[0].final_ranks), len(nodes))
 
 
 def _heads(sides: Sequence[SystemResult], room: int, least: int) -> list[str]:
@@ -114,16 +114,16 @@ def _explained(side: SystemResult, place: int) -> str:
 
 def _ranked(compared: Comparison) -> list[Address]:
     """Return the first nodes as the first system ranks them."""
-    standings = compared.sides[0].standings
-    every = sorted(standings, key=lambda node: (standings[node].rank, node))
+    final_ranks = compared.sides[0].final_ranks
+    every = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
     return every[:_MOST_ROWS]
 
 
-def _standing(side: SystemResult, node: Address, digits: int) -> str:
-    standing = side.standings.get(node)
-    if standing is None:
+def _final_rank(side: SystemResult, node: Address, digits: int) -> str:
+    final = side.final_ranks.get(node)
+    if final is None:
         return NOTHING
-    return f"{fraction(standing.score, digits)} #{standing.rank}"
+    return f"{fraction(final.score, digits)} #{final.rank}"
 
 
 def _print_shares(compared: Comparison) -> None:
@@ -157,7 +157,7 @@ def _print_kickouts(compared: Comparison) -> None:
     ]
     if not kickouts:
         return
-    shown = kickouts[:_MOST_SPELLS]
+    shown = kickouts[:_MOST_INTERVALS]
     typer.echo("\nKickouts due")
     names = _names_for(compared.sides, {place for place, _ in shown}, _BESIDE_KICKOUTS)
     print_table(
@@ -187,29 +187,29 @@ def _outcome(due: DueInterval) -> str:
     return "still due" if due.closed_block is None else "no"
 
 
-def _print_spells(compared: Comparison) -> None:
-    spells = [
-        (place, spell)
+def _print_intervals(compared: Comparison) -> None:
+    intervals = [
+        (place, interval)
         for place, side in enumerate(compared.sides)
-        for spell in side.measured.spells
+        for interval in side.measured.intervals
     ]
-    if not spells:
+    if not intervals:
         return
-    spells.sort(key=lambda both: -both[1].seconds)
-    shown = spells[:_MOST_SPELLS]
-    typer.echo("\nExclusion, the longest spells first")
-    names = _names_for(compared.sides, {place for place, _ in shown}, _BESIDE_SPELLS)
+    intervals.sort(key=lambda both: -both[1].seconds)
+    shown = intervals[:_MOST_INTERVALS]
+    typer.echo("\nExclusion, the longest intervals first")
+    names = _names_for(compared.sides, {place for place, _ in shown}, _BESIDE_INTERVALS)
     rows = [
         (
             names[place],
-            spell.node,
-            whole_moment(spell.since),
-            "lasts" if spell.until is None else lasting(spell.seconds),
+            interval.node,
+            whole_moment(interval.since),
+            "lasts" if interval.until is None else lasting(interval.seconds),
         )
-        for place, spell in shown
+        for place, interval in shown
     ]
     print_table(("system", "node", "from", "for"), rows, ("system",))
-    _print_rest(len(spells), len(shown))
+    _print_rest(len(intervals), len(shown))
 
 
 def _print_rest(count: int, shown: int) -> None:

@@ -197,9 +197,11 @@ def _result_lines(told: Explanation) -> Iterator[str]:
     else:
         steps = f"floor(QoS x 10000) + 2 = {told.lane - LOWEST_SCORE} + 2"
         yield f"A report as of this block says: lane {told.lane} = {steps}"
-    for spell in told.kickouts:
-        until = "still" if spell.closed_at is None else f"until block {spell.closed_at.block}"
-        yield f"Kickout due since block {spell.opened_at.block}, {until}"
+    for interval in told.kickouts:
+        until = (
+            "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
+        )
+        yield f"Kickout due since block {interval.opened_at.block}, {until}"
     if told.sent is not None:
         yield from _sent_lines(told.sent)
     yield _on_chain_line(told, told.on_chain)

@@ -24,7 +24,7 @@ def with_refused(app: App, seen: StatusReport) -> StatusReport:
         lines = pool.view(_SECONDS)
         reasons = {
             account: why_refused(app.store, lines, account)
-            for account, pause in seen.senders.items()
+            for account, pause in seen.accounts.items()
             if pause is None
         }
     refused = {
@@ -32,4 +32,4 @@ def with_refused(app: App, seen: StatusReport) -> StatusReport:
         for account, reason in reasons.items()
         if reason is not None
     }
-    return replace(seen, senders={**seen.senders, **refused})
+    return replace(seen, accounts={**seen.accounts, **refused})

@@ -51,7 +51,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     endpoints are is what the daemon saw of them last.
     """
     with open_folded(config) as app:
-        seen, purse = overview(app.store, worker), _balance_of_dispatcher(app)
+        seen, account_balance = overview(app.store, worker), _balance_of_dispatcher(app)
         looked = _look_at_chain(app, seen.folded)
         if looked.head is not None:
             seen = with_refused(app, seen)
@@ -59,14 +59,14 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         surety = told_of_surety(app.store, app.source, app.folder.scope)
         settings = None if app.config.oracle.address is None else app.report_settings
     if as_json:
-        print_json(status_answer(seen, purse, endpoints, looked))
+        print_json(status_answer(seen, account_balance, endpoints, looked))
         return
     for name, value in chain(
         standstill(endpoints),
         situation(seen, looked, settings),
         surety,
         _of_reading(seen, endpoints),
-        _lines(seen, purse, is_on=is_on),
+        _lines(seen, account_balance, is_on=is_on),
     ):
         typer.echo(f"{name:<14}{value}")
 
@@ -139,7 +139,7 @@ def _share(units: int) -> str:
 
 
 def _lines(
-    seen: StatusReport, purse: AccountBalance | None, *, is_on: bool
+    seen: StatusReport, account_balance: AccountBalance | None, *, is_on: bool
 ) -> Iterator[tuple[str, str]]:
     if seen.chain_id is None:
         yield "chain", "not known yet; `qos-oracle run --once` indexes it"
@@ -156,7 +156,7 @@ def _lines(
         yield "report", f"period {kept.report.period}, {kept.state.value}{reason}"
     for (kind, state), count in sorted(seen.outbox.items()):
         yield "outbox", f"{count} {kind} {state}"
-    yield from _of_tasks(seen, purse, is_on=is_on)
+    yield from _of_tasks(seen, account_balance, is_on=is_on)
     yield "anomalies", str(seen.anomalies)
 
 
@@ -182,12 +182,15 @@ def _of_reading(seen: StatusReport, endpoints: list[EndpointView]) -> Iterator[t
 
 
 def _of_tasks(
-    seen: StatusReport, purse: AccountBalance | None, *, is_on: bool
+    seen: StatusReport, account_balance: AccountBalance | None, *, is_on: bool
 ) -> Iterator[tuple[str, str]]:
     """Say what waits to be given out, and by whom."""
     yield "tasks", f"{seen.tasks_waiting} waiting"
-    if is_on or seen.draws_standing:
+    if is_on or seen.draws_active:
         since = "" if seen.oldest_draw is None else f", the oldest of block {seen.oldest_draw}"
-        yield "draws", f"{seen.draws_standing} standing{since}"
+        yield "draws", f"{seen.draws_active} standing{since}"
     if is_on:
-        yield "dispatcher", "no key: nothing is started" if purse is None else purse.text()
+        yield (
+            "dispatcher",
+            "no key: nothing is started" if account_balance is None else account_balance.text(),
+        )

@@ -9,13 +9,13 @@ from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_commands import kickout
 from oracle.cli.kickout.kickout_plans import address_of, why_not_cancelled
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
-from oracle.cli.send_now import published, rehearsed
+from oracle.cli.send_now import dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Address
 from oracle.domain.reports.rounds import Kick
 from oracle.errors import InputError
-from oracle.kickouts.manual_cancel import call_off, kick_of, unsent, verdict_on
+from oracle.kickouts.manual_cancel import cancel_by_hand, kick_of, unsent, verdict_on
 from oracle.store.outbox.records import Account
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.context import StepResult
@@ -68,13 +68,13 @@ def cancel(
             raise InputError(f"{node}: nothing of ours to cancel: {why}")
 
         def plan(reporter: ReporterContexts, _: Heads) -> StepResult | None:
-            return call_off(reporter.kickouts, found.index)
+            return cancel_by_hand(reporter.kickouts, found.index)
 
         if publish:
             sent = published(app, "kickout cancel", plan)
             answer["steps"] = [f"{step.did} {step.detail}" for step in sent]
         else:
-            answer["steps"] = [rehearsed(app, plan, "it would be called off")]
+            answer["steps"] = [dry_run_text(app, plan, "it would be called off")]
     _tell({**answer, "dry_run": not publish}, as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from oracle.bindings.oracle_views import KickBucket, bucket_of
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
-from oracle.cli.send_now import Plan, published, rehearsed
+from oracle.cli.send_now import Plan, dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.coverage import Level
@@ -19,7 +19,7 @@ from oracle.domain.reports.rounds import Kick, KickState
 from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
-from oracle.kickouts.kickout_planner import rehearse
+from oracle.kickouts.kickout_planner import run_dry
 from oracle.txmgr.client.receipts import newest_block
 from oracle.txmgr.context import StepResult
 
@@ -78,7 +78,7 @@ def list_kickouts(
 
 def _lines(look: KickoutCase, needed: int, now: int) -> Iterator[str]:
     """Say how far a kickout is; `now` is the time of the newest folded block."""
-    since = look.spell.opened_at.block
+    since = look.interval.opened_at.block
     yield f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}"
     yield f"  under the line in {look.shown} of {needed} rounds in a row"
     if look.evidence is not None:
@@ -108,7 +108,7 @@ def evidence(
     with open_folded(config) as app:
         look = _look(app, node)
         with app.store.reading() as uow:
-            found = look.evidence or evidence_at(uow, _law(app), look.spell)
+            found = look.evidence or evidence_at(uow, _kickout_rules(app), look.interval)
     if to is None:
         typer.echo(found.text, nl=False)
     else:
@@ -134,7 +134,7 @@ def propose(
             return proposed(reporter.kickouts, look, heads)
 
         if not publish:
-            _rehearse(app, look, plan, as_json=as_json)
+            _print_dry_run(app, look, plan, as_json=as_json)
             return
         sent = published(app, "kickout propose", plan)
     _tell(
@@ -163,7 +163,7 @@ def execute(
 
         if not publish:
             # That it is proposed already stands against a proposal only.
-            _rehearse(app, replace(look, obstacle=None), plan, as_json=as_json)
+            _print_dry_run(app, replace(look, obstacle=None), plan, as_json=as_json)
             return
         sent = published(app, "kickout execute", plan)
     _tell(
@@ -171,14 +171,14 @@ def execute(
     )
 
 
-def _law(app: App) -> KickoutRules:
+def _kickout_rules(app: App) -> KickoutRules:
     return KickoutRules(app.rules, app.report_settings)
 
 
 def _looks(app: App) -> list[KickoutCase]:
     with app.store.reading() as uow:
         level = min(Level.PROVEN, app.source.level_allowed())
-        return looks_at(uow, _law(app), level)
+        return looks_at(uow, _kickout_rules(app), level)
 
 
 def _look(app: App, node: str) -> KickoutCase:
@@ -189,15 +189,15 @@ def _look(app: App, node: str) -> KickoutCase:
     return looks[named]
 
 
-def _rehearse(app: App, look: KickoutCase, plan: Plan, *, as_json: bool) -> None:
+def _print_dry_run(app: App, look: KickoutCase, plan: Plan, *, as_json: bool) -> None:
     """Say what it would do and what the contract says of it.
 
     Raises:
         InputError: the real one would not do it; what is known is printed all the same.
     """
-    facts = {**_answer(look), "contract_says": rehearse(app.publisher, look), "dry_run": True}
+    facts = {**_answer(look), "contract_says": run_dry(app.publisher, look), "dry_run": True}
     try:
-        facts["steps"] = [rehearsed(app, plan, "the call would be planned and sent")]
+        facts["steps"] = [dry_run_text(app, plan, "the call would be planned and sent")]
     finally:
         _tell(facts, as_json=as_json)
 
@@ -208,7 +208,7 @@ def _answer(look: KickoutCase) -> dict[str, object]:
         "node": look.node,
         "index": look.index,
         "lane": look.lane,
-        "due_since": look.spell.opened_at._asdict(),
+        "due_since": look.interval.opened_at._asdict(),
         "evidence": None if look.evidence is None else look.evidence.hash,
         "kickout": None if kick is None else kick.state.value,
         "ready_at": None if kick is None else kick.ready_at,

@@ -66,15 +66,17 @@ def proposed(context: KickoutContext, look: KickoutCase, heads: Heads) -> StepRe
         InputError: the database is behind, a report is held, or it does not go now, and why.
     """
     _check_time(context, heads)
-    standing = context.quorum.standing()
-    signed = plan_proposal(context, look, standing)
+    contract_status = context.quorum.contract_status()
+    signed = plan_proposal(context, look, contract_status)
     if signed is None:
-        raise InputError(f"{look.node}: {why_not_proposed(context, look, standing)}")
+        raise InputError(f"{look.node}: {why_not_proposed(context, look, contract_status)}")
     # The first step signs it, where nothing was signed yet; the next one plans the call.
     if signed.intent is not None:
         return signed
-    planned = plan_proposal(context, look, standing)
-    why = "" if planned else f"; nothing is sent: {why_not_proposed(context, look, standing)}"
+    planned = plan_proposal(context, look, contract_status)
+    why = (
+        "" if planned else f"; nothing is sent: {why_not_proposed(context, look, contract_status)}"
+    )
     return planned or replace(signed, detail=f"{signed.detail}{why}")
 
 
@@ -93,11 +95,11 @@ def executed(context: KickoutContext, kick: Kick, heads: Heads) -> StepResult:
                 "node due today is another one: look at who proposed it and on what "
                 "(`qos-oracle kickout evidence`); the vetoer can cancel it"
             )
-    standing = context.quorum.standing()
-    waits = "; ".join(_waits(kick, standing))
+    contract_status = context.quorum.contract_status()
+    waits = "; ".join(_waits(kick, contract_status))
     if waits:
         raise InputError(f"{kick.node}: it cannot be executed yet: {waits}")
-    planned = plan_execution(context, kick, standing)
+    planned = plan_execution(context, kick, contract_status)
     if planned is None:
         raise InputError(f"{kick.node}: {why_not_executed(context, kick)}")
     if planned.intent is None:
@@ -120,12 +122,12 @@ def why_not_cancelled(contract: OracleContract, verdict: PreflightResult) -> str
     )
 
 
-def _waits(kick: Kick, standing: ContractStatus) -> Iterator[str]:
-    now, head = standing.block.time, standing.head
+def _waits(kick: Kick, contract_status: ContractStatus) -> Iterator[str]:
+    now, head = contract_status.block.time, contract_status.head
     if now < kick.ready_at:
         left = kick.ready_at - now
         yield f"the vetoer has until {until(kick)}, {left} s more of the chain's time"
-    ripe = kick.round + standing.limits.kick_rounds
+    ripe = kick.round + contract_status.limits.kick_rounds
     if head.round < ripe:
         yield f"round {ripe} has to be accepted first, the newest is {head.round}"
 
@@ -137,7 +139,7 @@ def _check_time(context: KickoutContext, heads: Heads) -> None:
                 f"the database is behind block {heads.latest.number}: what is due there may be no "
                 "longer due; run `qos-oracle run --once` first"
             )
-        if uow.gates.is_any():
+        if uow.holds.is_any():
             raise InputError(
                 "a report is held, and kickouts wait until a person has looked at it: "
                 "`qos-oracle report release` shows why"

@@ -5,7 +5,7 @@ from oracle.bindings.qos_oracle import ContractStatus, execute_call
 from oracle.domain.reports.rounds import Kick
 from oracle.kickouts.kickout_context import EXECUTE_KICK, LANE_SUBJECT, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
-from oracle.kickouts.proposer import open_about, room_of_round, statement_against, tried
+from oracle.kickouts.proposer import capacity_of_round, open_about, statement_against, tried
 from oracle.quorum.collector import gathered
 from oracle.quorum.signing_round import RENEWED_AFTER
 from oracle.quorum.statements import kick_record
@@ -13,7 +13,9 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState, SignedStatement
 
 
-def why_not_proposed(context: KickoutContext, look: KickoutCase, standing: ContractStatus) -> str:
+def why_not_proposed(
+    context: KickoutContext, look: KickoutCase, contract_status: ContractStatus
+) -> str:
     """Say why a proposal was not planned, though nothing stands against it: the first reason.
 
     Raises:
@@ -21,7 +23,7 @@ def why_not_proposed(context: KickoutContext, look: KickoutCase, standing: Contr
     """
     if look.index is None or look.evidence is None:
         return "the oracle contract does not know the node, or there is no evidence yet"
-    statement = statement_against(context, look, standing)
+    statement = statement_against(context, look, contract_status)
     if statement is None:
         return (
             f"it can be signed on round {look.signable_from} at the earliest, which was not "
@@ -30,16 +32,18 @@ def why_not_proposed(context: KickoutContext, look: KickoutCase, standing: Contr
     record = kick_record(context.quorum, statement, f"{LANE_SUBJECT}{look.index}")
     with context.tx.store.reading() as uow:
         reasons = (
-            _why_too_late(record, standing),
-            _why_not_sent(context, uow, record, standing)
+            _why_too_late(record, contract_status),
+            _why_not_sent(context, uow, record, contract_status)
             if context.tx.publisher.has_payer
             else None,
-            _why_unsigned(uow, record, standing) if context.tx.publisher.has_signer else None,
+            _why_unsigned(uow, record, contract_status)
+            if context.tx.publisher.has_signer
+            else None,
         )
     known = next((why for why in reasons if why is not None), None)
     if known is None and not context.tx.publisher.has_payer:
         return "there is no transmitter's key here to send it; who has one sends it, with ours"
-    return known or _why_too_few(context, record, standing)
+    return known or _why_too_few(context, record, contract_status)
 
 
 def why_not_executed(context: KickoutContext, kick: Kick) -> str:
@@ -47,7 +51,9 @@ def why_not_executed(context: KickoutContext, kick: Kick) -> str:
     subject, kind = f"{LANE_SUBJECT}{kick.index}", EXECUTE_KICK
     with context.tx.store.reading() as uow:
         held = uow.outbox.intents.in_states(context.tx.account, [IntentState.HELD])
-        stopped = [one for one in held if (one.wish.kind, one.wish.subject) == (kind, subject)]
+        stopped = [
+            one for one in held if (one.request.kind, one.request.subject) == (kind, subject)
+        ]
         found = open_about(context, uow, subject) or next(iter(stopped), None)
     if found is not None:
         return _under_way(found)
@@ -56,8 +62,8 @@ def why_not_executed(context: KickoutContext, kick: Kick) -> str:
     return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
 
 
-def _why_too_late(record: SignedStatement, standing: ContractStatus) -> str | None:
-    late = standing.block.time - record.expires_at
+def _why_too_late(record: SignedStatement, contract_status: ContractStatus) -> str | None:
+    late = contract_status.block.time - record.expires_at
     if late <= 0:
         return None
     return (
@@ -67,13 +73,13 @@ def _why_too_late(record: SignedStatement, standing: ContractStatus) -> str | No
 
 
 def _why_unsigned(
-    uow: UnitOfWork, record: SignedStatement, standing: ContractStatus
+    uow: UnitOfWork, record: SignedStatement, contract_status: ContractStatus
 ) -> str | None:
     if record.signer in gathered(uow, record):
         return None
-    quiet = uow.statements.quiet_until(record.chain_id, record.contract, record.signer)
-    if quiet is not None and standing.block.time < quiet:
-        return f"our signer keeps quiet until chain time {quiet}, since its database was lost"
+    embargoed_to = uow.statements.embargoed_until(record.chain_id, record.contract, record.signer)
+    if embargoed_to is not None and contract_status.block.time < embargoed_to:
+        return f"our signer signs nothing until chain time {embargoed_to}, since its database was lost"
     return (
         "our signer does not sign it: it rests, or another statement of its about the node "
         f"on round {record.round} may still land"
@@ -81,15 +87,18 @@ def _why_unsigned(
 
 
 def _why_not_sent(
-    context: KickoutContext, uow: UnitOfWork, record: SignedStatement, standing: ContractStatus
+    context: KickoutContext,
+    uow: UnitOfWork,
+    record: SignedStatement,
+    contract_status: ContractStatus,
 ) -> str | None:
     about = open_about(context, uow, record.subject)
     if about is not None:
         return _under_way(about)
-    if room_of_round(context, uow, standing) <= 0:
-        most = standing.limits.max_kicks_per_round
+    if capacity_of_round(context, uow, contract_status) <= 0:
+        most = contract_status.limits.max_kicks_per_round
         return (
-            f"round {standing.head.round} has as many proposals as it may ({most}), those on "
+            f"round {contract_status.head.round} has as many proposals as it may ({most}), those on "
             "their way included: it is proposed in the next round"
         )
     earlier = tried(uow, record)
@@ -103,7 +112,7 @@ def _why_not_sent(
 
 
 def _under_way(intent: Intent) -> str:
-    kind = intent.wish.kind
+    kind = intent.request.kind
     return f"a call about it ({kind} {intent.id}) is {intent.state.value}; {_shows(intent)}"
 
 
@@ -112,13 +121,13 @@ def _shows(intent: Intent) -> str:
 
 
 def _why_too_few(
-    context: KickoutContext, record: SignedStatement, standing: ContractStatus
+    context: KickoutContext, record: SignedStatement, contract_status: ContractStatus
 ) -> str:
-    signers = signers_of(context.tx.publisher.lines, record.contract, standing.block)
+    signers = signers_of(context.tx.publisher.lines, record.contract, contract_status.block)
     with context.tx.store.reading() as uow:
         found = gathered(uow, record)
     missing = [signer for signer in signers if signer not in found]
-    here, quorum = len(signers) - len(missing), standing.head.quorum
+    here, quorum = len(signers) - len(missing), contract_status.head.quorum
     return (
         f"{here} of {quorum} signatures are here; nothing came from {', '.join(missing)}: their "
         "daemons sign it as soon as they see it due, and have to run"

@@ -1,1 +1,1 @@
-"""`outbox` list, show, hold, release, bump, cancel, adopt."""
+"""`outbox` list, show, hold, release, bump, cancel, rebuild."""

@@ -23,8 +23,8 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.nonce_sync import reconcile
-from oracle.txmgr.replacement.call_replacement import displace, prepared_no_op
-from oracle.txmgr.replacement.fee_bump import bump as sign_twin, prepared_bump
+from oracle.txmgr.replacement.call_replacement import prepared_no_op, replace_with_noop
+from oracle.txmgr.replacement.fee_bump import bump as sign_replacement, prepared_bump
 from oracle.txmgr.replacement.replacement_offer import Replacement
 
 _ADDRESS_DIGITS = 40
@@ -60,13 +60,13 @@ def hold(
         if not which.isdecimal():
             account = _account(app, which)
             with acting(app, "outbox hold", dry_run=dry_run) as (uow, stamp):
-                if uow.outbox.senders.next_nonce(account) is None:
+                if uow.outbox.accounts.next_nonce(account) is None:
                     raise InputError(f"{which} is no sender of this database")
-                earlier = uow.outbox.senders.paused_because(account)
+                earlier = uow.outbox.accounts.paused_because(account)
                 if earlier is not None:
-                    raise InputError(f"{which} rests already: {earlier.reason}")
+                    raise InputError(f"{which} is paused already: {earlier.reason}")
                 if not dry_run:
-                    uow.outbox.senders.pause(account, PauseKind.OPERATOR, why, stamp)
+                    uow.outbox.accounts.pause(account, PauseKind.OPERATOR, why, stamp)
             said: dict[str, object] = {"did": "held", "address": account.address, "reason": why}
         else:
             with acting(app, "outbox hold", dry_run=dry_run) as (uow, stamp):
@@ -86,19 +86,19 @@ def release(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a held call, or a sender that rests, go on, once it is known why it was stopped."""
+    """Let a held call, or a paused sender, go on, once it is known why it was stopped."""
     with open_app(config) as app:
         if not which.isdecimal():
             account = _account(app, which)
-            _refuse_overtaken(app, account)
+            _refuse_nonce_ahead(app, account)
             with acting(app, "outbox release", dry_run=dry_run) as (uow, stamp):
-                pause = uow.outbox.senders.paused_because(account)
+                pause = uow.outbox.accounts.paused_because(account)
                 if pause is None:
                     raise InputError(
                         f"{which} is not stopped; `qos-oracle outbox list` shows who is"
                     )
                 if not dry_run:
-                    uow.outbox.senders.resume(account, stamp)
+                    uow.outbox.accounts.resume(account, stamp)
             said: dict[str, object] = {
                 "did": "released",
                 "address": account.address,
@@ -126,12 +126,12 @@ def bump(
     with open_app(config) as app:
         intent = _sent(app, intent_id)
         said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
-        with at_desk(app, intent, "outbox bump", dry_run=dry_run) as context:
+        with context_for(app, intent, "outbox bump", dry_run=dry_run) as context:
             heads = app.chain.heads()
-            twin = prepared_bump(context, heads, intent_id)
-            said |= _pays(twin)
+            bumped = prepared_bump(context, heads, intent_id)
+            said |= _pays(bumped)
             if not dry_run:
-                said["detail"] = sign_twin(context, twin, heads).detail
+                said["detail"] = sign_replacement(context, bumped, heads).detail
     tell(said, dry_run=dry_run, as_json=as_json)
 
 
@@ -152,7 +152,7 @@ def cancel(
             intent = named(uow, intent_id)
         if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_cannot(intent, "cancelled"))
-        _refuse_displaced(app, intent)
+        _refuse_replaced(app, intent)
         if not yes and not dry_run:
             raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
@@ -162,38 +162,38 @@ def cancel(
                     why = "cancelled by an operator"
                     uow.outbox.intents.cancel(named(uow, intent_id), why, stamp)
         else:
-            with at_desk(app, intent, "outbox cancel", dry_run=dry_run) as context:
+            with context_for(app, intent, "outbox cancel", dry_run=dry_run) as context:
                 no_op = prepared_no_op(context, intent_id)
                 said |= _pays(no_op) | {"detail": f"a no-op at nonce {intent.nonce}, {no_op.text}"}
                 if not dry_run:
-                    said["detail"] = displace(context, no_op, app.chain.heads()).detail
+                    said["detail"] = replace_with_noop(context, no_op, app.chain.heads()).detail
     tell(said, dry_run=dry_run, as_json=as_json)
 
 
 @contextmanager
-def at_desk(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[TxContext]:
+def context_for(app: App, intent: Intent, command: str, *, dry_run: bool) -> Iterator[TxContext]:
     """Work as the sender of a call, under the lease; a dry run only reads, without it."""
     if dry_run:
         tell_of_lease(app)
-        yield desk_of(app, intent.wish.account, 0)
+        yield context_of(app, intent.request.account, 0)
         return
     with command_lease(app, command) as epoch:
-        yield replace(desk_of(app, intent.wish.account, epoch), actor=actor())
+        yield replace(context_of(app, intent.request.account, epoch), actor=actor())
 
 
-def desk_of(app: App, account: Account, epoch: int) -> TxContext:
-    """Return the desk whose key has this address.
+def context_of(app: App, account: Account, epoch: int) -> TxContext:
+    """Return the context whose key has this address.
 
     Raises:
         InputError: no key of this configuration has.
     """
-    context = _desk_with(app, account, epoch)
+    context = _context_with(app, account, epoch)
     if context is None:
         raise InputError(f"[keys] has no key of {account.address}, which sends this call")
     return context
 
 
-def _desk_with(app: App, account: Account, epoch: int) -> TxContext | None:
+def _context_with(app: App, account: Account, epoch: int) -> TxContext | None:
     contexts: list[Callable[[int, Callable[[], float]], TxContext]] = []
     if app.config.oracle.address is not None and app.publisher.has_payer:
         contexts.append(lambda *told: app.reporter(*told).tx)
@@ -203,18 +203,18 @@ def _desk_with(app: App, account: Account, epoch: int) -> TxContext | None:
     return next((context for context in made if context.account == account), None)
 
 
-def _refuse_overtaken(app: App, account: Account) -> None:
+def _refuse_nonce_ahead(app: App, account: Account) -> None:
     """Release no sender whose nonces are used beyond ours: the next start would refuse it.
 
     Raises:
-        NonceAheadError: they are; it names the command that mends it.
+        NonceAheadError: they are; it names the command that repairs it.
         TransientError: no endpoint answers, or one alone says so.
     """
     with app.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(account)
+        pause = uow.outbox.accounts.paused_because(account)
     is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
     # Without its key nothing is sent by it.
-    context = _desk_with(app, account, 0) if is_foreign else None
+    context = _context_with(app, account, 0) if is_foreign else None
     if context is not None:
         reconcile(context)
 
@@ -253,11 +253,11 @@ def _sent(app: App, intent_id: int) -> Intent:
         intent = named(uow, intent_id)
     if intent.state is not IntentState.LIVE:
         raise InputError(_cannot(intent, "bumped"))
-    _refuse_displaced(app, intent)
+    _refuse_replaced(app, intent)
     return intent
 
 
-def _refuse_displaced(app: App, intent: Intent) -> None:
+def _refuse_replaced(app: App, intent: Intent) -> None:
     """Refuse what was called off already, or gave its nonce to another call.
 
     Raises:
@@ -266,12 +266,12 @@ def _refuse_displaced(app: App, intent: Intent) -> None:
     if intent.nonce is None or intent.state is not IntentState.LIVE:
         return
     with app.store.reading() as uow:
-        slot = uow.outbox.slots.at(intent.wish.account, intent.nonce)
+        slot = uow.outbox.slots.at(intent.request.account, intent.nonce)
         rival = None if slot is None else uow.outbox.intents.named(slot.intent_id)
     if rival is not None and rival.id != intent.id:
         raise InputError(
             f"intent {intent.id} gave up its nonce {intent.nonce}: intent {rival.id} "
-            f"({rival.wish.kind}) was put on it, and one of the two lands; "
+            f"({rival.request.kind}) was put on it, and one of the two lands; "
             f"`qos-oracle outbox bump {rival.id}` pays more for that one"
         )
 

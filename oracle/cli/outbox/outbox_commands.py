@@ -16,14 +16,14 @@ from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.text.outbox_advice import after_pause
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
-    ADOPTED,
+    REBUILT,
     Intent,
     IntentState,
     JournalEntry,
 )
 
 outbox = typer.Typer(no_args_is_help=True)
-_KINDS = ", ".join((*CALL_KINDS, ADOPTED))
+_KINDS = ", ".join((*CALL_KINDS, REBUILT))
 
 
 def register(app: typer.Typer) -> None:
@@ -50,11 +50,11 @@ def list_intents(
 
     A task is shown by its first digits, a reason by its class: `outbox show ID` has all of it.
     """
-    if kind is not None and kind not in (*CALL_KINDS, ADOPTED):
+    if kind is not None and kind not in (*CALL_KINDS, REBUILT):
         raise InputError(f"--kind {kind}: there are {_KINDS}")
     with open_app(config) as app, app.store.reading() as uow:
         intents = uow.outbox.intents.newest(limit, state, kind)
-        paused = uow.outbox.senders.paused()
+        paused = uow.outbox.accounts.paused()
         sent = [sent_of(uow, intent) for intent in intents]
     for account, pause in paused.items():
         typer.echo(
@@ -91,7 +91,7 @@ def show_one(
 
 def _node(uow: UnitOfWork, intent: Intent) -> str | None:
     """Return who was drawn for the task that a start is about; None: no start, or no such draw."""
-    task, seed = task_of(intent), intent.wish.as_of_hash
+    task, seed = task_of(intent), intent.request.as_of_hash
     draws = [] if task is None else uow.draws.of_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)
 

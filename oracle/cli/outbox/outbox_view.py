@@ -70,7 +70,7 @@ def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:
     newest = sent.attempts[-1] if sent.attempts else None
     return [
         str(intent.id),
-        intent.wish.kind.replace("_", " "),
+        intent.request.kind.replace("_", " "),
         _about(intent),
         intent.state.value,
         "" if intent.nonce is None else str(intent.nonce),
@@ -98,9 +98,9 @@ def _age(seconds: int) -> str:
 
 def _about(intent: Intent) -> str:
     """Say it in few words: a task and its seed block, or a round and what it is about there."""
-    wish, task = intent.wish, task_of(intent)
+    request, task = intent.request, task_of(intent)
     if task is not None:
-        seed = "" if wish.as_of_block is None else f", seed block {wish.as_of_block}"
+        seed = "" if request.as_of_block is None else f", seed block {request.as_of_block}"
         return f"{task[:_SHORT]}…{seed}"
-    around = "" if wish.round is None else f"round {wish.round}"
-    return ", ".join(part for part in (around, wish.subject) if part)
+    around = "" if request.round is None else f"round {request.round}"
+    return ", ".join(part for part in (around, request.subject) if part)

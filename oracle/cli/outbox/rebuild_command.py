@@ -1,4 +1,4 @@
-"""`outbox adopt`: goes on with an account whose database was lost or is an old copy."""
+"""`outbox rebuild`: goes on with an account whose database was lost or is an old copy."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,14 @@ from oracle.cli.write_session import actor, command_lease, tell_of_lease, unix_s
 from oracle.daemon.app import App
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import in_utc, print_table
-from oracle.quorum.key_watch import SignerHistory, rest_signer, resting, signing_of
+from oracle.quorum.key_watch import SignerHistory, back_off_signer, resting, signing_of
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.outbox.records import Account
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.rebuild_from_chain import (
     RecoveryFindings,
-    adopt as write_down,
     look,
+    rebuild as write_down,
 )
 
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
@@ -35,17 +35,17 @@ _TEXT = ("transaction", "outcome")
 _MOST_BLOCKS = 10_000
 # More nonces than this are written as ranges.
 _MOST_ROWS = 20
-_COMMAND = "outbox adopt --from-chain"
+_COMMAND = "outbox rebuild --from-chain"
 
 
 def add_to(outbox: typer.Typer) -> None:
-    """Put `outbox adopt` beside the others."""
-    outbox.command("adopt", epilog="Example: qos-oracle outbox adopt --from-chain --dry-run")(
-        adopt
+    """Put `outbox rebuild` beside the others."""
+    outbox.command("rebuild", epilog="Example: qos-oracle outbox rebuild --from-chain --dry-run")(
+        rebuild
     )
 
 
-def adopt(  # noqa: PLR0913 - a command line's options are its parameters
+def rebuild(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     from_chain: Annotated[
@@ -61,22 +61,22 @@ def adopt(  # noqa: PLR0913 - a command line's options are its parameters
     """Write down the nonces that the chain has seen and this database has not, as done.
 
     For a database that was lost, or an old copy. Nothing is sent, no nonce is given out again,
-    and the signer keeps quiet until what the lost database signed can no longer land.
+    and the signer signs nothing until what the lost database signed can no longer land.
     """
     if not from_chain:
-        raise InputError("say where from: `qos-oracle outbox adopt --from-chain`")
+        raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
     if not yes and not dry_run:
         raise InputError("this counts nonces anew for good; add --yes, or --dry-run to look first")
-    manner = _Manner(dry_run=dry_run, is_quiet=as_json)
+    manner = _Manner(dry_run=dry_run, is_embargoed=as_json)
     with open_app(config) as app:
         if not dry_run:
             with command_lease(app, _COMMAND) as epoch:
                 app.identify()
-                answers = [_adopted(one, blocks, manner) for one in _owners(app, epoch)]
+                answers = [_rebuilt(one, blocks, manner) for one in _owners(app, epoch)]
         else:
             tell_of_lease(app)
             app.check_identity()
-            answers = [_adopted(one, blocks, manner) for one in _owners(app, 0)]
+            answers = [_rebuilt(one, blocks, manner) for one in _owners(app, 0)]
     if as_json:
         print_json(answers)
 
@@ -100,23 +100,23 @@ def _owners(app: App, epoch: int) -> Iterator[_Owner]:
         found = True
         yield _Owner(replace(app.starter(epoch, unix_seconds).tx, actor=actor()), None)
     if not found:
-        raise InputError("[keys] names no key that sends or signs: there is nothing to adopt")
+        raise InputError("[keys] names no key that sends or signs: there is nothing to rebuild")
 
 
 class _Manner(NamedTuple):
     """Whether anything is written, and whether people are told."""
 
     dry_run: bool
-    is_quiet: bool
+    is_embargoed: bool
 
 
-def _adopted(owner: _Owner, blocks: int, manner: _Manner) -> dict[str, object]:
+def _rebuilt(owner: _Owner, blocks: int, manner: _Manner) -> dict[str, object]:
     dry_run, (context, quorum) = manner.dry_run, owner
     if not context.publisher.has_payer:
         signing = None if quorum is None else signing_of(quorum)
         if quorum is not None and signing is not None and not dry_run:
-            rest_signer(quorum, signing, actor())
-        if not manner.is_quiet:
+            back_off_signer(quorum, signing, actor())
+        if not manner.is_embargoed:
             _show_signing(signing, dry_run=dry_run)
         return {"address": None, "dry_run": dry_run, **_signing_answer(signing)}
     found = look(context, blocks)
@@ -124,25 +124,25 @@ def _adopted(owner: _Owner, blocks: int, manner: _Manner) -> dict[str, object]:
     signing = signing_of(quorum) if quorum is not None and is_lost else None
     if not found.is_nothing and not dry_run:
         write_down(context, found, actor(), resting(quorum, signing))
-    rests = _rests(context)
-    if not manner.is_quiet:
+    pause = _pause_of(context)
+    if not manner.is_embargoed:
         _show(found, signing, dry_run=dry_run)
-        _show_rest(found.account, rests)
+        _show_pause(found.account, pause)
     answer = {**_answer(found), **_signing_answer(signing)}
-    return {**answer, "rests": rests, "dry_run": dry_run}
+    return {**answer, "paused": pause, "dry_run": dry_run}
 
 
-def _rests(context: TxContext) -> str | None:
+def _pause_of(context: TxContext) -> str | None:
     with context.store.reading() as uow:
-        pause = uow.outbox.senders.paused_because(context.account)
+        pause = uow.outbox.accounts.paused_because(context.account)
     return None if pause is None else f"{pause.kind.value}: {pause.reason}"
 
 
-def _show_rest(account: Account, rests: str | None) -> None:
-    """Tell of a sender that rests: what is adopted lets nobody go on by itself."""
-    if rests is not None:
+def _show_pause(account: Account, pause: str | None) -> None:
+    """Tell of a paused sender: what is rebuilt lets nobody go on by itself."""
+    if pause is not None:
         typer.echo(
-            f"{account.address} rests since before ({rests}); once it is known why, "
+            f"{account.address} is paused since before ({pause}); once it is known why, "
             f"`qos-oracle outbox release {account.address}` lets it go on",
             err=True,
         )
@@ -153,7 +153,7 @@ def _show(found: RecoveryFindings, signing: SignerHistory | None, *, dry_run: bo
     address = found.account.address
     if found.is_nothing:
         typer.echo(
-            f"{address}: nothing to adopt, the chain knows no more than the outbox", err=True
+            f"{address}: nothing to rebuild, the chain knows no more than the outbox", err=True
         )
         return
     known = f"nonces below {found.known}" if found.known else "nothing"
@@ -163,10 +163,10 @@ def _show(found: RecoveryFindings, signing: SignerHistory | None, *, dry_run: bo
         f"{waiting} waiting",
         err=True,
     )
-    if not found.nonces and not found.overtaken:
+    if not found.nonces and not found.nonces_ahead:
         _show_dropped(found, dry_run=dry_run)
         return
-    nonces = sorted({*found.nonces, *found.overtaken})
+    nonces = sorted({*found.nonces, *found.nonces_ahead})
     if len(nonces) > _MOST_ROWS:
         rows = [_cells_of_run(found, run) for run in runs_of(nonces)]
     else:
@@ -179,12 +179,12 @@ def _show(found: RecoveryFindings, signing: SignerHistory | None, *, dry_run: bo
 
 
 def _show_dropped(found: RecoveryFindings, *, dry_run: bool) -> None:
-    """Tell of what waited in a pool when it was adopted, and is in none now."""
+    """Tell of what waited in a pool when it was rebuilt, and is in none now."""
     if found.dropped:
         named = ", ".join(map(_named, runs_of(found.dropped)))
         would = "would fill" if dry_run else "fills"
         typer.echo(
-            f"adopted while they waited, and in no pool any more: nonces {named}; the daemon "
+            f"rebuilt while they waited, and in no pool any more: nonces {named}; the daemon "
             f"{would} them with no-ops, which cost gas",
             err=True,
         )
@@ -227,8 +227,8 @@ def _show_signing(signing: SignerHistory | None, *, dry_run: bool) -> None:
     if signing is None:
         return
     typer.echo(f"the contract is at round {signing.round}, {signing.last_report}", err=True)
-    if signing.quiet_until is not None:
-        until = in_utc(signing.quiet_until, "%Y-%m-%d %H:%M:%S")
+    if signing.embargoed_until is not None:
+        until = in_utc(signing.embargoed_until, "%Y-%m-%d %H:%M:%S")
         keeps = "would keep" if dry_run else "keeps"
         typer.echo(f"the signer {keeps} quiet until {until} UTC, chain time", err=True)
 
@@ -240,9 +240,9 @@ def _answer(found: RecoveryFindings) -> dict[str, object]:
         "mined": found.mined,
         "pending": found.pending,
         "next_nonce": max(found.known or 0, found.nonces.stop),
-        "adopted": [_nonce_answer(found, nonce) for nonce in found.nonces],
+        "rebuilt": [_nonce_answer(found, nonce) for nonce in found.nonces],
         "dropped": list(found.dropped),
-        "overtaken": [_nonce_answer(found, nonce) for nonce in found.overtaken],
+        "nonces_ahead": [_nonce_answer(found, nonce) for nonce in found.nonces_ahead],
     }
 
 
@@ -264,5 +264,5 @@ def _signing_answer(signing: SignerHistory | None) -> dict[str, object]:
     return {
         "round": signing.round,
         "last_report": signing.last_report,
-        "quiet_until": signing.quiet_until,
+        "quiet_until": signing.embargoed_until,
     }

@@ -9,7 +9,7 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.report.report_commands import report, report_facts
-from oracle.cli.send_now import published, rehearsed
+from oracle.cli.send_now import dry_run_text, published
 from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
@@ -53,7 +53,7 @@ def push(
             _check_pushed(first, sent)
             steps = [*(f"{step.did} {step.detail}" for step in sent), *_unsent(app, sent)]
         else:
-            steps = [_rehearsed(app, first)]
+            steps = [_dry_run_text(app, first)]
     answer = {**report_facts(first), "dry_run": not publish, "steps": steps}
     if as_json:
         print_json(answer)
@@ -85,7 +85,7 @@ def _unsent(app: App, steps: list[StepResult]) -> Iterator[str]:
         earlier = uow.outbox.intents.on_its_way(account, PUSH)
     if earlier is not None:
         yield (
-            f"nothing was sent: the push of round {earlier.wish.round} ({earlier.id}) is "
+            f"nothing was sent: the push of round {earlier.request.round} ({earlier.id}) is "
             f"{earlier.state.value} here; the daemon or `qos-oracle run --once --publish` looks "
             "whether it has landed"
         )
@@ -103,17 +103,18 @@ def _turn(app: App) -> Report:
         InputError: it is held until a person releases it.
         TransientError: none has, and why: one will by itself.
     """
-    standing = app.contract.standing()
+    contract_status = app.contract.contract_status()
     with app.store.reading() as uow:
         cuts = cuts_now(uow, app.report_settings)
-        found = turn_now(uow, app.report_settings, cuts, standing)
+        found = turn_now(uow, app.report_settings, cuts, contract_status)
         due = [
             one.cut
             for one in cuts
             if one.state is ReportState.DUE and not waits_for_finality(uow, one)
         ]
         is_late = found is not None and any(
-            one.cut.period == found.report.period and why_missed(one.cut, standing) is not None
+            one.cut.period == found.report.period
+            and why_missed(one.cut, contract_status) is not None
             for one in cuts
         )
         held = None if found is None or is_late else _held(app, uow, found)
@@ -122,14 +123,14 @@ def _turn(app: App) -> Report:
         raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
     if found is not None and not is_late:
         return found.report
-    raise TransientError(_why_none(due, standing))
+    raise TransientError(_why_none(due, contract_status))
 
 
-def _why_none(due: list[Cut], standing: ContractStatus) -> str:
+def _why_none(due: list[Cut], contract_status: ContractStatus) -> str:
     """Say why no report has the turn; `due` are those that wait for it, the oldest first."""
     if not due:
         return "no report is due: the next one is cut when a period ends"
-    gone = {cut.period: why_missed(cut, standing) for cut in due}
+    gone = {cut.period: why_missed(cut, contract_status) for cut in due}
     alive = next((period for period, why in gone.items() if why is None), None)
     if alive is None:
         newest = due[-1].period
@@ -144,12 +145,12 @@ def _why_none(due: list[Cut], standing: ContractStatus) -> str:
     )
 
 
-def _rehearsed(app: App, turn: Report) -> str:
+def _dry_run_text(app: App, turn: Report) -> str:
     def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
         # What became of older reports is no news to who asks of this one.
         return plan_push(reporter.reporting, heads, clears=False)
 
-    said = rehearsed(app, plan, "it would be sent, as far as that goes now")
+    said = dry_run_text(app, plan, "it would be sent, as far as that goes now")
     context = app.reporter(0, unix_seconds).reporting
     with app.store.reading() as uow:
         stored = uow.reports.at(turn.period)
@@ -160,9 +161,9 @@ def _rehearsed(app: App, turn: Report) -> str:
 
 def _held(app: App, uow: UnitOfWork, turn: StoredReport) -> ReportHold | None:
     """Return what keeps a report from being signed until a human lets it go; None: nothing."""
-    gate = uow.gates.at(turn.report.period)
+    hold = uow.holds.at(turn.report.period)
     is_ours = app.publisher.has_signer and turn.digest is None
-    return gate if is_ours and gate is not None and gate.released_at is None else None
+    return hold if is_ours and hold is not None and hold.released_at is None else None
 
 
 def _plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:

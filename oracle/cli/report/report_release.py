@@ -45,31 +45,31 @@ def release_report(
             _list(app, as_json=as_json)
             return
         with acting(app, "report release", dry_run=dry_run) as (uow, stamp):
-            gate = held_at(uow, period)
+            hold = held_at(uow, period)
             if not dry_run:
                 release(uow, period, stamp)
     if as_json:
-        print_json({**_answer(gate), "released": not dry_run})
+        print_json({**_answer(hold), "released": not dry_run})
         return
     state = "would be" if dry_run else "is"
-    typer.echo(f"the report of period {period} {state} released; it was held: {gate.reason}")
+    typer.echo(f"the report of period {period} {state} released; it was held: {hold.reason}")
 
 
 def _list(app: App, *, as_json: bool) -> None:
     with app.store.reading() as uow:
-        held = uow.gates.waiting()
+        held = uow.holds.waiting()
     if as_json:
-        print_json([_answer(gate) for gate in held])
+        print_json([_answer(hold) for hold in held])
         return
     if not held:
         typer.echo("no report is held")
-    disputed = [gate for gate in held if gate.is_disputed]
-    for gate in held:
-        if not gate.is_disputed:
-            typer.echo(f"period {gate.period}: {gate.reason}")
+    disputed = [hold for hold in held if hold.is_disputed]
+    for hold in held:
+        if not hold.is_disputed:
+            typer.echo(f"period {hold.period}: {hold.reason}")
     if disputed:
         typer.echo(told_of_dispute(disputed))
 
 
-def _answer(gate: ReportHold) -> dict[str, object]:
-    return {"period": gate.period, "reason": gate.reason, "held_at": gate.held_at, **gate.facts}
+def _answer(hold: ReportHold) -> dict[str, object]:
+    return {"period": hold.period, "reason": hold.reason, "held_at": hold.held_at, **hold.facts}

@@ -47,12 +47,12 @@ def verify(
 def _contract(app: App, found: RoundCheck) -> bool | None:
     """Tell whether the contract holds just this round's words; None: a newer one came since."""
     contract = app.contract
-    standing: ContractStatus = contract.standing()
+    contract_status: ContractStatus = contract.contract_status()
     accepted = found.accepted
-    if standing.head.round != accepted.round:
+    if contract_status.head.round != accepted.round:
         return None
-    held = contract.words([index for index, _ in accepted.words], standing.block)
-    return standing.last_report == accepted.digest and held == dict(accepted.words)
+    held = contract.words([index for index, _ in accepted.words], contract_status.block)
+    return contract_status.last_report == accepted.digest and held == dict(accepted.words)
 
 
 def _answer(found: RoundCheck, *, contract: bool | None) -> dict[str, object]:

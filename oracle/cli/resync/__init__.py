@@ -1,1 +1,1 @@
-"""`resync` rewind, refold, backfill, verify, gaps, deadletter."""
+"""`resync` rewind, rebuild, backfill, verify, gaps, dead-letters."""

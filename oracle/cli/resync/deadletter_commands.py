@@ -1,4 +1,4 @@
-"""`resync deadletter`: what could not be read, and reading it again."""
+"""`resync dead-letters`: what could not be read, and reading it again."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
-from oracle.cli.resync.resync_session import refolded_json, say, told, working
+from oracle.cli.resync.resync_session import rebuilt_json, say, told, working
 from oracle.domain.logs import DeadLetter
 from oracle.indexer.audit.dead_letters import open_letters, retry as retry_letters
 from oracle.queries.text.text_tables import foreign, print_table
@@ -24,10 +24,12 @@ deadletter = typer.Typer(no_args_is_help=True)
 
 def register(resync: typer.Typer) -> None:
     """Put it on the command line, below `resync`."""
-    resync.add_typer(deadletter, name="deadletter", help="Logs and calls that could not be read.")
+    resync.add_typer(
+        deadletter, name="dead-letters", help="Logs and calls that could not be read."
+    )
 
 
-@deadletter.command("list", epilog="Example: qos-oracle resync deadletter list --json")
+@deadletter.command("list", epilog="Example: qos-oracle resync dead-letters list --json")
 def list_letters(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Name what could not be read, and why; the daemon may run meanwhile."""
     with open_app(config) as app:
@@ -40,7 +42,7 @@ def list_letters(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
         typer.echo("everything could be read")
 
 
-@deadletter.command(epilog="Example: qos-oracle resync deadletter retry --dry-run")
+@deadletter.command(epilog="Example: qos-oracle resync dead-letters retry --dry-run")
 def retry(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -52,23 +54,23 @@ def retry(
     Then the state is as if it had been readable from the start. Exit code 1 where something is
     still not readable, or a kept report comes out differently.
     """
-    command = "resync deadletter retry"
+    command = "resync dead-letters retry"
     with working(config, command, dry_run=dry_run, offline=True) as (app, manner):
         retried = retry_letters(app.store, app.folder, manner)
-    refolded = retried.refolded
+    rebuilt = retried.rebuilt
     if as_json:
         print_json(
             {
                 "dry_run": dry_run,
                 "readable": [_letter(each) for each in retried.readable],
                 "left": [_letter(each) for each in retried.left],
-                "refolded": None if refolded is None else refolded_json(refolded, dry_run=dry_run),
+                "rebuilt": None if rebuilt is None else rebuilt_json(rebuilt, dry_run=dry_run),
             }
         )
     else:
         line = f"{len(retried.readable)} readable now, {len(retried.left)} still not"
-        say(line if refolded is None else f"{line}; {told(refolded)}", dry_run=dry_run)
-    if retried.left or (refolded is not None and refolded.differing):
+        say(line if rebuilt is None else f"{line}; {told(rebuilt)}", dry_run=dry_run)
+    if retried.left or (rebuilt is not None and rebuilt.differing):
         raise typer.Exit(1)
 
 

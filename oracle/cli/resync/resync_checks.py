@@ -14,7 +14,7 @@ from oracle.cli.options import (
     open_app,
     print_json,
 )
-from oracle.cli.resync.resync_session import named, refolded_json, say, told, working
+from oracle.cli.resync.resync_session import named, rebuilt_json, say, told, working
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.domain.logs import Call, Log
@@ -87,7 +87,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
 
 
 def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """Look for holes: blocks never read, headers that do not link, logs without their block.
+    """Look for gaps: blocks never read, headers that do not link, logs without their block.
 
     Asks nothing of the chain; the daemon may run meanwhile. Exit code 1 where there is one.
     """
@@ -166,7 +166,7 @@ def _verified(found: Verified, *, dry_run: bool) -> Mapping[str, object]:
         "missing": [_row(row) for row in difference.missing],
         "extra": [_row(row) for row in difference.extra],
         "other": [_row(row) for row in difference.other],
-        "repaired": None if repaired is None else refolded_json(repaired, dry_run=dry_run),
+        "repaired": None if repaired is None else rebuilt_json(repaired, dry_run=dry_run),
         "left": found.left,
     }
 

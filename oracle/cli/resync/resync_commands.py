@@ -10,12 +10,12 @@ import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption, JsonOption, print_json
 from oracle.cli.resync import deadletter_commands, refusal_commands, resync_checks
-from oracle.cli.resync.resync_session import named, refolded_json, say, told, working
+from oracle.cli.resync.resync_session import named, rebuilt_json, say, told, working
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.backfill import BackfillResult, backfill as backfill_blocks
-from oracle.indexer.rebuild import refold as refold_rows
+from oracle.indexer.rebuild import rebuild_state as rebuild_rows
 from oracle.indexer.reorgs.reorg import Rewound, rewind_to
 
 # Missing rows named on a terminal; `--json` names all.
@@ -56,7 +56,7 @@ def rewind(
     if as_json:
         print_json(_rewound(rewound, dry_run=dry_run))
         return
-    way = "by folding anew: the undo journal ends above it" if rewound.by_refold else "by journal"
+    way = "by folding anew: the undo journal ends above it" if rewound.by_rebuild else "by journal"
     line = (
         f"back from block {rewound.abandoned} to {rewound.ancestor.number}, {way}; "
         f"{rewound.logs} logs set aside, {rewound.reports} reports missed"
@@ -65,7 +65,7 @@ def rewind(
 
 
 @resync.command()
-def refold(
+def rebuild(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     dry_run: DryRunOption = False,
@@ -76,15 +76,15 @@ def refold(
     Exit code 1 where the state or a report comes out differently. The new state stays, reports
     are never changed.
 
-    Example: qos-oracle resync refold --json
+    Example: qos-oracle resync rebuild --json
     """
-    with working(config, "resync refold", dry_run=dry_run, offline=True) as (app, manner):
-        refolded = refold_rows(app.store, app.folder, manner)
+    with working(config, "resync rebuild", dry_run=dry_run, offline=True) as (app, manner):
+        rebuilt = rebuild_rows(app.store, app.folder, manner)
     if as_json:
-        print_json(refolded_json(refolded, dry_run=dry_run))
+        print_json(rebuilt_json(rebuilt, dry_run=dry_run))
     else:
-        say(told(refolded), dry_run=dry_run)
-    if refolded.differing or not refolded.same:
+        say(told(rebuilt), dry_run=dry_run)
+    if rebuilt.differing or not rebuilt.same:
         raise typer.Exit(1)
 
 
@@ -114,7 +114,7 @@ def backfill(
     else:
         for line in _lines(found):
             say(line, dry_run=dry_run)
-    if found.differing or (found.refolded is not None and found.refolded.differing):
+    if found.differing or (found.rebuilt is not None and found.rebuilt.differing):
         raise typer.Exit(1)
 
 
@@ -130,10 +130,10 @@ def _lines(found: BackfillResult) -> Iterator[str]:
         other = f"{found.differing} rows were served in OTHER WORDS than ours, which stay"
         yield f"{other}: `qos-oracle resync verify --repair` finds out who is right"
     blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
-    if found.refolded is None:
+    if found.rebuilt is None:
         yield f"{blocks}: {found.served} logs served, none was missing"
         return
-    yield f"{blocks}: {found.served} logs served, put in {len(missing)}; {told(found.refolded)}"
+    yield f"{blocks}: {found.served} logs served, put in {len(missing)}; {told(found.rebuilt)}"
 
 
 def _rewound(rewound: Rewound, *, dry_run: bool) -> Mapping[str, object]:
@@ -144,12 +144,12 @@ def _rewound(rewound: Rewound, *, dry_run: bool) -> Mapping[str, object]:
         "from_block": rewound.abandoned,
         "logs": rewound.logs,
         "reports_missed": rewound.reports,
-        "by": "refold" if rewound.by_refold else "journal",
+        "by": "rebuild" if rewound.by_rebuild else "journal",
     }
 
 
 def _backfilled(found: BackfillResult, *, dry_run: bool) -> Mapping[str, object]:
-    refolded = found.refolded
+    rebuilt = found.rebuilt
     return {
         "dry_run": dry_run,
         "from": found.blocks.first,
@@ -164,5 +164,5 @@ def _backfilled(found: BackfillResult, *, dry_run: bool) -> Mapping[str, object]
         ],
         "unserved": found.unserved,
         "differing": found.differing,
-        "refolded": None if refolded is None else refolded_json(refolded, dry_run=dry_run),
+        "rebuilt": None if rebuilt is None else rebuilt_json(rebuilt, dry_run=dry_run),
     }

@@ -83,14 +83,14 @@ def say(line: str, *, dry_run: bool) -> None:
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 
-def told(refolded: RebuildResult) -> str:
+def told(rebuilt: RebuildResult) -> str:
     """Return what folding anew showed, as a sentence."""
-    state = "the same state" if refolded.same else "ANOTHER STATE than before"
-    reports = f"{refolded.reports} reports compared"
-    if refolded.differing:
-        periods = ", ".join(str(period) for period in refolded.differing)
+    state = "the same state" if rebuilt.same else "ANOTHER STATE than before"
+    reports = f"{rebuilt.reports} reports compared"
+    if rebuilt.differing:
+        periods = ", ".join(str(period) for period in rebuilt.differing)
         reports += f", DIFFERENT in periods {periods}"
-    return f"folded {refolded.logs} logs up to block {refolded.last}: {state}; {reports}"
+    return f"folded {rebuilt.logs} logs up to block {rebuilt.last}: {state}; {reports}"
 
 
 def named(row: Log | Call) -> str:
@@ -99,13 +99,13 @@ def named(row: Log | Call) -> str:
     return f"log {row.index} of {where}" if isinstance(row, Log) else f"call of {where}"
 
 
-def refolded_json(refolded: RebuildResult, *, dry_run: bool) -> Mapping[str, object]:
+def rebuilt_json(rebuilt: RebuildResult, *, dry_run: bool) -> Mapping[str, object]:
     """Return what folding anew showed, for programs."""
     return {
         "dry_run": dry_run,
-        "block": refolded.last,
-        "logs": refolded.logs,
-        "same_state": refolded.same,
-        "reports": refolded.reports,
-        "differing_periods": list(refolded.differing),
+        "block": rebuilt.last,
+        "logs": rebuilt.logs,
+        "same_state": rebuilt.same,
+        "reports": rebuilt.reports,
+        "differing_periods": list(rebuilt.differing),
     }

@@ -25,7 +25,7 @@ def check_answer(check: DrawCheck | AllDraws) -> dict[str, Any]:
         "why": check.why,
         "as_of": {"block": check.as_of.number, "time": check.as_of.time},
         "draws": [_drawing(drawing) for drawing in check.drawings],
-        "standing": check.standing,
+        "active": check.active,
         "started_by": check.started_by,
         "started_block": check.started_block,
         "recorded": [

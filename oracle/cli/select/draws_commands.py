@@ -49,20 +49,20 @@ def draws(
 
 
 def _show(found: DrawHistory) -> None:
-    count, at = len(found.standing), found.as_of
+    count, at = len(found.active), found.as_of
     moment = "nothing is indexed yet"
     if at is not None:
         moment = f"as of block {at.number}, {shown_time(at.time)}"
     typer.echo(f"{'1 draw stands' if count == 1 else f'{count} draws stand'}, {moment}")
-    if found.standing:
+    if found.active:
         typer.echo("")
-        rows = [(_whom(each), str(each.draw.seed_block), _since(each)) for each in found.standing]
+        rows = [(_whom(each), str(each.draw.seed_block), _since(each)) for each in found.active]
         _print(("task", "seed block", "since (UTC)"), rows)
     if found.over:
         typer.echo("")
         typer.echo("over, the last first")
         rows = [
-            (_whom(each), str(each.draw.seed_block), str(each.draw.void_block))
+            (_whom(each), str(each.draw.seed_block), str(each.draw.voided_block))
             for each in found.over
         ]
         _print(("task", "seed block", "over at"), rows)
@@ -88,7 +88,7 @@ def _answer(found: DrawHistory) -> dict[str, Any]:
     at = found.as_of
     return {
         "as_of": None if at is None else {"block": at.number, "time": at.time},
-        "standing": [_draw(each) for each in found.standing],
+        "active": [_draw(each) for each in found.active],
         "over": [_draw(each) for each in found.over],
     }
 
@@ -101,6 +101,6 @@ def _draw(told: DrawRow) -> dict[str, Any]:
         "seed_block": draw.seed_block,
         "seed_hash": draw.seed_hash,
         "since": told.since,
-        "over_block": draw.void_block,
+        "over_block": draw.voided_block,
         "outcome": None if told.outcome is None else told.outcome.value,
     }

@@ -16,14 +16,14 @@ from oracle.cli.system_options import (
     InputSource,
     PolicyOption,
     chosen_for_queue,
-    ground_of,
     pairs_of,
+    source_of,
 )
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import SnapshotQuery
-from oracle.queries.selection.queue_view import line_up, offer_to, room_in
+from oracle.queries.selection.queue_view import capacity_in, line_up, offer_to
 from oracle.queries.text.text_tables import foreign
 from oracle.systems.crynux.pricing import Pricing
 
@@ -93,18 +93,18 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     """
     address = None if node is None else _address(node)
     written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))
-    with ground_of(events, config) as ground:
-        choice = chosen_for_queue(policy, ground)
-        numbers = _with_settings(written, ground)
+    with source_of(events, config) as source:
+        choice = chosen_for_queue(policy, source)
+        numbers = _with_settings(written, source)
         pricing = _pricing(numbers)
-        survey = ground.survey(SnapshotQuery(choice.rules, at))
-    line = line_up(survey, choice.policy, pricing)
-    room = None if numbers.alpha is None else room_in(line, survey, numbers.alpha)
-    offer = None if address is None else offer_to(line, survey, address)
+        snapshot = source.snapshot(SnapshotQuery(choice.rules, at))
+    line = line_up(snapshot, choice.policy, pricing)
+    capacity = None if numbers.alpha is None else capacity_in(line, snapshot, numbers.alpha)
+    offer = None if address is None else offer_to(line, snapshot, address)
     if as_json:
-        print_json(queue_answer(line, survey, room, offer))
+        print_json(queue_answer(line, snapshot, capacity, offer))
         return
-    show_queue(line, survey, room)
+    show_queue(line, snapshot, capacity)
     if offer is not None:
         show_offer(offer)
 
@@ -139,11 +139,11 @@ def _number(said: str, text: str) -> Fraction:
     return Fraction(text)
 
 
-def _with_settings(written: _Numbers, ground: InputSource) -> _Numbers:
+def _with_settings(written: _Numbers, source: InputSource) -> _Numbers:
     """What is not written on the command line stands in the settings, or nowhere."""
-    if ground.app is None:
+    if source.app is None:
         return written
-    told = ground.app.config.dispatch
+    told = source.app.config.dispatch
     fixed: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.fixed_seconds or {}).items()}
     unit: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.unit_seconds or {}).items()}
     alpha = None if told.queue_alpha is None else Fraction(told.queue_alpha)

@@ -5,28 +5,34 @@ from typing import Any
 from oracle.cli.select.selection_json import task_answer
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.queries.selection.queue_view import Head, NodeOffer, QueueSnapshot, Room, TrioOffer
+from oracle.queries.selection.queue_view import (
+    Head,
+    NodeOffer,
+    QueueCapacity,
+    QueueSnapshot,
+    TrioOffer,
+)
 from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup
 from oracle.systems.legacy.legacy_queue import TaskGroup, TrioTask as LegacyOffer
 
 
 def queue_answer(
     line: QueueSnapshot,
-    survey: NetworkSnapshot,
-    room: Room | None,
+    snapshot: NetworkSnapshot,
+    capacity: QueueCapacity | None,
     offer: NodeOffer | TrioOffer | None,
 ) -> dict[str, Any]:
     """Return what `queue --json` says; `gpu` null: the Any group, values in wei a second."""
     queue = line.queue
     return {
-        "as_of": {"block": survey.block, "time": survey.time},
+        "as_of": {"block": snapshot.block, "time": snapshot.time},
         "waiting": len(queue),
         "groups": [
-            {**_group(group), "tasks": [_waiting(line, survey, each) for each in entries]}
+            {**_group(group), "tasks": [_waiting(line, snapshot, each) for each in entries]}
             for group, entries in queue.groups().items()
         ],
         "order": [each.key for each in queue.in_order()],
-        "room": None if room is None else _room(room),
+        "room": None if capacity is None else _capacity(capacity),
         "offer": None if offer is None else _offer(offer),
     }
 
@@ -37,7 +43,9 @@ def _group(group: QueueGroup | TaskGroup) -> dict[str, Any]:
     return {"vram": group.vram, "gpu": group.gpu}
 
 
-def _waiting(line: QueueSnapshot, survey: NetworkSnapshot, waiting: QueuedTask) -> dict[str, Any]:
+def _waiting(
+    line: QueueSnapshot, snapshot: NetworkSnapshot, waiting: QueuedTask
+) -> dict[str, Any]:
     task = waiting.task
     return {
         **task_answer(task),
@@ -45,15 +53,15 @@ def _waiting(line: QueueSnapshot, survey: NetworkSnapshot, waiting: QueuedTask) 
         "queued": task.queued,
         "estimated_seconds": decimal_text(int(line.pricing.estimated_seconds(task) * UNIT)),
         "value": decimal_text(int(waiting.value * UNIT)),
-        "drawn": survey.drawn.get(task.key),
+        "drawn": snapshot.drawn.get(task.key),
     }
 
 
-def _room(room: Room) -> dict[str, Any]:
+def _capacity(capacity: QueueCapacity) -> dict[str, Any]:
     return {
-        "members": room.members,
-        "most": room.most,
-        "dropped_next": [each.key for each in room.dropped],
+        "members": capacity.members,
+        "most": capacity.most,
+        "dropped_next": [each.key for each in capacity.dropped],
     }
 
 

@@ -6,7 +6,7 @@ import typer
 
 from oracle.cli.select.select_tables import shown_as_of
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.queries.selection.queue_view import NodeOffer, QueueSnapshot, Room, TrioOffer
+from oracle.queries.selection.queue_view import NodeOffer, QueueCapacity, QueueSnapshot, TrioOffer
 from oracle.queries.text.text_tables import foreign, print_table
 from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup
 from oracle.systems.legacy.legacy_queue import TaskGroup, TrioTask as LegacyOffer
@@ -15,11 +15,13 @@ from oracle.systems.legacy.legacy_queue import TaskGroup, TrioTask as LegacyOffe
 _MOST_ROWS = 20
 
 
-def show_queue(line: QueueSnapshot, survey: NetworkSnapshot, room: Room | None) -> None:
+def show_queue(
+    line: QueueSnapshot, snapshot: NetworkSnapshot, capacity: QueueCapacity | None
+) -> None:
     """Print the groups in order, the largest VRAM first, and how many more fit in."""
     queue = line.queue
     tasks = "1 task waits" if len(queue) == 1 else f"{len(queue)} tasks wait"
-    typer.echo(f"{tasks}, {shown_as_of(survey)}")
+    typer.echo(f"{tasks}, {shown_as_of(snapshot)}")
     for group, entries in queue.groups().items():
         typer.echo("")
         typer.echo(f"{shown_group(group)}: {len(entries)}")
@@ -27,18 +29,20 @@ def show_queue(line: QueueSnapshot, survey: NetworkSnapshot, room: Room | None) 
         print_table(("task", "wei/s", "block"), rows)
         if len(entries) > _MOST_ROWS:
             typer.echo(f"… and {len(entries) - _MOST_ROWS} more; --json has them all")
-    if survey.drawn:
+    if snapshot.drawn:
         typer.echo("")
         typer.echo("drawn, and about to start")
-        for key, address in survey.drawn.items():
+        for key, address in snapshot.drawn.items():
             typer.echo(f"  {key}")
             typer.echo(f"      on {address}")
-    if room is not None:
+    if capacity is not None:
         typer.echo("")
-        typer.echo(f"{room.most} may wait, with {room.members} members; one more would drop")
-        for each in room.dropped[:_MOST_ROWS]:
+        typer.echo(
+            f"{capacity.most} may wait, with {capacity.members} members; one more would drop"
+        )
+        for each in capacity.dropped[:_MOST_ROWS]:
             typer.echo(f"  {each.key}")
-        if not room.dropped:
+        if not capacity.dropped:
             typer.echo("  nothing")
 
 

@@ -20,8 +20,8 @@ from oracle.cli.system_options import (
     SystemChoice,
     changed_in,
     chosen,
-    ground_of,
     pairs_of,
+    source_of,
 )
 from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.events.network_events import TaskCreated
@@ -106,13 +106,13 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     if task == events == "-":
         raise InputError("--task and --events: only one of them can be stdin")
     said, drawing = _said(task), _lots(seed, draws)
-    with ground_of(events, config) as ground:
-        choice = chosen(policy, pairs_of("--set", changes), ground)
-        survey, told = _selection(ground, choice, said, (at, drawing))
+    with source_of(events, config) as source:
+        choice = chosen(policy, pairs_of("--set", changes), source)
+        snapshot, told = _selection(source, choice, said, (at, drawing))
     if as_json:
-        print_json(selection_answer(told, survey, changed_in(choice)))
+        print_json(selection_answer(told, snapshot, changed_in(choice)))
         return
-    show_selection(told, survey, changed_in(choice))
+    show_selection(told, snapshot, changed_in(choice))
 
 
 def _no_other(*given: object) -> None:
@@ -140,18 +140,18 @@ def _verify(config: Path, task: str, *, as_json: bool) -> None:
 
 
 def _selection(
-    ground: InputSource,
+    source: InputSource,
     choice: SystemChoice,
     said: TaskCreated,
     wanted: tuple[int | None, DrawTickets | None],
 ) -> tuple[NetworkSnapshot, Selection]:
     at, lots = wanted
     follower = choice.policy.follow()
-    survey = ground.survey(
+    snapshot = source.snapshot(
         SnapshotQuery(choice.rules, at, follower if choice.remembers else None, said.group)
     )
     asked = wanted_task(said, choice.rules)
-    return survey, select_nodes(survey, choice.policy, follower, asked, lots)
+    return snapshot, select_nodes(snapshot, choice.policy, follower, asked, lots)
 
 
 def _said(file: str) -> TaskCreated:

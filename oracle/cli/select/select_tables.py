@@ -28,12 +28,14 @@ _MADE_OF = "made of"
 _TEXT = (_SENTENCE, _MADE_OF)
 
 
-def show_selection(chosen: Selection, survey: NetworkSnapshot, changed: Mapping[str, str]) -> None:
+def show_selection(
+    chosen: Selection, snapshot: NetworkSnapshot, changed: Mapping[str, str]
+) -> None:
     """Print one selection; `changed`: the numbers that are not as published."""
-    typer.echo(f"task {_key(chosen.task)}: {shown_wishes(chosen.task)}")
+    typer.echo(f"task {_key(chosen.task)}: {shown_requirements(chosen.task)}")
     typer.echo(
-        f"policy {chosen.policy} (version {chosen.version}), rules {survey.rules.name}, "
-        f"{shown_as_of(survey)}"
+        f"policy {chosen.policy} (version {chosen.version}), rules {snapshot.rules.name}, "
+        f"{shown_as_of(snapshot)}"
     )
     if changed:
         numbers = ", ".join(f"{name}={text}" for name, text in changed.items())
@@ -66,25 +68,25 @@ def show_selection(chosen: Selection, survey: NetworkSnapshot, changed: Mapping[
             typer.echo(f"  {address}")
 
 
-def shown_as_of(survey: NetworkSnapshot) -> str:
+def shown_as_of(snapshot: NetworkSnapshot) -> str:
     """Say what block and time a survey is of."""
-    block = "before any event" if survey.block is None else f"as of block {survey.block}"
-    return f"{block}, {shown_time(survey.time)}"
+    block = "before any event" if snapshot.block is None else f"as of block {snapshot.block}"
+    return f"{block}, {shown_time(snapshot.time)}"
 
 
-def shown_wishes(task: Task) -> str:
+def shown_requirements(task: Task) -> str:
     """Say what a task asks for, in one line."""
-    wishes = [f"at least {task.min_vram or 0} GB"]
+    requirements = [f"at least {task.min_vram or 0} GB"]
     if task.required_gpu:
-        wishes = [f"GPU {foreign(task.required_gpu)} with {task.required_gpu_vram or 0} GB"]
+        requirements = [f"GPU {foreign(task.required_gpu)} with {task.required_gpu_vram or 0} GB"]
     if task.models:
         names = ", ".join(foreign(model) for model in task.models[:_MOST_MODELS])
-        wishes.append(f"models {names}" + (" …" if len(task.models) > _MOST_MODELS else ""))
+        requirements.append(f"models {names}" + (" …" if len(task.models) > _MOST_MODELS else ""))
     if task.version is not None:
-        wishes.append("version " + ".".join(map(str, task.version)))
+        requirements.append("version " + ".".join(map(str, task.version)))
     if task.kind is not None:
-        wishes.append(f"kind {task.kind.value}")
-    return ", ".join(wishes)
+        requirements.append(f"kind {task.kind.value}")
+    return ", ".join(requirements)
 
 
 def _key(task: Task) -> str:

@@ -10,14 +10,14 @@ from oracle.queries.selection.node_selection import CandidateChance, ScarceModel
 from oracle.systems.weighted_draw import Drawn
 
 # What a task may ask for, in the order of docs/reference/events-and-jsonl.md#vocabulary.
-_WISHES = (
+_REQUIREMENTS = (
     "creator", "fee", "min_vram", "required_gpu", "required_gpu_vram", "models", "version",
     "size", "kind", "timeout", "group",
 )  # fmt: skip
 
 
 def selection_answer(
-    chosen: Selection, survey: NetworkSnapshot, changed: Mapping[str, str]
+    chosen: Selection, snapshot: NetworkSnapshot, changed: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what `select --json` says; weights, x and sums as decimal strings.
 
@@ -28,9 +28,9 @@ def selection_answer(
     return {
         "policy": chosen.policy,
         "version": chosen.version,
-        "rules": survey.rules.name,
+        "rules": snapshot.rules.name,
         "changed": dict(changed),
-        "as_of": {"block": survey.block, "time": survey.time},
+        "as_of": {"block": snapshot.block, "time": snapshot.time},
         "task": task_answer(chosen.task),
         "sum": str(chosen.total),
         "nodes": [
@@ -46,7 +46,7 @@ def selection_answer(
 
 def task_answer(task: Task) -> dict[str, Any]:
     """Return a task's key and what it asks for; what its creator did not say is left out."""
-    said = {name: getattr(task, name) for name in _WISHES}
+    said = {name: getattr(task, name) for name in _REQUIREMENTS}
     if task.fee is not None:
         said["fee"] = str(task.fee)
     return {"task": task.key, **{name: value for name, value in said.items() if value is not None}}

@@ -238,7 +238,7 @@ def _contract(app: App, found: _Findings) -> str:
     constitution, different = inspected(app.publisher.lines, app.oracle_address, app.expected)
     if different:
         raise InputError("; ".join(difference.line() for difference in different))
-    limits = constitution.standing.limits
+    limits = constitution.contract_status.limits
     if limits.anchor_window != app.config.oracle.anchor_window:
         raise InputError(
             f"oracle.anchor_window is {app.config.oracle.anchor_window}, the contract's is "

@@ -224,7 +224,7 @@ def _plan_answer(planned: Deployment) -> dict[str, object]:
 
 
 def _answer(found: ContractConfiguration) -> dict[str, object]:
-    standing = found.standing
+    contract_status = found.contract_status
     masked = code_hash(found.code)
     return {
         "code_hash": masked,
@@ -235,10 +235,10 @@ def _answer(found: ContractConfiguration) -> dict[str, object]:
         "vetoer": found.vetoer,
         "signers": list(found.signers),
         "quorum": found.quorum,
-        "rules_hash": standing.rules_hash,
-        "last_report": standing.last_report,
-        "head": asdict(standing.head),
-        "limits": asdict(standing.limits),
+        "rules_hash": contract_status.rules_hash,
+        "last_report": contract_status.last_report,
+        "head": asdict(contract_status.head),
+        "limits": asdict(contract_status.limits),
     }
 
 

@@ -98,7 +98,7 @@ def probe_endpoints(
         states, wrong = app.source.endpoints.states(), app.source.proven_wrong()
         shut_out = {name: states[name] for name in wrong}
         probed = (_probed(place, one, wanted, shut_out.get(one.name)) for place, one in chosen)
-        found = [_with_habits(app, one) for one in probed]
+        found = [_with_learned_limits(app, one) for one in probed]
     if as_json:
         print_json([_answer(one, found) for one in found])
     else:
@@ -147,8 +147,10 @@ def readmit(
 def _wanted(app: App) -> ProbeRequirements:
     """Return what an endpoint must have for this configuration, and for its database if it is."""
     told = app.config.chain
-    if told.anchor_block is not None and told.anchor_hash is not None:
-        app.source.hold(told.anchor_block, Hash(told.anchor_hash), "[chain] anchor_hash")
+    if told.checkpoint_block is not None and told.checkpoint_hash is not None:
+        app.source.hold(
+            told.checkpoint_block, Hash(told.checkpoint_hash), "[chain] checkpoint_hash"
+        )
     if schema_state(app.config.database.url).age is SchemaAge.CURRENT:
         with app.store.reading() as uow:
             identity = uow.identity.get()
@@ -182,7 +184,7 @@ def _probed(
     return _Probed(position, one.name, facts, _unfit(facts, wanted.first))
 
 
-def _with_habits(app: App, one: _Probed) -> _Probed:
+def _with_learned_limits(app: App, one: _Probed) -> _Probed:
     """Add what the daemon wrote down of it in the database, if there is one."""
     if schema_state(app.config.database.url).age is not SchemaAge.CURRENT:
         return one
@@ -226,7 +228,7 @@ def _row(one: _Probed, found: list[_Probed]) -> list[str]:
         ", ".join(serves) or "-",
         _or_dash(None if facts.head is None else facts.batch),
         _or_dash(facts.oldest_logs),
-        {None: "-", True: "ours", False: "NOT OURS"}[facts.anchor],
+        {None: "-", True: "ours", False: "NOT OURS"}[facts.checkpoint],
     ]
 
 
@@ -248,7 +250,7 @@ def _answer(one: _Probed, found: list[_Probed]) -> dict[str, object]:
         "block_receipts": facts.has_block_receipts,
         "batch": facts.batch,
         "oldest_logs": facts.oldest_logs,
-        "anchor": facts.anchor,
+        "anchor": facts.checkpoint,
         "most_logs": one.most_logs,
         "omits_logs": one.omits_logs,
         "fault": one.fault,

@@ -27,7 +27,7 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.dry_run import dry_context, rehearsed
+from oracle.txmgr.dry_run import dry_context, dry_run_text
 from oracle.txmgr.recovery.nonce_sync import reconcile
 
 # A task that there is not.
@@ -178,7 +178,7 @@ def _ask_nonces(app: App, checks: _Checks) -> None:
 
 def _nonces(context: TxContext) -> str:
     never = "the key has never sent anything, and starts with nonce 0"
-    said = rehearsed(lambda: reconcile(dry_context(context)), never)
+    said = dry_run_text(lambda: reconcile(dry_context(context)), never)
     return said or "this database knows all that the chain has counted"
 
 

@@ -32,11 +32,11 @@ class ChainSection(Section):
     endpoints: Urls = Field(min_length=1, repr=False)
     # `ws://` or `wss://`: says when to look, nothing else; polling goes on without it.
     websocket: WebsocketUrl | None = Field(default=None, repr=False)
-    # A block that every endpoint must show with `chain.anchor_hash`; the genesis block is
+    # A block that every endpoint must show with `chain.checkpoint_hash`; the genesis block is
     # compared anyway.
-    anchor_block: int | None = Field(default=None, ge=0)
-    # The hash of `chain.anchor_block`; give both or none.
-    anchor_hash: BlockHash | None = None
+    checkpoint_block: int | None = Field(default=None, ge=0)
+    # The hash of `chain.checkpoint_block`; give both or none.
+    checkpoint_hash: BlockHash | None = None
     # The block in which the first contract was deployed.
     start_block: int = Field(default=0, ge=0)
     # Blocks under the head that are final, if the chain has no earlier word.
@@ -53,7 +53,7 @@ class ChainSection(Section):
     most_answer_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
-    def _anchor_is_whole(self) -> Self:
-        if (self.anchor_block is None) != (self.anchor_hash is None):
-            raise ValueError("anchor_block and anchor_hash: give both or none")
+    def _checkpoint_is_whole(self) -> Self:
+        if (self.checkpoint_block is None) != (self.checkpoint_hash is None):
+            raise ValueError("checkpoint_block and checkpoint_hash: give both or none")
         return self

@@ -218,7 +218,7 @@ def _faults_in_network(config: Config) -> list[str]:
         f"{', '.join(sorted(profile.contracts))})"
         for name in sorted(told.contracts.keys() - profile.contracts.keys())
     ]
-    faults += _twins(config, profile)
+    faults += _duplicates(config, profile)
     acting = config.oracle.address is not None or config.dispatch.start_block is not None
     if acting and ACTED_ON not in profile.contracts:
         faults.append(
@@ -228,7 +228,7 @@ def _faults_in_network(config: Config) -> list[str]:
     return faults
 
 
-def _twins(config: Config, profile: Profile) -> list[str]:
+def _duplicates(config: Config, profile: Profile) -> list[str]:
     """Two contracts at one address: their events could not be told apart."""
     placed = {name: contract.address for name, contract in profile.contracts.items()}
     placed |= {**config.network.contracts, "oracle.address": config.oracle.address}

@@ -50,23 +50,23 @@ class OracleSection(Section):
     # lanes move by so much in sum, in 1/10,000 of QoS.
     least_change: int | None = Field(default=None, ge=1)
     # A report is held where a larger share of the members would change by more than
-    # `gate_changed_by`; `report release` lets it go.
-    gate_changed_share: float = Field(default=0.5, ge=0, le=1)
-    # The change that `oracle.gate_changed_share` counts, in 1/10,000 of QoS.
-    gate_changed_by: int = Field(default=2500, ge=0, le=10_000)
+    # `sanity_changed_by`; `report release` lets it go.
+    sanity_changed_share: float = Field(default=0.5, ge=0, le=1)
+    # The change that `oracle.sanity_changed_share` counts, in 1/10,000 of QoS.
+    sanity_changed_by: int = Field(default=2500, ge=0, le=10_000)
     # A report is held where a larger share of the members would newly fall under the kickout
     # line or become unselectable.
-    gate_kick_share: float = Field(default=0.25, ge=0, le=1)
+    sanity_kick_share: float = Field(default=0.25, ge=0, le=1)
     # A report is held where the network's events in a period are fewer than this share of
     # the median; 0: never.
-    gate_events_share: float = Field(default=0.5, ge=0, le=1)
+    sanity_events_share: float = Field(default=0.5, ge=0, le=1)
     # The median of events is that of so many periods before.
-    gate_periods: int = Field(default=30, ge=5, le=1000)
+    sanity_periods: int = Field(default=30, ge=5, le=1000)
     # Networks with fewer members are never held.
-    gate_least_members: int = Field(default=20, ge=1)
+    sanity_least_members: int = Field(default=20, ge=1)
 
     @property
-    def patience(self) -> SubmissionPolicy:
+    def submission_policy(self) -> SubmissionPolicy:
         """When a report is worth its gas."""
         return SubmissionPolicy(self.cheap_fee_wei, self.least_words, self.least_change)
 
@@ -74,10 +74,10 @@ class OracleSection(Section):
     def sanity(self) -> Sanity:
         """When a report waits for a human."""
         return Sanity(
-            changed_share=self.gate_changed_share,
-            changed_by=self.gate_changed_by,
-            kick_share=self.gate_kick_share,
-            events_share=self.gate_events_share,
-            periods=self.gate_periods,
-            least_members=self.gate_least_members,
+            changed_share=self.sanity_changed_share,
+            changed_by=self.sanity_changed_by,
+            kick_share=self.sanity_kick_share,
+            events_share=self.sanity_events_share,
+            periods=self.sanity_periods,
+            least_members=self.sanity_least_members,
         )

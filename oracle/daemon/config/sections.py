@@ -61,10 +61,10 @@ class LimitsSection(Section):
     # `optimism` or `arbitrum`: what the rollup takes beside gas, for data and for its
     # operator, is counted in.
     l1_fee: Literal["none", "optimism", "arbitrum"] = "none"
-    # Blocks after which a transaction that waits gets a dearer twin; `limits.bump_seconds`
+    # Blocks after which a transaction that waits gets a fee bump; `limits.bump_seconds`
     # must have passed, too.
     bump_blocks: int = Field(default=3, ge=1)
-    # Seconds of the chain's time after which a transaction that waits gets a dearer twin;
+    # Seconds of the chain's time after which a transaction that waits gets a fee bump;
     # `limits.bump_blocks` must have passed, too.
     bump_seconds: int = Field(default=30, ge=0)
     # Transactions signed for one nonce at most; then the best is only sent again.

@@ -147,7 +147,7 @@ class LeaseKeeper:
         except TransientError as error:
             self._reason = str(error)
             indexer_metrics.RENEW_FAILURES.inc()
-            structlog.get_logger().warning("lease_not_renewed", reason=self._reason)
+            structlog.get_logger().warning("lease_renewal_failed", reason=self._reason)
             return False
         except OracleError as error:
             self._fail(FatalError(str(error)))
@@ -223,4 +223,4 @@ def _give_back(store: Store, epoch: int) -> None:
         with store.transaction() as uow:
             uow.lease.release(epoch)
     except OracleError as error:
-        structlog.get_logger().warning("lease_kept", reason=str(error))
+        structlog.get_logger().warning("lease_not_released", reason=str(error))

@@ -22,7 +22,7 @@ class FeedEntry:
 
 
 def news(before: DemoSnapshot | None, now: DemoSnapshot) -> Iterator[FeedEntry]:
-    """Yield what the later sight shows that the earlier one did not."""
+    """Yield what the later snapshot shows that the earlier one did not."""
     names = {row.address: row.name for row in now.rows}
     for change in now.timeouts:
         text = (
@@ -63,10 +63,10 @@ def _of_rounds(before: DemoSnapshot, now: DemoSnapshot) -> Iterator[FeedEntry]:
 def _of_kickouts(
     before: DemoSnapshot, now: DemoSnapshot, names: Mapping[Address, str]
 ) -> Iterator[FeedEntry]:
-    known = {spell.node for spell in before.due}
-    for spell in now.due:
-        if spell.node not in known:
-            row = next(row for row in now.rows if row.address == spell.node)
+    known = {interval.node for interval in before.due}
+    for interval in now.due:
+        if interval.node not in known:
+            row = next(row for row in now.rows if row.address == interval.node)
             text = f"{row.name} is due to be kicked out: {row.scores} scores, mean under 2.0"
             yield FeedEntry(now.time, now.block, text, "big")
     earlier = {kick.index: kick.state for kick in before.kicks}

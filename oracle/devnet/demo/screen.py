@@ -55,7 +55,7 @@ class Screen:
         """Print a line that stays."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
-    def show(self, sight: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
+    def show(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
         """Bring the picture up to date; `head` is the chain's newest block."""
         for line in lines:
             written = self._written(line)
@@ -65,16 +65,16 @@ class Screen:
         if self._live is not None:
             if not self._live.is_started:
                 self._live.start()
-            self._live.update(self._picture(sight, head), refresh=True)
+            self._live.update(self._picture(snapshot, head), refresh=True)
 
     def _written(self, line: FeedEntry) -> Text:
         when = f"{self._clock(line.time)}  block {line.block:<5} "
         return Text().append(when, style="dim").append(line.text, style=_STYLES[line.tone])
 
-    def _picture(self, sight: DemoSnapshot, head: int) -> Group:
+    def _picture(self, snapshot: DemoSnapshot, head: int) -> Group:
         title = (
-            f"chain time {self._clock(sight.time)}   block {head}   "
-            f"folded {sight.block} ({head - sight.block} behind)   round {sight.round}"
+            f"chain time {self._clock(snapshot.time)}   block {head}   "
+            f"folded {snapshot.block} ({head - snapshot.block} behind)   round {snapshot.round}"
         )
         table = Table(title=title, title_style="bold", expand=True, box=SIMPLE_HEAD)
         columns = [one for one in _COLUMNS if self._console.width >= one.from_width]
@@ -82,7 +82,7 @@ class Screen:
             table.add_column(
                 column.title, justify=column.justify, no_wrap=True, min_width=column.least
             )
-        for rank, row in enumerate(sight.rows, start=1):
+        for rank, row in enumerate(snapshot.rows, start=1):
             table.add_row(*(one.cell(rank, row) for one in columns), style=_row_style(row))
         feed = Text("\n").join(self._feed) if self._feed else Text("waiting for the first block")
         return Group(table, Panel(feed, title="events", height=_FEED_LINES + 2))

@@ -68,7 +68,7 @@ class Show:
         self._clock = clock
         self._screen = screen
         self._gallery = gallery
-        self._sight: DemoSnapshot | None = None
+        self._snapshot: DemoSnapshot | None = None
         self._looked = 0.0
         self._head = 0
         self._due = time.monotonic()
@@ -90,7 +90,7 @@ class Show:
         last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
         for _ in range(_LAST_BLOCKS):
             self._next_block((), running, options.block_seconds)
-            if self._sight is not None and self._sight.reported >= last_act:
+            if self._snapshot is not None and self._snapshot.reported >= last_act:
                 break
         stage = self._stage
         verdict = verdict_of(stage.chain.url, stage.network, stage.oracle)
@@ -129,12 +129,12 @@ class Show:
             return
         running.check()
         self._looked = time.monotonic()
-        sight = self._gallery.look()
-        if sight is None:
+        snapshot = self._gallery.look()
+        if snapshot is None:
             return
-        lines = list(news(self._sight, sight))
-        self._screen.show(sight, lines, head=self._head)
-        self._sight = sight
+        lines = list(news(self._snapshot, snapshot))
+        self._screen.show(snapshot, lines, head=self._head)
+        self._snapshot = snapshot
 
     def _is_waited_for(self, until: float) -> bool:
         if time.monotonic() >= until:
@@ -142,7 +142,7 @@ class Show:
         return self._gallery.is_behind(self._head, self._dispatcher)
 
     def _is_kicked_out(self) -> bool:
-        kicks = () if self._sight is None else self._sight.kicks
+        kicks = () if self._snapshot is None else self._snapshot.kicks
         node = self._stage.nodes[HOPELESS.name]
         return any(kick.node == node and kick.state is KickState.EXECUTED for kick in kicks)
 

@@ -78,10 +78,10 @@ class SnapshotReader:
         """
         with self._store.reading() as uow:
             cursor = uow.cursor.get()
-            drawn = {(one.seed_block, one.seed_hash) for one in uow.draws.standing()}
+            drawn = {(one.seed_block, one.seed_hash) for one in uow.draws.active()}
             waiting = uow.outbox.intents.in_states(dispatcher, _UNSENT) if drawn else []
             sent = uow.outbox.intents.in_states(dispatcher, _SENT) if drawn else []
-        begun = {(one.wish.as_of_block, one.wish.as_of_hash) for one in sent}
+        begun = {(one.request.as_of_block, one.request.as_of_hash) for one in sent}
         is_folded = cursor is not None and cursor.number >= head
         return not is_folded or bool(waiting) or not drawn <= begun
 

@@ -115,13 +115,13 @@ def _turn(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) 
 
 def asked(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
     """A member wants to pause or to quit, and does so when it runs no task."""
-    wish = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
-    breach = against_asking(ledger.nodes.get(event.node), wish)
+    request = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
+    breach = against_asking(ledger.nodes.get(event.node), request)
     if breach is not None:
         ledger.anomaly(event, breach)
         return
     node = ledger.node(event.node, event.time)
-    node.pending = wish
+    node.pending = request
     if not node.running:
         settle(ledger, event.node, event.at, event.time)
 
@@ -129,10 +129,10 @@ def asked(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
 def settle(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
     """Do what a node has asked for: it runs no task any more."""
     node = ledger.node(address, time)
-    wish, node.pending = node.pending, None
-    if wish is Pending.PAUSE:
+    request, node.pending = node.pending, None
+    if request is Pending.PAUSE:
         node.paused = True
-    elif wish is Pending.QUIT:
+    elif request is Pending.QUIT:
         ledger.just_quit = {**_still(ledger.just_quit, at), address: (at.block, at.tx)}
         _leave(ledger, node, Membership.QUIT, (at, time))
 

@@ -63,14 +63,14 @@ def against_membership(node: Node | None) -> Breach | None:
     return None
 
 
-def against_asking(node: Node | None, wish: Pending) -> Breach | None:
+def against_asking(node: Node | None, request: Pending) -> Breach | None:
     """A member may ask for a pause unless it has one, and for its end unless that is coming."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     if node.pending is Pending.QUIT:
         return Breach.PENDING_ALREADY
     paused = node.paused or node.pending is Pending.PAUSE
-    return Breach.PAUSED_TWICE if paused and wish is Pending.PAUSE else None
+    return Breach.PAUSED_TWICE if paused and request is Pending.PAUSE else None
 
 
 def against_creation(task: Task) -> Breach | None:

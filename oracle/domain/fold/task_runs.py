@@ -62,13 +62,13 @@ def _against(
     if task.ending is not None or (run is not None and run.ending is not None):
         return Breach.AFTER_TERMINAL
     if run is None:
-        return _stranger(task)
+        return _why_not_its_node(task)
     if run.disclosed_at or run.reported_at:
         return Breach.RESULT_TWICE
     return _out_of_step(run, event)
 
 
-def _stranger(task: Task) -> Breach:
+def _why_not_its_node(task: Task) -> Breach:
     if task.node is not None:
         return Breach.NOT_OF_THIS_GENERATION
     return Breach.NODE_DOES_NOT_RUN_IT if task.runs else Breach.NOT_STARTED

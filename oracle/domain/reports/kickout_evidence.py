@@ -45,7 +45,7 @@ class Accused:
 
 
 def evidence_of(
-    spell: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
+    interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
 ) -> KickoutEvidence:
     """Write down why the node is to be kicked out.
 
@@ -53,8 +53,8 @@ def evidence_of(
     See docs/reference/scoring-rules.md#qos-and-kickout, docs/explanation/kickouts.md#lifecycle.
 
     Args:
-        spell: since when the predicate has held.
-        entries: the node's last `rules.pool_size` scores at the spell's opening, oldest first;
+        interval: since when the predicate has held.
+        entries: the node's last `rules.pool_size` scores at the interval's opening, oldest first;
             under legacy rules those of the window.
         rules: the rules that scored them.
         accused: its lane, and the rounds that showed it low.
@@ -66,21 +66,21 @@ def evidence_of(
     total = sum(entry.score for entry in entries)
     legacy = rules.legacy
     size = len(entries) if legacy is not None else rules.pool_size
-    if len(entries) != size or any(entry.node != spell.node for entry in entries):
-        raise ValueError(f"the evidence against {spell.node} is not a full pool of its scores")
+    if len(entries) != size or any(entry.node != interval.node for entry in entries):
+        raise ValueError(f"the evidence against {interval.node} is not a full pool of its scores")
     is_low = total < rules.kickout_below * size if legacy is None else _proves(total, size, legacy)
     if not is_low:
-        raise ValueError(f"the scores of {spell.node} sum to {total}: no reason for a kickout")
+        raise ValueError(f"the scores of {interval.node} sum to {total}: no reason for a kickout")
     content = {
         "chain_id": accused.chain_id,
         "contract": accused.contract,
-        "due_since": _where(spell.opened_at),
+        "due_since": _where(interval.opened_at),
         "entries": [_entry(entry) for entry in entries],
         "formula_version": FORMULA_VERSION,
         "index": accused.index,
         "kick_below": accused.kick_below,
         "kickout_below": _line(rules),
-        "node": spell.node,
+        "node": interval.node,
         "rounds": [one._asdict() for one in accused.rounds],
         "rules": rules.name,
         "rules_sha256": hashlib.sha256(rules.to_json().encode()).hexdigest(),

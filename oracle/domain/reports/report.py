@@ -88,7 +88,7 @@ class Report:
 
     @property
     def fingerprint(self) -> Hash:
-        """sha256 of everything in it, by which two reporters or a refold compare."""
+        """sha256 of everything in it, by which two reporters or a rebuild compare."""
         head = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline}\n"

@@ -58,7 +58,7 @@ class ScheduleMoment:
         return is_late or is_deep or not is_on_top
 
 
-def shift_length(settings: ReportSettings) -> int:
+def submission_window(settings: ReportSettings) -> int:
     """Return how many periods a shift has: what is signed at its start is over at its end."""
     return -(-settings.ttl_seconds // settings.period_seconds)
 
@@ -68,11 +68,11 @@ def turn_at(
 ) -> Cut | None:
     """Return the report that is signed at this moment; None: none is.
 
-    Time is parted into shifts of `shift_length` periods, numbered from the first period there is.
-    In a shift, the first report that has something to send and was cut on top of round r is the
-    one for round r + 1; where it leaves the anchor window before the shift ends, the first that
-    was cut after that follows it. The earliest of these that can still land has the turn, so
-    that a second one comes up only when the first is over.
+    Time is parted into shifts of `submission_window` periods, numbered from the first period
+    there is. In a shift, the first report that has something to send and was cut on top of round
+    r is the one for round r + 1; where it leaves the anchor window before the shift ends, the
+    first that was cut after that follows it. The earliest of these that can still land has the
+    turn, so that a second one comes up only when the first is over.
 
     Every reporter that has seen the shift from its start, or the acceptance of round r in it,
     finds the same, whatever it saw before, in whichever windows, and however often it started.
@@ -85,7 +85,7 @@ def turn_at(
         moment: the block that was folded last, and the contract's head.
         settings: the numbers of the rules id.
     """
-    length = shift_length(settings)
+    length = submission_window(settings)
     for shift, group in groupby(cuts, key=lambda cut: cut.period // length):
         held = list(group)
         on_top = [cut for cut in held if cut.speaks and cut.head_round == moment.head_round]

@@ -82,13 +82,13 @@ def why_too_much(
     if changed > sanity.changed_share * members:
         return (
             f"{changed} of {members} members would change by more than {sanity.changed_by} steps, "
-            f"above gate_changed_share {sanity.changed_share}"
+            f"above sanity_changed_share {sanity.changed_share}"
         )
     low = newly_low(moves, kick_line)
     if low > sanity.kick_share * members:
         return (
             f"{low} of {members} members would fall under the kickout line or become "
-            f"unselectable, above gate_kick_share {sanity.kick_share}"
+            f"unselectable, above sanity_kick_share {sanity.kick_share}"
         )
     return None
 
@@ -105,6 +105,6 @@ def why_too_quiet(counted: EventCounts, members: int, sanity: Sanity) -> str | N
     if counted.now >= sanity.events_share * usual:
         return None
     return (
-        f"{counted.now} events, where {usual:g} are usual: below gate_events_share "
+        f"{counted.now} events, where {usual:g} are usual: below sanity_events_share "
         f"{sanity.events_share}"
     )

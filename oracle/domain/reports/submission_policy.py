@@ -77,26 +77,29 @@ def change_between(
     return total, crosses
 
 
-def willing(age: int, patience: SubmissionPolicy, bounds: Bounds) -> int:
+def willing(age: int, submission_policy: SubmissionPolicy, bounds: Bounds) -> int:
     """Return the most wei per gas for ordinary news of this age: it grows up to the cap.
 
     At the heartbeat it is the cap, so that nothing waits longer for a cheaper block.
     """
     heartbeat, cap = bounds
-    cheap = cap if patience.cheap is None else min(patience.cheap, cap)
+    cheap = cap if submission_policy.cheap is None else min(submission_policy.cheap, cap)
     waited = min(max(age, 0), heartbeat)
     return cheap + (cap - cheap) * waited // heartbeat
 
 
-def worth_of(news: ReportChange, patience: SubmissionPolicy, bounds: Bounds) -> SubmissionValue:
+def worth_of(
+    news: ReportChange, submission_policy: SubmissionPolicy, bounds: Bounds
+) -> SubmissionValue:
     """Tell whether a report may go now and how much it may cost."""
     if news.is_urgent:
         return SubmissionValue(now=True, why="a node crosses a band", most_per_gas=bounds.cap)
     if news.age >= bounds.heartbeat:
         return SubmissionValue(now=True, why="the heartbeat is reached", most_per_gas=bounds.cap)
-    most = willing(news.age, patience, bounds)
-    is_enough = news.words >= patience.least_words or (
-        patience.least_change is not None and news.change >= patience.least_change
+    most = willing(news.age, submission_policy, bounds)
+    is_enough = news.words >= submission_policy.least_words or (
+        submission_policy.least_change is not None
+        and news.change >= submission_policy.least_change
     )
     if not is_enough:
         why = f"{news.words} words, {news.change} steps: too little before the heartbeat"

@@ -23,7 +23,7 @@ from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.rpc.background import aside
+from oracle.rpc.background import in_background
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import integrity_metrics as metrics
@@ -57,7 +57,7 @@ class Auditor:
 
     `window` and `again` as above. `ahead` is the block from which it looks: what could not be
     settled is left for the next process; `suspect_ahead` the same for what came from endpoints
-    that were proven wrong. `patience` is how many seconds a turn waits for an answer, which is
+    that were proven wrong. `wait_seconds` is how many seconds a turn waits for an answer, which is
     then looked for in later turns; None: until it is there.
     """
 
@@ -67,7 +67,7 @@ class Auditor:
     again: int = AGAIN
     ahead: int = 0
     suspect_ahead: int = 0
-    patience: float | None = None
+    wait_seconds: float | None = None
     # What an endpoint was asked, and has not answered yet.
     _asked: tuple[Due, Future[BlockWindow]] | None = None
     _turns: int = 0
@@ -87,9 +87,9 @@ class Auditor:
 
     def ask(self, due: Due, question: Callable[[], BlockWindow]) -> None:
         """Let an endpoint be asked, and wait a little for what it says."""
-        future = aside(question, f"audit {due.blocks.first}")
+        future = in_background(question, f"audit {due.blocks.first}")
         self._asked = due, future
-        wait([future], self.patience)
+        wait([future], self.wait_seconds)
 
     def answered(self) -> tuple[Due, BlockWindow] | None:
         """Return what was asked and the answer, once; None: there is none yet.

@@ -41,7 +41,7 @@ class CounterComparison:
 class CounterQuery:
     """What is asked of the contracts beside the work, and what we had counted then."""
 
-    errand: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
+    background_call: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
     block: int = 0
     here: dict[str, int] = field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class CounterQuery:
                 return
             self.block, self.here = cursor.number, _counted(uow)
         at: Hash = cursor.hash
-        self.errand.begin(lambda: dict(chain.counted(at)), "counters")
+        self.background_call.begin(lambda: dict(chain.counted(at)), "counters")
 
 
 def compare_counters(
@@ -68,9 +68,9 @@ def compare_counters(
         TransientError: no endpoint tells; our block may have left the chain.
     """
     question = CounterQuery() if question is None else question
-    if not question.errand.is_out:
+    if not question.background_call.is_out:
         question.ask(chain, store, heads)
-    ended = question.errand.take()
+    ended = question.background_call.take()
     on_chain = {} if ended is None else ended.result()
     if not on_chain:
         return None

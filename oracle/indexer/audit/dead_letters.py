@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from oracle.domain.logs import DeadLetter
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, refold
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_state
 from oracle.store.database import Store
 
 # Above every block.
@@ -17,11 +17,11 @@ _NEVER = 2**62
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """What is readable now, and what is still not; `refolded` None: nothing changed."""
+    """What is readable now, and what is still not; `rebuilt` None: nothing changed."""
 
     readable: tuple[DeadLetter, ...]
     left: tuple[DeadLetter, ...]
-    refolded: RebuildResult | None
+    rebuilt: RebuildResult | None
 
 
 def open_letters(store: Store) -> list[DeadLetter]:
@@ -42,8 +42,8 @@ def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
     left = list(_unreadable(store, folder, before))
     still = {_place(letter) for letter in left}
     readable = tuple(letter for letter in before if _place(letter) not in still)
-    refolded = refold(store, folder, manner) if readable else None
-    return RetryResult(readable, tuple(left), refolded)
+    rebuilt = rebuild_state(store, folder, manner) if readable else None
+    return RetryResult(readable, tuple(left), rebuilt)
 
 
 def _unreadable(store: Store, folder: Folder, letters: list[DeadLetter]) -> Iterator[DeadLetter]:

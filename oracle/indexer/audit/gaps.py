@@ -1,4 +1,4 @@
-"""Looks for holes: in what was read, in the headers, and between logs, headers and cursor."""
+"""Looks for gaps: in what was read, in the headers, and between logs, headers and cursor."""
 
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ def gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
 
 def unread(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> list[BlockRange]:
     """Return the blocks that were not read for this scope."""
-    return uow.coverage.holes(scope.id, blocks.first, blocks.last)
+    return uow.coverage.gaps(scope.id, blocks.first, blocks.last)
 
 
 def _broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:

@@ -71,7 +71,7 @@ def judged(task: JudgementContext, found: Audited) -> Audited:
     chain, folder, manner = task.chain, task.folder, task.manner
     found = _shortened(chain, found)
     proofs = _proofs(chain, found)
-    repair, refolded, lied = RowDiff(), None, list[int]()
+    repair, rebuilt, lied = RowDiff(), None, list[int]()
     with folder.following(None), manner.transaction(task.store) as uow:
         cursor = _cursor(uow)
         # What our side has proven stands, unless a newer proof says otherwise.
@@ -84,7 +84,7 @@ def judged(task: JudgementContext, found: Audited) -> Audited:
             uow.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
         repair.add(settled(found.difference, (), proven | proofs.keys()))
         if repair:
-            refolded = put_right(uow, folder, cursor, repair, manner)
+            rebuilt = put_right(uow, folder, cursor, repair, manner)
         # In the same transaction: rows are not put right and their giver forgotten.
         lie = lie_of(lied) if chain.is_vouched() and found.giver else ""
         if lie:
@@ -93,9 +93,9 @@ def judged(task: JudgementContext, found: Audited) -> Audited:
     kept = {row.block for row in [*found.difference.extra, *found.difference.other]}
     left = tuple(sorted(kept - proven - proofs.keys()))
     found = replace(found, left=left)
-    if refolded is not None:
+    if rebuilt is not None:
         found = replace(found, difference=repair, at_fault=found.giver, proven_wrong=lie)
-        return replace(found, repaired=refolded)
+        return replace(found, repaired=rebuilt)
     if not proven | proofs.keys() >= set(found.difference.blocks):
         return found
     return replace(found, at_fault=found.auditor, proven_wrong=_again(task, found, proofs))

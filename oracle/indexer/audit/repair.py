@@ -9,7 +9,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope, Level
 from oracle.indexer.audit.row_diff import RowDiff
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -50,7 +50,7 @@ def put_right(
     uow.calls.replace(repair.other_calls)
     uow.logs.orphan(repair.extra_logs)
     uow.calls.orphan(repair.extra_calls)
-    return refold_up_to(uow, folder, cursor.number, manner)
+    return rebuild_up_to(uow, folder, cursor.number, manner)
 
 
 def proven_in(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:

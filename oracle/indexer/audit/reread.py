@@ -142,7 +142,7 @@ def _put_right(task: _Task, difference: RowDiff) -> RebuildResult | None:
     except InputError:
         raise
     except FatalError as error:
-        # One endpoint's word about a final block is not the end: others judge it (latching).
+        # One endpoint's word about a final block is not the end: others judge it (finality_halt).
         raise TransientError(str(error)) from error
     if done.repaired is not None:
         words = f"was wrong about {done.difference.rows} rows of blocks {blocks.first} to"

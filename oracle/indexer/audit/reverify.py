@@ -134,7 +134,7 @@ class _Run:
         first = self.asked.blocks.first
         with self.store.reading() as uow:
             _cursor_over(uow, self.asked.blocks)
-            left = None if self.manner.dry_run else uow.progress.get(self._key)
+            left = None if self.manner.dry_run else uow.bookmarks.get(self._key)
         if left is None:
             return _Place(first), None
         place = msgspec.json.decode(left, type=_Place)
@@ -158,7 +158,7 @@ class _Run:
                 return
             if not difference:
                 self._raise(uow, window)
-            uow.progress.set(self._key, msgspec.json.encode(place).decode())
+            uow.bookmarks.set(self._key, msgspec.json.encode(place).decode())
 
     def looked_again(self, place: _Place) -> tuple[RowDiff, list[BlockWindow]]:
         """Read again what was unequal: what is equal now was a passing fault."""
@@ -186,7 +186,7 @@ class _Run:
         Returns also how many rows differ still.
         """
         proven = {number for window in seen for number in _proven(window)}
-        refolded = None
+        rebuilt = None
         with self.folder.following(None), self.manner.transaction(self.store) as uow:
             cursor = _cursor_over(uow, self.asked.blocks)
             ours = proven_in(uow, self.folder.scope, self.asked.blocks)
@@ -194,12 +194,12 @@ class _Run:
                 self._quarantine(uow, window, cursor.final_number or 0)
             repair = settled(difference, proven, ours)
             if repair:
-                refolded = put_right(uow, self.folder, cursor, repair, self.manner)
+                rebuilt = put_right(uow, self.folder, cursor, repair, self.manner)
                 for window in seen:
                     if not compare(uow, window):
                         self._raise(uow, window)
         self.folder.forget()
-        return refolded, difference.rows - repair.rows
+        return rebuilt, difference.rows - repair.rows
 
     def _quarantine(self, uow: UnitOfWork, window: BlockWindow, final: int) -> None:
         """Write down who gave us what is proven wrong now, of blocks up to the final one."""
@@ -219,7 +219,7 @@ class _Run:
             return
         note_proven_wrong(self.chain, self.store, self.manner)
         with self.manner.transaction(self.store) as uow:
-            uow.progress.clear(self._key)
+            uow.bookmarks.clear(self._key)
             if is_equal and self.asked.endpoint is not None:
                 settle(uow, self.asked.blocks)
 

@@ -137,7 +137,7 @@ def check_or_blame(
 ) -> None:
     """Do the same in a daemon, where one endpoint's word about a final block is not the end.
 
-    Whether the chain really left it is for those to judge who ask all endpoints (latching).
+    Whether the chain really left it is for those to judge who ask all endpoints (finality_halt).
 
     Raises:
         TransientError: the chain is just changing there, or this endpoint is on another one.

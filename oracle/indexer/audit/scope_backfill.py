@@ -16,8 +16,8 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import check_or_blame
 from oracle.indexer.folder import Folder
-from oracle.indexer.provenance import note_stale, why_refold
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, refold_up_to
+from oracle.indexer.provenance import note_stale, why_rebuild
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -36,12 +36,12 @@ class ScopeBackfilled:
     blocks: BlockRange | None = None
     rows: int = 0
     left: int = 0
-    refolded: RebuildResult | None = None
+    rebuilt: RebuildResult | None = None
 
 
 @dataclass(slots=True)
 class ScopeBackfill:
-    """What is remembered between steps; `is_sound`: there is nothing to be mended."""
+    """What is remembered between steps; `is_sound`: there is nothing to be repaired."""
 
     is_sound: bool = False
     _chains: dict[IngestScope, ChainReader] = field(default_factory=dict)
@@ -58,33 +58,37 @@ class _Task:
     chain: ChainReader
     store: Store
     folder: Folder
-    mender: ScopeBackfill
+    scope_backfill: ScopeBackfill
     manner: RebuildOptions
 
 
-def mend_next(
-    chain: ChainReader, store: Store, folder: Folder, mender: ScopeBackfill, manner: RebuildOptions
+def backfill_next(
+    chain: ChainReader,
+    store: Store,
+    folder: Folder,
+    scope_backfill: ScopeBackfill,
+    manner: RebuildOptions,
 ) -> ScopeBackfilled | None:
-    """Do the next step; None: there is nothing to be mended, and windows may come.
+    """Do the next step; None: there is nothing to be repaired, and windows may come.
 
     Raises:
         TransientError: the chain does not answer, is just changing, or is another one there.
     """
-    if mender.is_sound:
+    if scope_backfill.is_sound:
         return None
-    task = _Task(chain, store, folder, mender, manner)
+    task = _Task(chain, store, folder, scope_backfill, manner)
     with store.reading() as uow:
-        hole, why = _first_hole(uow, folder.scope), why_refold(uow, folder.reader)
-    if hole is not None:
-        return _fill(task, hole)
+        gap, why = _first_gap(uow, folder.scope), why_rebuild(uow, folder.reader)
+    if gap is not None:
+        return _fill(task, gap)
     if why is not None:
         return _fold_anew(task, why)
-    mender.is_sound = True
+    scope_backfill.is_sound = True
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class _Hole:
+class _Gap:
     """Blocks that were not read for all we want, how many in all, and who read them for less.
 
     `old` None: nobody did. `parts` are what is missing of them; none: nothing is.
@@ -96,25 +100,25 @@ class _Hole:
     parts: tuple[IngestScope, ...]
 
 
-def _first_hole(uow: UnitOfWork, scope: IngestScope) -> _Hole | None:
+def _first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     if uow.coverage.current() is None:
         # What an older program read is this scope's; the next window says so.
         return None
-    holes = uow.coverage.holes(scope.id, identity.start_block, cursor.number)
-    if not holes:
+    gaps = uow.coverage.gaps(scope.id, identity.start_block, cursor.number)
+    if not gaps:
         return None
-    first, last = holes[0].first, holes[0].last
-    left = sum(map(len, holes))
+    first, last = gaps[0].first, gaps[0].last
+    left = sum(map(len, gaps))
     for known in uow.coverage.scopes():
         span = uow.coverage.lowest_span(known.id, first, last)
         if span is not None and span.first == first:
-            return _Hole(span.blocks, left, span, missing_of(scope, known))
+            return _Gap(span.blocks, left, span, missing_of(scope, known))
         # Somebody read those from there on: only what is before them is wholly unread.
         last = last if span is None else span.first - 1
-    return _Hole(BlockRange(first, last), left, None, (scope,))
+    return _Gap(BlockRange(first, last), left, None, (scope,))
 
 
 def missing_of(wanted: IngestScope, known: IngestScope) -> tuple[IngestScope, ...]:
@@ -132,11 +136,11 @@ def missing_of(wanted: IngestScope, known: IngestScope) -> tuple[IngestScope, ..
     return (*parts, IngestScope.of(rest, topics)) if rest and topics else tuple(parts)
 
 
-def _fill(task: _Task, hole: _Hole) -> ScopeBackfilled:
+def _fill(task: _Task, gap: _Gap) -> ScopeBackfilled:
     """Read one piece of what is missing, and write it down; it is folded when all is there."""
-    windows = list(_windows(task, hole))
-    last = min((window.range.last for window in windows), default=hole.blocks.last)
-    blocks = BlockRange(hole.blocks.first, last)
+    windows = list(_windows(task, gap))
+    last = min((window.range.last for window in windows), default=gap.blocks.last)
+    blocks = BlockRange(gap.blocks.first, last)
     logs = [log for window in windows for log in window.logs if log.block <= last]
     calls = [call for window in windows for call in window.calls if call.block <= last]
     with task.folder.following(None), task.manner.transaction(task.store) as uow:
@@ -144,32 +148,32 @@ def _fill(task: _Task, hole: _Hole) -> ScopeBackfilled:
         for window in windows:
             check_or_blame(task.chain, uow, cursor, window)
         claim(uow, cursor)
-        uow.coverage.adopt(task.folder.scope)
+        uow.coverage.set_scope(task.folder.scope)
         rows = uow.logs.append(logs) + uow.calls.append(calls)
-        uow.coverage.put(task.folder.scope.id, _covered(hole, blocks, windows))
+        uow.coverage.put(task.folder.scope.id, _covered(gap, blocks, windows))
         if rows:
             note_stale(uow)
-    return ScopeBackfilled("contracts or events are new", blocks, rows, hole.left - len(blocks))
+    return ScopeBackfilled("contracts or events are new", blocks, rows, gap.left - len(blocks))
 
 
-def _windows(task: _Task, hole: _Hole) -> Iterator[BlockWindow]:
+def _windows(task: _Task, gap: _Gap) -> Iterator[BlockWindow]:
     """Yield a window of each missing part, all from the same block, each no longer than before."""
-    first, last = hole.blocks.first, min(hole.blocks.last, hole.blocks.first + CHUNK - 1)
-    for part in hole.parts:
-        chain = task.mender.part(task.chain, part)
+    first, last = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
+    for part in gap.parts:
+        chain = task.scope_backfill.part(task.chain, part)
         window = chain.window(BlockRange(first, last), with_headers=False)
         # Read ahead for a part that was longer, it may be more than was asked for.
         last = min(last, window.range.last)
         yield window
 
 
-def _covered(hole: _Hole, blocks: BlockRange, windows: Sequence[BlockWindow]) -> Covered:
+def _covered(gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]) -> Covered:
     """Say of blocks that were read in parts what holds of all the parts."""
-    old = [] if hole.old is None else [(hole.old.level, hole.old.endpoint)]
+    old = [] if gap.old is None else [(gap.old.level, gap.old.endpoint)]
     told = [*old, *((window.level, window.endpoint) for window in windows)]
     level, endpoint = min(told)
-    if hole.old is not None and not windows:
-        return replace(hole.old, first=blocks.first, last=blocks.last)
+    if gap.old is not None and not windows:
+        return replace(gap.old, first=blocks.first, last=blocks.last)
     return Covered(blocks.first, blocks.last, level, endpoint)
 
 
@@ -177,9 +181,9 @@ def _fold_anew(task: _Task, why: str) -> ScopeBackfilled:
     with task.folder.following(None), task.manner.transaction(task.store) as uow:
         cursor = _cursor(uow)
         claim(uow, cursor)
-        refolded = refold_up_to(uow, task.folder, cursor.number, task.manner)
+        rebuilt = rebuild_up_to(uow, task.folder, cursor.number, task.manner)
     task.folder.forget()
-    return ScopeBackfilled(why, refolded=refolded)
+    return ScopeBackfilled(why, rebuilt=rebuilt)
 
 
 def _cursor(uow: UnitOfWork) -> Cursor:

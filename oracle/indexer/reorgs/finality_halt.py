@@ -1,8 +1,8 @@
 """Stops what goes out while a final block of ours is not the chain's.
 
-The latch stands in the database. While it is closed nothing is folded and nothing is sent; the
+The halt stands in the database. While it is closed nothing is folded and nothing is sent; the
 chain is looked at as before, until two endpoints show our final block again, or an operator
-opens the latch.
+clear the halt.
 See docs/explanation/reorgs.md#below-the-final-block.
 """
 
@@ -28,13 +28,13 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 
 FINALITY_VIOLATION = "finality_violation"
-# Who opens the latch where the chain itself shows that it may be.
+# Who clear the halt where the chain itself shows that it may be.
 PROOF = "proof"
 
 
 @dataclass(frozen=True, slots=True)
 class HaltChanged:
-    """The latch was closed, or opened again, and why."""
+    """The halt was closed, or opened again, and why."""
 
     name: str
     is_closed: bool
@@ -42,38 +42,38 @@ class HaltChanged:
 
 
 def show(store: Store) -> str | None:
-    """Let `/metrics` tell whether the latch is closed: for the start of a process.
+    """Let `/metrics` tell whether the halt is active: for the start of a process.
 
     Returns why nothing may be sent; None: it may.
     """
     with store.reading() as uow:
-        is_closed, why = uow.latches.closed(FINALITY_VIOLATION) is not None, uow.latches.reason()
+        is_closed, why = uow.halts.closed(FINALITY_VIOLATION) is not None, uow.halts.reason()
     indexer_metrics.FINALITY_VIOLATION.set(is_closed)
     return why
 
 
-def compare_final(sight: ForkContext) -> HaltChanged | None:
+def compare_final(fork_context: ForkContext) -> HaltChanged | None:
     """Ask for the block that is final here; one that differs is judged, see `accuse_final`.
 
     Raises:
         TransientError: no endpoint answers, or one contradicts the others and is quarantined.
     """
-    with sight.store.reading() as uow:
+    with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None:
         return None
-    seen = sight.chain.header(cursor.final_number)
+    seen = fork_context.chain.header(cursor.final_number)
     if seen is not None and seen.hash == cursor.final_hash:
         # Whoever denied it has come back to it.
-        sight.vigil.final.forget()
+        fork_context.fork_watch.final.forget()
         return None
     if seen is None:
         return None
-    return accuse_final(sight, cursor, seen)
+    return accuse_final(fork_context, cursor, seen)
 
 
 def accuse_final(
-    sight: ForkContext, cursor: Cursor, theirs: BlockRef, *, is_sure: bool = False
+    fork_context: ForkContext, cursor: Cursor, theirs: BlockRef, *, is_sure: bool = False
 ) -> HaltChanged | None:
     """Judge the word that our final block is not the chain's; None: nobody can tell yet.
 
@@ -86,65 +86,71 @@ def accuse_final(
         return None
     final = cursor.final_number
     accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final)
-    judged = judge(sight, accused, sight.vigil.final)
+    judged = judge(fork_context, accused, fork_context.fork_watch.final)
     if judged.verdict is ForkVerdict.STAYS:
-        raise _quarantined(sight, accused, judged)
+        raise _quarantined(fork_context, accused, judged)
     if judged.verdict is ForkVerdict.OPEN and not (is_sure and judged.against):
         return None
-    sight.vigil.final.forget()
-    return _close(sight.store, cursor, accused, judged)
+    fork_context.fork_watch.final.forget()
+    return _close(fork_context.store, cursor, accused, judged)
 
 
-def look_for_proof(sight: ForkContext, now: int) -> HaltChanged | None:
-    """Open the latch where two endpoints show our final block again, and none another one.
+def look_for_proof(fork_context: ForkContext, now: int) -> HaltChanged | None:
+    """Clear the halt where two endpoints show our final block again, and none another one.
 
     Where there is only one at all, it has to show it as often as it had to deny it. `now`: of the
-    chain, in unix seconds. None: the latch stays closed.
+    chain, in unix seconds. None: the halt stays active.
     """
-    with sight.store.reading() as uow:
+    with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
         pause = POLL_BLOCKS * block_seconds(uow, 0 if cursor is None else cursor.number)
-    if cursor is None or cursor.final_number is None or sight.vigil.final.seconds_left(sight.now):
+    if (
+        cursor is None
+        or cursor.final_number is None
+        or fork_context.fork_watch.final.seconds_left(fork_context.now)
+    ):
         return None
-    said = _shown_at(sight, cursor.final_number)
-    if not _is_proof(sight, cursor, said, pause):
+    said = _shown_at(fork_context, cursor.final_number)
+    if not _is_proof(fork_context, cursor, said, pause):
         return None
-    sight.vigil.final.forget()
+    fork_context.fork_watch.final.forget()
     reason = f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(said)}"
-    with sight.store.transaction() as uow:
+    with fork_context.store.transaction() as uow:
         clear(uow, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
     return HaltChanged(FINALITY_VIOLATION, is_closed=False, reason=reason)
 
 
 def clear(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
-    """Open a latch; False: it is not closed."""
-    is_open = uow.latches.clear(name, cleared)
+    """Clear a halt; False: it is not closed."""
+    is_open = uow.halts.clear(name, cleared)
     if name == FINALITY_VIOLATION:
         indexer_metrics.FINALITY_VIOLATION.set(0)
     return is_open
 
 
-def _shown_at(sight: ForkContext, number: int) -> dict[str, Hash]:
+def _shown_at(fork_context: ForkContext, number: int) -> dict[str, Hash]:
     """Return by endpoint which block it shows at this height, if it has come so far."""
     return {
         one.endpoint: one.block.hash
-        for one in sight.chain.witness(number)
+        for one in fork_context.chain.witness(number)
         if one.block is not None and one.head.number >= number
     }
 
 
-def _is_proof(sight: ForkContext, cursor: Cursor, said: Mapping[str, Hash], pause: float) -> bool:
+def _is_proof(
+    fork_context: ForkContext, cursor: Cursor, said: Mapping[str, Hash], pause: float
+) -> bool:
     """Tell whether enough endpoints show our final block, and none denies it."""
-    suspicion = sight.vigil.final
+    fork_evidence = fork_context.fork_watch.final
     if cursor.final_number is None or cursor.final_hash is None:
         return False
     if set(said.values()) != {cursor.final_hash}:
-        suspicion.forget()
+        fork_evidence.forget()
         return False
-    if len(sight.chain.endpoint_names()) >= ENOUGH:
+    if len(fork_context.chain.endpoint_names()) >= ENOUGH:
         return len(said) >= ENOUGH
     about = cursor.final_number, cursor.final_hash, frozenset(said.values())
-    return suspicion.says_again(about, sight.now, pause)
+    return fork_evidence.says_again(about, fork_context.now, pause)
 
 
 def _close(store: Store, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement) -> HaltChanged:
@@ -159,18 +165,22 @@ def _close(store: Store, cursor: Cursor, accused: ForkClaim, judged: ForkJudgeme
     )
     evidence = HaltEvidence(accused.number, accused.ours, theirs)
     with store.transaction() as uow:
-        uow.latches.close(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
+        uow.halts.close(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
     indexer_metrics.FINALITY_VIOLATION.set(1)
     return HaltChanged(FINALITY_VIOLATION, is_closed=True, reason=reason)
 
 
-def _quarantined(sight: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
+def _quarantined(
+    fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement
+) -> TransientError:
     indexer_metrics.REJECTED.labels("outvoted").inc()
     words = (
         f"block {accused.number}, final as {accused.ours}, is another one, which "
         f"{', '.join(judged.with_us)} denies"
     )
     for endpoint in judged.liars:
-        sight.chain.quarantine(endpoint, f"says that {words}", (accused.number, accused.ours))
+        fork_context.chain.quarantine(
+            endpoint, f"says that {words}", (accused.number, accused.ours)
+        )
     said = ", ".join(judged.liars) or "an endpoint"
     return TransientError(f"{said} says that {words}: nothing was changed")

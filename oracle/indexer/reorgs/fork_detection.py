@@ -53,7 +53,7 @@ class ForkVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ForkJudgement:
-    """What came of an accusation: who says that our block left, and as what, and who denies it."""
+    """What came of an fork claim: who says that our block left, and as what, and who denies it."""
 
     verdict: ForkVerdict
     against: dict[str, Hash]
@@ -150,26 +150,28 @@ class ForkContext:
 
     chain: ChainReader
     store: Store
-    vigil: ForkWatch = field(default_factory=ForkWatch)
+    fork_watch: ForkWatch = field(default_factory=ForkWatch)
     now: float = 0.0
 
 
-def judge(sight: ForkContext, accused: ForkClaim, suspicion: ForkEvidence) -> ForkJudgement:
+def judge(
+    fork_context: ForkContext, accused: ForkClaim, fork_evidence: ForkEvidence
+) -> ForkJudgement:
     """Ask every endpoint about the block; a lone accuser has to say it again, see `ForkEvidence`.
 
     Raises:
         InputError: an endpoint is on another chain.
     """
-    views = sight.chain.witness(accused.number)
+    views = fork_context.chain.witness(accused.number)
     judged = _weighed(accused, [one for one in views if one.head.number >= accused.number])
     if judged.verdict is not ForkVerdict.OPEN:
-        suspicion.forget()
+        fork_evidence.forget()
     elif judged.against:
-        with sight.store.reading() as uow:
+        with fork_context.store.reading() as uow:
             pause = POLL_BLOCKS * block_seconds(uow, accused.tip)
         about = accused.number, accused.ours, frozenset(judged.against.values())
-        if suspicion.says_again(about, sight.now, pause):
-            suspicion.forget()
+        if fork_evidence.says_again(about, fork_context.now, pause):
+            fork_evidence.forget()
             return replace(judged, verdict=ForkVerdict.LEFT)
     return judged
 
@@ -183,7 +185,7 @@ def block_seconds(uow: UnitOfWork, newest: int) -> float:
     return min(_LONGEST, max(_SHORTEST, (last.time - first.time) / (last.number - first.number)))
 
 
-def reject(sight: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
+def reject(fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
     """Put aside who was outvoted about a fork that is none, and return what to say of it."""
     words = f"block {accused.number} left the chain, which {', '.join(judged.with_us)} denies"
     if not judged.liars:
@@ -192,29 +194,29 @@ def reject(sight: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> Tra
             f"block {accused.number + 1} came with the parent {accused.theirs}, which is not our "
             "block; asked again, the chain still has ours"
         )
-    beyond = _contradict_final(sight)
+    beyond = _contradict_final(fork_context)
     for endpoint in judged.liars:
         indexer_metrics.REJECTED.labels("outvoted").inc()
         if endpoint in beyond:
             why = f"said that {words}, and shows another final block"
-            sight.chain.quarantine(endpoint, why, beyond[endpoint])
+            fork_context.chain.quarantine(endpoint, why, beyond[endpoint])
         else:
-            sight.chain.put_aside(endpoint, f"said that {words}", judged.newest)
+            fork_context.chain.deprioritise(endpoint, f"said that {words}", judged.newest)
     liars = ", ".join(judged.liars)
-    sight.vigil.dispute_about(f"{liars} said that {words}", sight.now)
+    fork_context.fork_watch.dispute_about(f"{liars} said that {words}", fork_context.now)
     return TransientError(f"{liars} said that {words}: put aside, nothing undone")
 
 
-def _contradict_final(sight: ForkContext) -> dict[str, tuple[int, Hash]]:
+def _contradict_final(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
     """Return who shows another block than our final one, which the others show, and that one."""
-    with sight.store.reading() as uow:
+    with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None or cursor.final_hash is None:
         return {}
     final = cursor.final_number, cursor.final_hash
     shown = {
         one.endpoint: one.block.hash
-        for one in sight.chain.witness(cursor.final_number)
+        for one in fork_context.chain.witness(cursor.final_number)
         if one.block is not None and one.head.number >= cursor.final_number
     }
     if cursor.final_hash not in shown.values():

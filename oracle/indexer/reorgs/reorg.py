@@ -15,7 +15,7 @@ from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, refold_up_to
+from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.common_ancestor import check_ours
 from oracle.indexer.reorgs.finality_halt import HaltChanged, accuse_final
 from oracle.indexer.reorgs.fork_detection import (
@@ -52,7 +52,7 @@ class Rewound:
     `abandoned` is the block that the cursor stood on, `depth` how many blocks were given up,
     `endpoints` who said that they left; none where a user did. `reports`: how many had something
     to send; they are cut again on the chain that stays.
-    `by_refold`: the journal did not reach, so everything up to the ancestor was folded anew.
+    `by_rebuild`: the journal did not reach, so everything up to the ancestor was folded anew.
     """
 
     ancestor: BlockRef
@@ -60,40 +60,47 @@ class Rewound:
     depth: int
     logs: int
     reports: int
-    by_refold: bool
+    by_rebuild: bool
     endpoints: tuple[str, ...] = ()
 
 
 def rewind_if_forked(
-    sight: ForkContext, folder: Folder, heads: Heads, seam: ParentMismatch | None = None
+    fork_context: ForkContext,
+    folder: Folder,
+    heads: Heads,
+    parent_mismatch: ParentMismatch | None = None,
 ) -> Rewound | HaltChanged | None:
     """Go back to the common ancestor if the chain has left our blocks.
 
     None: it has not, or nobody can tell yet. `heads` are of this moment. Two endpoints have to
     say that our block left, or the only one three times; one whose head lies below it is no
-    witness. Where a final block left, the latch closes and nothing is undone.
+    witness. Where a final block left, the halt begins and nothing is undone.
 
     Raises:
         TransientError: the others deny it, or the chain contradicts itself; nothing was changed.
     """
-    with sight.store.reading() as uow:
+    with fork_context.store.reading() as uow:
         cursor = uow.cursor.get()
-    accused = None if cursor is None else _accusation(sight, cursor, heads.latest, seam)
+    accused = (
+        None
+        if cursor is None
+        else _fork_claim(fork_context, cursor, heads.latest, parent_mismatch)
+    )
     if cursor is None or accused is None:
-        sight.vigil.tip.forget()
+        fork_context.fork_watch.tip.forget()
         return None
-    judged = judge(sight, accused, sight.vigil.tip)
-    if judged.verdict is ForkVerdict.STAYS and (seam is not None or judged.liars):
-        raise reject(sight, accused, judged)
+    judged = judge(fork_context, accused, fork_context.fork_watch.tip)
+    if judged.verdict is ForkVerdict.STAYS and (parent_mismatch is not None or judged.liars):
+        raise reject(fork_context, accused, judged)
     if judged.verdict is not ForkVerdict.LEFT:
         return None
     for endpoint in judged.liars:
         why = f"still has block {accused.number} as {accused.ours}"
-        sight.chain.put_aside(endpoint, why, judged.newest)
-    ancestor, is_shared = _common_ancestor(sight, cursor, accused, judged)
+        fork_context.chain.deprioritise(endpoint, why, judged.newest)
+    ancestor, is_shared = _common_ancestor(fork_context, cursor, accused, judged)
     if not is_shared:
-        return accuse_final(sight, cursor, ancestor, is_sure=len(judged.against) < ENOUGH)
-    return _rolled_back(sight, folder, heads, _Fork(cursor, ancestor, judged))
+        return accuse_final(fork_context, cursor, ancestor, is_sure=len(judged.against) < ENOUGH)
+    return _rolled_back(fork_context, folder, heads, _Fork(cursor, ancestor, judged))
 
 
 def rewind_to(
@@ -111,13 +118,13 @@ def rewind_to(
         reach = uow.undo.reach()
     block = _header(chain, number)
     check_ours(chain, store, block)
-    by_refold = reach is None or reach > number
+    by_rebuild = reach is None or reach > number
     with folder.following(None), manner.transaction(store) as uow:
-        if not by_refold:
+        if not by_rebuild:
             uow.undo.rollback_to(number)
-        rewound = _go_back(uow, folder.hooks, cursor, block, by_refold=by_refold)
-        if by_refold:
-            refold_up_to(uow, folder, number, manner)
+        rewound = _go_back(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
+        if by_rebuild:
+            rebuild_up_to(uow, folder, number, manner)
     folder.forget()
     return rewound
 
@@ -148,7 +155,7 @@ def _go_back(
     cursor: Cursor,
     block: BlockRef,
     *,
-    by_refold: bool,
+    by_rebuild: bool,
 ) -> Rewound:
     """Move everything but the projections; the raw rows above stay, no longer canonical."""
     number = block.number
@@ -168,7 +175,7 @@ def _go_back(
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
-    return Rewound(block, cursor.number, depth, logs, reports, by_refold)
+    return Rewound(block, cursor.number, depth, logs, reports, by_rebuild)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +187,11 @@ class _Fork:
     judged: ForkJudgement
 
 
-def _rolled_back(sight: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
+def _rolled_back(fork_context: ForkContext, folder: Folder, heads: Heads, fork: _Fork) -> Rewound:
     cursor, ancestor = fork.cursor, fork.ancestor
-    with folder.following(None), sight.store.transaction() as uow:
+    with folder.following(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
-        rewound = _go_back(uow, folder.hooks, cursor, ancestor, by_refold=False)
+        rewound = _go_back(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
         rewound = replace(rewound, endpoints=tuple(fork.judged.against))
         uow.reorgs.append(
             Reorg(
@@ -199,22 +206,25 @@ def _rolled_back(sight: ForkContext, folder: Folder, heads: Heads, fork: _Fork) 
                 logs_orphaned=rewound.logs,
             )
         )
-    sight.vigil.goes_on()
+    fork_context.fork_watch.goes_on()
     metrics.REORGS.inc()
     metrics.REORG_DEPTH.observe(rewound.depth)
     return rewound
 
 
-def _accusation(
-    sight: ForkContext, cursor: Cursor, newest: BlockRef, seam: ParentMismatch | None
+def _fork_claim(
+    fork_context: ForkContext,
+    cursor: Cursor,
+    newest: BlockRef,
+    parent_mismatch: ParentMismatch | None,
 ) -> ForkClaim | None:
     """Return what is said against a block of ours; None: nothing is."""
     tip = cursor.number
     if newest.number < tip:
-        return _of_shorter_chain(sight.store, cursor, newest)
-    if seam is not None:
-        return ForkClaim(tip, cursor.hash, seam.parent, tip, seam.endpoint)
-    seen = newest if newest.number == tip else sight.chain.header(tip)
+        return _of_shorter_chain(fork_context.store, cursor, newest)
+    if parent_mismatch is not None:
+        return ForkClaim(tip, cursor.hash, parent_mismatch.parent, tip, parent_mismatch.endpoint)
+    seen = newest if newest.number == tip else fork_context.chain.header(tip)
     if seen is None or seen.hash == cursor.hash:
         return None
     return ForkClaim(tip, cursor.hash, seen.hash, tip)
@@ -230,7 +240,7 @@ def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkCla
 
 
 def _common_ancestor(
-    sight: ForkContext, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement
+    fork_context: ForkContext, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement
 ) -> tuple[BlockRef, bool]:
     """Return the highest block that we and the chain agree on, asked for in batches, downwards.
 
@@ -240,7 +250,7 @@ def _common_ancestor(
         TransientError: the chain changed its mind while being asked.
     """
     top = accused.number
-    with sight.store.reading() as uow:
+    with fork_context.store.reading() as uow:
         identity = uow.identity.get()
         final = cursor.final_number or 0
         ours = {block.number: block.hash for block in uow.blocks.between(final, top)}
@@ -253,7 +263,9 @@ def _common_ancestor(
     expected = set(judged.against.values())
     theirs: list[BlockRef] = []
     for last in range(top, floor - 1, -HEADERS_AT_ONCE):
-        theirs = sight.chain.headers(BlockRange(max(floor, last - HEADERS_AT_ONCE + 1), last))
+        theirs = fork_context.chain.headers(
+            BlockRange(max(floor, last - HEADERS_AT_ONCE + 1), last)
+        )
         if theirs[-1].hash not in expected:
             raise TransientError("the chain changed while we looked for where it forked")
         for block in reversed(theirs):

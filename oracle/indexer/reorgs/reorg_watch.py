@@ -27,44 +27,44 @@ class IngestPaused:
     done: Rewound | HaltChanged | None
 
 
-def keep_watch(sight: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
+def keep_watch(fork_context: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
     """Return why no window may be taken in now; None: one may.
 
     At the start of a process the newest and the final block are compared before anything is
-    fetched; the final one now and then from there on. A closed latch is looked at for proof.
+    fetched; the final one now and then from there on. A active halt is looked at for proof.
 
     Raises:
         TransientError: no endpoint answers, or one was found to contradict the others.
     """
-    with sight.store.reading() as uow:
-        cursor, closed = uow.cursor.get(), uow.latches.closed(FINALITY_VIOLATION)
+    with fork_context.store.reading() as uow:
+        cursor, closed = uow.cursor.get(), uow.halts.closed(FINALITY_VIOLATION)
     if closed is not None:
-        return IngestPaused(look_for_proof(sight, heads.latest.time))
+        return IngestPaused(look_for_proof(fork_context, heads.latest.time))
     if cursor is None:
         return None
-    vigil = sight.vigil
-    if vigil.seconds_left(sight.now):
+    fork_watch = fork_context.fork_watch
+    if fork_watch.seconds_left(fork_context.now):
         return IngestPaused(None)
-    if not _is_due(vigil, sight.now):
+    if not _is_due(fork_watch, fork_context.now):
         return None
-    return _compared(sight, folder, heads)
+    return _compared(fork_context, folder, heads)
 
 
-def _is_due(vigil: ForkWatch, now: float) -> bool:
-    at = vigil.compared_at
-    if vigil.tip.is_open():
+def _is_due(fork_watch: ForkWatch, now: float) -> bool:
+    at = fork_watch.compared_at
+    if fork_watch.tip.is_open():
         # What is on top of the final block comes first: it says it of both.
         return False
-    return at is None or vigil.final.is_open() or now - at >= COMPARE_SECONDS
+    return at is None or fork_watch.final.is_open() or now - at >= COMPARE_SECONDS
 
 
-def _compared(sight: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
-    vigil, done = sight.vigil, compare_final(sight)
-    if done is not None or vigil.final.is_open():
+def _compared(fork_context: ForkContext, folder: Folder, heads: Heads) -> IngestPaused | None:
+    fork_watch, done = fork_context.fork_watch, compare_final(fork_context)
+    if done is not None or fork_watch.final.is_open():
         return IngestPaused(done)
-    if vigil.compared_at is None:
-        found = rewind_if_forked(sight, folder, heads)
-        if found is not None or vigil.tip.is_open():
+    if fork_watch.compared_at is None:
+        found = rewind_if_forked(fork_context, folder, heads)
+        if found is not None or fork_watch.tip.is_open():
             return IngestPaused(found)
-    vigil.compared_at = sight.now
+    fork_watch.compared_at = fork_context.now
     return None

@@ -21,7 +21,7 @@ class Weighing(Protocol):
         """Take in a node that an event has just changed."""
         ...
 
-    def weights(self, task: Task, scene: PolicyInput) -> list[tuple[Address, int]]:
+    def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         """Return the candidates with their weights, ascending by address."""
         ...
 
@@ -35,10 +35,10 @@ class _Asked:
     def note(self, node: Node) -> None:
         """The policy sees the nodes themselves."""
 
-    def weights(self, task: Task, scene: PolicyInput) -> list[tuple[Address, int]]:
+    def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [
             (verdict.node, verdict.weight)
-            for verdict in self._follower.verdicts(task, scene)
+            for verdict in self._follower.verdicts(task, policy_input)
             if verdict.weight is not None
         ]
 
@@ -52,8 +52,8 @@ class _Ready:
     def note(self, node: Node) -> None:
         self._pool.put(node)
 
-    def weights(self, task: Task, scene: PolicyInput) -> list[tuple[Address, int]]:
-        return self._pool.candidates(task, scene.time, scene.taken)
+    def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
+        return self._pool.candidates(task, policy_input.time, policy_input.taken)
 
 
 def weighing_of(policy: SelectionPolicy, follower: Follower, rules: Rules) -> Weighing:

@@ -25,9 +25,9 @@ class FinalRank:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """All spells of exclusion under a system; times in seconds."""
+    """All intervals of exclusion under a system; times in seconds."""
 
-    spells: int
+    intervals: int
     nodes: int
     total: int
     longest: int
@@ -37,14 +37,14 @@ class Exclusion:
 class SystemResult:
     """One system of a comparison.
 
-    `standings`: of those who are members at the end. The Gini coefficients are over everybody
+    `final_ranks`: of those who are members at the end. The Gini coefficients are over everybody
     who was a member at any moment of what is counted, or had a task; in units of 10^-18, None
     where there was no task.
     """
 
     column: SystemColumn
     measured: Measured
-    standings: Mapping[Address, FinalRank]
+    final_ranks: Mapping[Address, FinalRank]
     exclusion: Exclusion
     gini_actual: int | None
     gini_expected: int | None
@@ -68,9 +68,9 @@ class SystemResult:
         """Return the same of the tasks that the policy could place."""
         return _share(self.expected(node), self.placed)
 
-    def spells_of(self, node: Address) -> list[ExclusionInterval]:
-        """Return the node's spells of exclusion, in order of time."""
-        return [spell for spell in self.measured.spells if spell.node == node]
+    def intervals_of(self, node: Address) -> list[ExclusionInterval]:
+        """Return the node's intervals of exclusion, in order of time."""
+        return [interval for interval in self.measured.intervals if interval.node == node]
 
     def kickouts_of(self, node: Address) -> list[DueInterval]:
         """Return the times in which the node's kickout was due, in order."""
@@ -100,10 +100,10 @@ class Comparison:
 
         Of nodes that have a score under both; None where one system orders nobody.
         """
-        both = [node for node in one.standings if node in other.standings]
+        both = [node for node in one.final_ranks if node in other.final_ranks]
         return rank_correlation(
-            [one.standings[node].score for node in both],
-            [other.standings[node].score for node in both],
+            [one.final_ranks[node].score for node in both],
+            [other.final_ranks[node].score for node in both],
         )
 
 
@@ -113,16 +113,16 @@ def _share(part: int, total: int) -> int | None:
 
 def side_of(column: SystemColumn, measured: Measured) -> SystemResult:
     """Sum up what one system made of a history."""
-    spread, spells = measured.spread, measured.spells
+    spread, intervals = measured.spread, measured.intervals
     return SystemResult(
         column=column,
         measured=measured,
-        standings=_standings(measured),
+        final_ranks=_final_ranks(measured),
         exclusion=Exclusion(
-            spells=len(spells),
-            nodes=len({spell.node for spell in spells}),
-            total=sum(spell.seconds for spell in spells),
-            longest=max((spell.seconds for spell in spells), default=0),
+            intervals=len(intervals),
+            nodes=len({interval.node for interval in intervals}),
+            total=sum(interval.seconds for interval in intervals),
+            longest=max((interval.seconds for interval in intervals), default=0),
         ),
         gini_actual=gini([spread.actual.get(node, 0) for node in measured.present]),
         gini_expected=gini([spread.expected.get(node, 0) for node in measured.present]),
@@ -131,7 +131,7 @@ def side_of(column: SystemColumn, measured: Measured) -> SystemResult:
     )
 
 
-def _standings(measured: Measured) -> dict[Address, FinalRank]:
+def _final_ranks(measured: Measured) -> dict[Address, FinalRank]:
     scored = {end.node: end.score for end in measured.nodes if end.score is not None}
     ranks = ranks_of(list(scored.values()))
     return {

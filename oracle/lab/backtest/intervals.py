@@ -56,7 +56,7 @@ class _Open:
 
 
 class Exclusions:
-    """Spells of exclusion: they begin with an event, and end with one or by healing."""
+    """Intervals of exclusion: they begin with an event, and end with one or by healing."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -81,20 +81,23 @@ class Exclusions:
         self._closed.append((address, self._open.pop(address), time))
 
     def within(self, counted: HistoryRange) -> tuple[ExclusionInterval, ...]:
-        """Return the spells that lie in what is counted, at least in part, as they began."""
-        ended = [(address, spell, spell.over) for address, spell in self._open.items()]
-        spells = [
-            _spell(address, spell, over, counted) for address, spell, over in self._closed + ended
+        """Return the intervals that lie in what is counted, at least in part, as they began."""
+        ended = [(address, interval, interval.over) for address, interval in self._open.items()]
+        intervals = [
+            _interval(address, interval, over, counted)
+            for address, interval, over in self._closed + ended
         ]
         return tuple(
             sorted(
-                (spell for spell in spells if spell.seconds),
-                key=lambda spell: (spell.since, spell.block, spell.node),
+                (interval for interval in intervals if interval.seconds),
+                key=lambda interval: (interval.since, interval.block, interval.node),
             )
         )
 
 
-def _spell(address: Address, known: _Open, over: int, counted: HistoryRange) -> ExclusionInterval:
+def _interval(
+    address: Address, known: _Open, over: int, counted: HistoryRange
+) -> ExclusionInterval:
     until = over if over <= counted.to_time else None
     return ExclusionInterval(
         node=address,

@@ -21,7 +21,7 @@ from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 
 @dataclass(frozen=True, slots=True)
 class MeasurementPlan:
-    """What is measured beside scores, spells and kickouts.
+    """What is measured beside scores, intervals and kickouts.
 
     `judges`: whether starts are judged by the policy; `chosen`: which of them by their numbers
     from 0, None: all. `instants`: ascending block times at which scores are noted.
@@ -162,7 +162,7 @@ class _Run:
         return Measured(
             nodes=self._nodes(),
             present=present,
-            spells=self.exclusions.within(counted),
+            intervals=self.exclusions.within(counted),
             kickouts=self.kickouts.within(counted) if is_judged else (),
             kicks=self.kickouts.kicks(counted),
             spread=spread,

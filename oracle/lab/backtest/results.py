@@ -83,7 +83,7 @@ class Measured:
 
     nodes: tuple[NodeEnd, ...]
     present: tuple[Address, ...]
-    spells: tuple[ExclusionInterval, ...]
+    intervals: tuple[ExclusionInterval, ...]
     kickouts: tuple[DueInterval, ...]
     kicks: tuple[NetworkKick, ...]
     spread: TaskSpread

@@ -31,7 +31,7 @@ def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> d
 
 
 def scores_by_policy(
-    follower: Follower, scene: PolicyInput, kind: TaskKind | None, most: int
+    follower: Follower, policy_input: PolicyInput, kind: TaskKind | None, most: int
 ) -> dict[Address, int]:
     """Return each member's tickets over the `most` there can be, in units of 10^-18.
 
@@ -40,11 +40,11 @@ def scores_by_policy(
     """
     free = {
         address: replace(node, running=0, paused=False)
-        for address, node in scene.nodes.items()
+        for address, node in policy_input.nodes.items()
         if node.membership is Membership.MEMBER
     }
     asked = replace(_ANY_TASK, kind=kind)
-    verdicts = follower.verdicts(asked, replace(scene, nodes=free))
+    verdicts = follower.verdicts(asked, replace(policy_input, nodes=free))
     return {each.node: _tickets(each) * UNIT // most for each in verdicts}
 
 

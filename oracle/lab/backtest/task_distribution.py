@@ -68,9 +68,9 @@ class TaskSpreadMeter:
         task = new_task(event.task) if task is None else task
         self._actual[event.node] = self._actual.get(event.node, 0) + 1
         if self.weighing is not None and (self.chosen is None or number in self.chosen):
-            scene = PolicyInput(nodes, self.rules, event.time, self._taken(task))
+            policy_input = PolicyInput(nodes, self.rules, event.time, self._taken(task))
             self._judged += 1
-            self._add(self.weighing.weights(task, scene))
+            self._add(self.weighing.weights(task, policy_input))
         self._give(task, event)
 
     def note(self, node: Node) -> None:

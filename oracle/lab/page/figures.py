@@ -32,17 +32,17 @@ def bars(sides: Sequence[SystemResult], nodes: Sequence[Address]) -> str:
 
 
 def _bar(side: SystemResult, node: Address, number: int, top: float, axis: Axis) -> str:
-    standing = side.standings.get(node)
-    if standing is None:
+    final = side.final_ranks.get(node)
+    if final is None:
         return ""
-    said = f"{node}, {side.column.name}: {fraction(standing.score, 18)}, rank {standing.rank}"
+    said = f"{node}, {side.column.name}: {fraction(final.score, 18)}, rank {final.rank}"
     return tag(
         "rect",
         tip(said),
         x=axis.start,
         y=top,
         # A score of nothing is seen, too.
-        width=max(1.0, axis.at(standing.score) - axis.start),
+        width=max(1.0, axis.at(final.score) - axis.start),
         height=_BAR - 1,
         class_=f"f{number}",
     )

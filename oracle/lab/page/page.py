@@ -26,7 +26,7 @@ def page_of(compared: Comparison, options: Sequence[tuple[str, str]]) -> str:
         *_asked(compared, options),
         *_numbers(compared),
         *_plots_of_scores(compared, sides),
-        *_plot_of_spells(compared, sides),
+        *_plot_of_intervals(compared, sides),
         *_plots_of_shares(compared, sides),
         *_lists(compared),
     ]
@@ -92,7 +92,7 @@ def _plots_of_scores(compared: Comparison, sides: Sequence[SystemResult]) -> Ite
         yield figures.lines(sides, _in_order(compared, nodes[:_IN_PANELS]), compared.instants)
 
 
-def _plot_of_spells(compared: Comparison, sides: Sequence[SystemResult]) -> Iterable[str]:
+def _plot_of_intervals(compared: Comparison, sides: Sequence[SystemResult]) -> Iterable[str]:
     touched = _most_excluded(sides)
     yield tag("h2", "Exclusion and kickouts over time")
     yield tag(
@@ -135,8 +135,8 @@ def _plots_of_shares(compared: Comparison, sides: Sequence[SystemResult]) -> Ite
 def _lists(compared: Comparison) -> Iterable[str]:
     yield tag("h2", "Kickouts")
     yield _folded("every kickout, that was due or made", page_tables.of_kickouts(compared))
-    yield tag("h2", "Spells of exclusion")
-    yield _folded("every spell, the longest first", page_tables.of_spells(compared))
+    yield tag("h2", "Intervals of exclusion")
+    yield _folded("every interval, the longest first", page_tables.of_intervals(compared))
     yield tag("h2", "Nodes")
     yield _folded("every node with its scores, ranks and shares", page_tables.of_nodes(compared))
 
@@ -165,20 +165,22 @@ def _most_disputed(compared: Comparison) -> list[Address]:
     """Return who has a score at the end, those first on whom the systems differ most."""
 
     def quarrel(node: Address) -> int:
-        known = [side.standings[node].score for side in compared.sides if node in side.standings]
+        known = [
+            side.final_ranks[node].score for side in compared.sides if node in side.final_ranks
+        ]
         return min(known) - max(known)
 
-    scored = {node for side in compared.sides for node in side.standings}
+    scored = {node for side in compared.sides for node in side.final_ranks}
     return sorted(sorted(scored), key=quarrel)
 
 
 def _in_order(compared: Comparison, nodes: Iterable[Address]) -> list[Address]:
     """Return nodes as the first system ranks them."""
-    standings = compared.sides[0].standings
-    last = len(standings) + 1
+    final_ranks = compared.sides[0].final_ranks
+    last = len(final_ranks) + 1
     return sorted(
         sorted(nodes),
-        key=lambda node: standings[node].rank if node in standings else last,
+        key=lambda node: final_ranks[node].rank if node in final_ranks else last,
     )
 
 
@@ -186,8 +188,8 @@ def _most_excluded(sides: Sequence[SystemResult]) -> list[Address]:
     """Return who was excluded or due for a kickout under any system, the longest first."""
     totals: dict[Address, int] = {}
     for side in sides:
-        for spell in side.measured.spells:
-            totals[spell.node] = totals.get(spell.node, 0) + spell.seconds
+        for interval in side.measured.intervals:
+            totals[interval.node] = totals.get(interval.node, 0) + interval.seconds
         for due in side.measured.kickouts:
             totals.setdefault(due.node, 0)
     return sorted(sorted(totals), key=lambda node: -totals[node])

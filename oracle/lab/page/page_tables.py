@@ -60,7 +60,7 @@ def _rule(value: str) -> str:
 def of_totals(compared: Comparison) -> str:
     """A row for each system with what came of it."""
     head = (
-        "system", "nodes excluded", "spells", "in all", "longest", "kickouts due", "kicked out",
+        "system", "nodes excluded", "intervals", "in all", "longest", "kickouts due", "kicked out",
         "tasks unplaced", "Gini of tasks",
     )  # fmt: skip
     rows = [(text(side.column.name), *_totals(side)) for side in compared.sides]
@@ -77,7 +77,7 @@ def of_totals(compared: Comparison) -> str:
 def _totals(side: SystemResult) -> Iterator[str]:
     if side.column.has_rules:
         sums = side.exclusion
-        yield from (f"{sums.nodes:,}", f"{sums.spells:,}", lasting(sums.total))
+        yield from (f"{sums.nodes:,}", f"{sums.intervals:,}", lasting(sums.total))
         yield lasting(sums.longest)
         yield f"{len(side.measured.kickouts):,}"
         yield f"{sum(due.kicked_block is not None for due in side.measured.kickouts):,}"
@@ -131,24 +131,26 @@ def of_kickouts(compared: Comparison) -> str:
     return whole + _rest(max(len(rows), len(kicks)))
 
 
-def of_spells(compared: Comparison) -> str:
+def of_intervals(compared: Comparison) -> str:
     """Who was excluded from when to when, the longest first."""
-    spells = [(side, spell) for side in compared.sides for spell in side.measured.spells]
-    spells.sort(key=lambda both: -both[1].seconds)
+    intervals = [
+        (side, interval) for side in compared.sides for interval in side.measured.intervals
+    ]
+    intervals.sort(key=lambda both: -both[1].seconds)
     rows = (
         (
             text(side.column.name),
-            _address(spell.node),
-            f"block {spell.block}, {whole_moment(spell.since)}",
-            "lasts" if spell.until is None else whole_moment(spell.until),
-            lasting(spell.seconds),
+            _address(interval.node),
+            f"block {interval.block}, {whole_moment(interval.since)}",
+            "lasts" if interval.until is None else whole_moment(interval.until),
+            lasting(interval.seconds),
         )
-        for side, spell in spells
+        for side, interval in intervals
     )
-    if not spells:
+    if not intervals:
         return tag("p", "None.", class_="soft")
     head = ("system", "node", "from", "to", "counted")
-    return table(head, _cut(rows), left=4) + _rest(len(spells))
+    return table(head, _cut(rows), left=4) + _rest(len(intervals))
 
 
 def of_nodes(compared: Comparison) -> str:
@@ -169,7 +171,7 @@ def of_nodes(compared: Comparison) -> str:
                 _address(end.node),
                 text(end.status.replace("_", " ")),
                 text(hardware or NOTHING),
-                *(_standing(side, end.node) for side in compared.sides),
+                *(_final_rank(side, end.node) for side in compared.sides),
                 str(first.actual(end.node)),
                 fraction(first.actual_share(end.node), 6),
                 *(fraction(side.expected_share(end.node), 6) for side in compared.sides),
@@ -178,11 +180,11 @@ def of_nodes(compared: Comparison) -> str:
     return table(head, rows, left=3)
 
 
-def _standing(side: SystemResult, node: Address) -> str:
-    standing = side.standings.get(node)
-    if standing is None:
+def _final_rank(side: SystemResult, node: Address) -> str:
+    final = side.final_ranks.get(node)
+    if final is None:
         return NOTHING
-    return f"{fraction(standing.score, 18)} #{standing.rank}"
+    return f"{fraction(final.score, 18)} #{final.rank}"
 
 
 def _address(node: Address) -> str:

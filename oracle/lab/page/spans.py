@@ -47,21 +47,21 @@ def timeline(sides: Sequence[SystemResult], nodes: Sequence[Address], history: H
 
 
 def _lane(side: SystemResult, node: Address, number: int, top: float, axis: Axis) -> list[str]:
-    spells = [_spell(each, side, number, top, axis) for each in side.spells_of(node)]
+    intervals = [_interval(each, side, number, top, axis) for each in side.intervals_of(node)]
     due = [_kickout(each, side, number, top, axis) for each in side.kickouts_of(node)]
-    return [*spells, *due]
+    return [*intervals, *due]
 
 
-def _spell(
-    spell: ExclusionInterval, side: SystemResult, number: int, top: float, axis: Axis
+def _interval(
+    interval: ExclusionInterval, side: SystemResult, number: int, top: float, axis: Axis
 ) -> str:
-    end = "the end" if spell.until is None else whole_moment(spell.until)
+    end = "the end" if interval.until is None else whole_moment(interval.until)
     said = (
-        f"{spell.node}, {side.column.name}: excluded from {whole_moment(spell.since)} "
-        f"to {end}, {lasting(spell.seconds)}"
+        f"{interval.node}, {side.column.name}: excluded from {whole_moment(interval.since)} "
+        f"to {end}, {lasting(interval.seconds)}"
     )
-    left = axis.at(spell.since)
-    right = axis.end if spell.until is None else axis.at(spell.until)
+    left = axis.at(interval.since)
+    right = axis.end if interval.until is None else axis.at(interval.until)
     return tag(
         "rect",
         tip(said),

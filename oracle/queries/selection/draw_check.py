@@ -47,7 +47,7 @@ class DrawCheck:
     """A task's draw, made again.
 
     `drawings`: every draw that the chain asks for, oldest first, each with its candidates and
-    numbers; the last one counts, if it is `standing`: just before the task started, or now.
+    numbers; the last one counts, if it is `active`: just before the task started, or now.
     `started_by` None: nobody. `recorded`: what the daemon wrote down. `why` says the verdict in a
     sentence. `as_of`: the last block at whose end was looked.
     """
@@ -56,7 +56,7 @@ class DrawCheck:
     verdict: DrawVerdict
     why: str
     drawings: tuple[Drawing, ...]
-    standing: bool
+    active: bool
     started_by: Address | None
     started_block: int | None
     recorded: tuple[RecordedDraw, ...]
@@ -105,7 +105,7 @@ def verify_draw(
         if found is None or found.created_at is None:
             raise InputError(f"no task {task} was created up to block {cursor.number}")
         recorded = tuple(
-            RecordedDraw(one.seed_block, one.seed_hash, one.node, one.void_block)
+            RecordedDraw(one.seed_block, one.seed_hash, one.node, one.voided_block)
             for one in uow.draws.of_task(task)
         )
         over = found.started_at or found.ended_at
@@ -116,14 +116,14 @@ def verify_draw(
     redrawing = Redrawing(settings, headers)
     told = redrawing.up_to(last, events)
     drawings = tuple(one for one in told if isinstance(one, Drawing) and one.task == task)
-    standing = redrawing.standing.get(task)
-    verdict, why = _judged(found, standing, settings.start_block)
+    active = redrawing.active.get(task)
+    verdict, why = _judged(found, active, settings.start_block)
     return DrawCheck(
         task=task,
         verdict=verdict,
         why=why,
         drawings=drawings,
-        standing=standing is not None,
+        active=active is not None,
         started_by=found.node,
         started_block=None if found.started_at is None else found.started_at.block,
         recorded=recorded,
@@ -162,18 +162,18 @@ def _stored(uow: UnitOfWork, first: int, last: int) -> list[BlockRef]:
     return uow.blocks.between(first, last) if first <= last else []
 
 
-def _judged(task: Task, standing: Address | None, start: int) -> tuple[DrawVerdict, str]:
+def _judged(task: Task, active: Address | None, start: int) -> tuple[DrawVerdict, str]:
     if task.started_at is None:
         if task.ending is not None:
             why = f"it ended ({task.ending}) without having started"
             return DrawVerdict.NOT_DISPATCHED, why
-        who = "nobody is drawn yet" if standing is None else f"{standing} is drawn"
+        who = "nobody is drawn yet" if active is None else f"{active} is drawn"
         return DrawVerdict.WAITING, f"it has not started; {who}"
     started = f"{task.node} started it in block {task.started_at.block}"
     if task.started_at.block <= start:
         why = f"{started}, and nothing is drawn up to dispatch.start_block {start}"
         return DrawVerdict.NOT_DISPATCHED, why
-    if standing == task.node:
+    if active == task.node:
         return DrawVerdict.AGREES, f"{started}, as drawn"
-    instead = "no draw stood then" if standing is None else f"{standing} was drawn"
+    instead = "no draw stood then" if active is None else f"{active} was drawn"
     return DrawVerdict.DIFFERS, f"{started}, and {instead}"

@@ -34,24 +34,24 @@ class DrawRow:
 
 @dataclass(frozen=True, slots=True)
 class DrawHistory:
-    """As of the cursor, None: nothing is indexed. `standing`: the oldest first; `over`: newest."""
+    """As of the cursor, None: nothing is indexed. `active`: the oldest first; `over`: newest."""
 
     as_of: Cursor | None
-    standing: Sequence[DrawRow]
+    active: Sequence[DrawRow]
     over: Sequence[DrawRow]
 
 
 def recent_draws(store: Store, last: int) -> DrawHistory:
     """Return all draws that stand, and the last ones that stand no more."""
     with store.reading() as uow:
-        standing, over = uow.draws.standing(), uow.draws.over(last)
+        active, over = uow.draws.active(), uow.draws.over(last)
         tasks = uow.tasks.named({draw.task for draw in over})
-        seeds = {draw.seed_block for draw in (*standing, *over)}
+        seeds = {draw.seed_block for draw in (*active, *over)}
         found = {number: uow.blocks.at(number) for number in seeds}
         times = {number: None if ref is None else ref.time for number, ref in found.items()}
         return DrawHistory(
             uow.cursor.get(),
-            [DrawRow(draw, times[draw.seed_block], None) for draw in standing],
+            [DrawRow(draw, times[draw.seed_block], None) for draw in active],
             [
                 DrawRow(draw, times[draw.seed_block], _outcome(draw, tasks.get(draw.task)))
                 for draw in over
@@ -62,7 +62,7 @@ def recent_draws(store: Store, last: int) -> DrawHistory:
 def _outcome(draw: StoredDraw, task: Task | None) -> DrawOutcome:
     if task is None:
         return DrawOutcome.UNDONE
-    if task.started_at is not None and task.started_at.block == draw.void_block:
+    if task.started_at is not None and task.started_at.block == draw.voided_block:
         return DrawOutcome.STARTED if task.node == draw.node else DrawOutcome.STARTED_ELSEWHERE
-    is_ended = task.ended_at is not None and task.ended_at.block == draw.void_block
+    is_ended = task.ended_at is not None and task.ended_at.block == draw.voided_block
     return DrawOutcome.TASK_ENDED if is_ended else DrawOutcome.UNDONE

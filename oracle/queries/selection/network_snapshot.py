@@ -71,7 +71,7 @@ class SnapshotQuery:
     group: GroupKey | None = None
 
 
-def survey_events(events: Sequence[DomainEvent], asked: SnapshotQuery) -> NetworkSnapshot:
+def snapshot_of_events(events: Sequence[DomainEvent], asked: SnapshotQuery) -> NetworkSnapshot:
     """Fold events, sorted by position, from nothing.
 
     Raises:
@@ -83,7 +83,7 @@ def survey_events(events: Sequence[DomainEvent], asked: SnapshotQuery) -> Networ
     return _folded(events, asked, time)
 
 
-def survey_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSnapshot:
+def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSnapshot:
     """Read the network at the database's cursor, or fold what is stored up to a time.
 
     Folded again are other rules than the database's, an earlier time, and what has to be seen.
@@ -108,7 +108,7 @@ def survey_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSnapshot
             nodes={node.address: node for node in uow.nodes.all()},
             waiting=waiting,
             given=_given(uow.tasks.of_groups(_groups(waiting, asked))),
-            drawn={each.task: each.node for each in uow.draws.standing()},
+            drawn={each.task: each.node for each in uow.draws.active()},
         )
 
 

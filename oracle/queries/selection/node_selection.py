@@ -82,7 +82,7 @@ class Selection:
 
 
 def select(
-    survey: NetworkSnapshot,
+    snapshot: NetworkSnapshot,
     policy: SelectionPolicy,
     follower: Follower,
     task: Task,
@@ -96,11 +96,13 @@ def select(
     Raises:
         InputError: another number of draws than the system can make.
     """
-    scene = PolicyInput(survey.nodes, survey.rules, survey.time, survey.taken_from(task))
-    verdicts = follower.verdicts(task, scene)
+    policy_input = PolicyInput(
+        snapshot.nodes, snapshot.rules, snapshot.time, snapshot.taken_from(task)
+    )
+    verdicts = follower.verdicts(task, policy_input)
     weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
     total = sum(weight for _, weight in weights)
-    drawn, trio = _draws(policy, task, scene, lots, weights)
+    drawn, trio = _draws(policy, task, policy_input, lots, weights)
     return Selection(
         policy=policy.name,
         version=policy.version,
@@ -110,7 +112,7 @@ def select(
         lots=lots,
         drawn=drawn,
         trio=trio,
-        scarce=_scarce(policy, task, scene, drawn),
+        scarce=_scarce(policy, task, policy_input, drawn),
     )
 
 
@@ -124,7 +126,7 @@ def wanted_task(said: TaskCreated, rules: Rules) -> Task:
 def _draws(
     policy: SelectionPolicy,
     task: Task,
-    scene: PolicyInput,
+    policy_input: PolicyInput,
     lots: DrawTickets | None,
     weights: Sequence[tuple[Address, int]],
 ) -> tuple[Sequence[Drawn], TrioChoice | None]:
@@ -134,7 +136,7 @@ def _draws(
         return draw(weights, lots.seed, 1 if lots.draws is None else lots.draws), None
     if lots.draws not in (None, TRIO):
         raise InputError(f"the legacy system draws {TRIO} nodes, not {lots.draws}")
-    trio = policy.choose(task, scene, lots.seed)
+    trio = policy.choose(task, policy_input, lots.seed)
     return ([], None) if trio is None else (trio.nodes, trio)
 
 
@@ -149,14 +151,16 @@ def _chance(verdict: CandidateVerdict, total: int, candidates: int) -> int | Non
 
 
 def _scarce(
-    policy: SelectionPolicy, task: Task, scene: PolicyInput, drawn: Sequence[Drawn]
+    policy: SelectionPolicy, task: Task, policy_input: PolicyInput, drawn: Sequence[Drawn]
 ) -> list[ScarceModel] | None:
     if not isinstance(policy, CrynuxPolicy):
         return None
-    busy = {each.node: replace(scene.nodes[each.node], running=1) for each in drawn}
-    after = replace(scene, nodes={**scene.nodes, **busy})
+    busy = {each.node: replace(policy_input.nodes[each.node], running=1) for each in drawn}
+    after = replace(policy_input, nodes={**policy_input.nodes, **busy})
     free = [
-        node for node in after.nodes.values() if unavailable(node, scene.time, scene.rules) is None
+        node
+        for node in after.nodes.values()
+        if unavailable(node, policy_input.time, policy_input.rules) is None
     ]
     return [
         ScarceModel(model, sum(model in node.models for node in free), asked)

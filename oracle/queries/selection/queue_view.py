@@ -9,7 +9,7 @@ from oracle.domain.state.node import Membership, Node
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup, TaskQueue, room_for
+from oracle.systems.crynux.crynux_queue import QueuedTask, QueueGroup, TaskQueue, capacity_for
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
@@ -26,7 +26,7 @@ class QueueSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class QueueCapacity:
     """How many tasks may wait, and who goes when one more comes that is worth more.
 
     `dropped`: the least valuable first.
@@ -84,20 +84,20 @@ class TrioOffer:
     offers: Sequence[LegacyOffer]
 
 
-def line_up(survey: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing) -> QueueSnapshot:
+def line_up(snapshot: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing) -> QueueSnapshot:
     """Put the waiting tasks into the groups of a policy's system.
 
     Raises:
         InputError: the policy's system has no queue.
     """
     if isinstance(policy, LegacyPolicy):
-        return QueueSnapshot(LegacyQueue(pricing.value_of, survey.waiting), pricing)
+        return QueueSnapshot(LegacyQueue(pricing.value_of, snapshot.waiting), pricing)
     if isinstance(policy, CrynuxPolicy):
-        return QueueSnapshot(TaskQueue(pricing, policy.weighting, survey.waiting), pricing)
+        return QueueSnapshot(TaskQueue(pricing, policy.weighting, snapshot.waiting), pricing)
     raise InputError(f"--policy: {policy.name} has no queue")
 
 
-def room_in(line: QueueSnapshot, survey: NetworkSnapshot, alpha: Fraction) -> Room:
+def capacity_in(line: QueueSnapshot, snapshot: NetworkSnapshot, alpha: Fraction) -> QueueCapacity:
     """Say how many tasks may wait: floor(alpha * members), at least 1.
 
     See docs/reference/scoring-rules.md#queue.
@@ -106,13 +106,13 @@ def room_in(line: QueueSnapshot, survey: NetworkSnapshot, alpha: Fraction) -> Ro
         ValueError: alpha is not above 0.
     """
     member = Membership.MEMBER
-    members = sum(node.membership is member for node in survey.nodes.values())
-    most = room_for(members, alpha)
-    return Room(members, most, line.queue.overflow(most - 1))
+    members = sum(node.membership is member for node in snapshot.nodes.values())
+    most = capacity_for(members, alpha)
+    return QueueCapacity(members, most, line.queue.overflow(most - 1))
 
 
 def offer_to(
-    line: QueueSnapshot, survey: NetworkSnapshot, address: Address
+    line: QueueSnapshot, snapshot: NetworkSnapshot, address: Address
 ) -> NodeOffer | TrioOffer:
     """Say what a node would take if its task, if it has one, ended now; nothing is taken out.
 
@@ -121,19 +121,19 @@ def offer_to(
     Raises:
         InputError: the network never mentioned this node.
     """
-    node = _freed(survey, address)
+    node = _freed(snapshot, address)
     if isinstance(line.queue, LegacyQueue):
-        return _trio_with(line.queue, survey, node)
-    return _alone(line.queue, survey, node)
+        return _trio_with(line.queue, snapshot, node)
+    return _alone(line.queue, snapshot, node)
 
 
-def _alone(queue: TaskQueue, survey: NetworkSnapshot, node: Node) -> NodeOffer:
+def _alone(queue: TaskQueue, snapshot: NetworkSnapshot, node: Node) -> NodeOffer:
     address = node.address
     open_to_it = [
         task
-        for task in survey.waiting
-        if address not in survey.given_in(task.group)
-        and survey.drawn.get(task.key, address) == address
+        for task in snapshot.waiting
+        if address not in snapshot.given_in(task.group)
+        and snapshot.drawn.get(task.key, address) == address
     ]
     own = TaskQueue(queue.pricing, queue.weighting, open_to_it)
     offered, best = own.heads_for(node), own.next_for(node)
@@ -141,31 +141,31 @@ def _alone(queue: TaskQueue, survey: NetworkSnapshot, node: Node) -> NodeOffer:
     for group, entries in queue.groups().items():
         waiting = offered.get(group)
         if waiting is None:
-            heads.append(Head(group, entries[0], _why_not(queue, survey, node, entries[0])))
+            heads.append(Head(group, entries[0], _why_not(queue, snapshot, node, entries[0])))
         else:
             heads.append(Head(group, waiting, None if waiting == best else LESS_VALUABLE))
-    return NodeOffer(address, unavailable(node, survey.time, survey.rules), heads)
+    return NodeOffer(address, unavailable(node, snapshot.time, snapshot.rules), heads)
 
 
-def _trio_with(queue: LegacyQueue, survey: NetworkSnapshot, node: Node) -> TrioOffer:
+def _trio_with(queue: LegacyQueue, snapshot: NetworkSnapshot, node: Node) -> TrioOffer:
     available = [
         each
-        for each in survey.nodes.values()
-        if unavailable(each, survey.time, survey.rules) is None
+        for each in snapshot.nodes.values()
+        if unavailable(each, snapshot.time, snapshot.rules) is None
     ]
-    unfit = unavailable(node, survey.time, survey.rules)
+    unfit = unavailable(node, snapshot.time, snapshot.rules)
     return TrioOffer(node.address, unfit, [] if unfit else queue.offers_for(node, available))
 
 
-def _freed(survey: NetworkSnapshot, address: Address) -> Node:
-    known = survey.nodes.get(address)
+def _freed(snapshot: NetworkSnapshot, address: Address) -> Node:
+    known = snapshot.nodes.get(address)
     if known is None:
         raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
     return replace(known, running=0)
 
 
-def _why_not(queue: TaskQueue, survey: NetworkSnapshot, node: Node, waiting: QueuedTask) -> str:
-    if survey.drawn.get(waiting.key, node.address) != node.address:
+def _why_not(queue: TaskQueue, snapshot: NetworkSnapshot, node: Node, waiting: QueuedTask) -> str:
+    if snapshot.drawn.get(waiting.key, node.address) != node.address:
         return DRAWN_FOR_ANOTHER
     if queue.can_run(node, waiting.task):
         return HAD_ONE_OF_ITS_GROUP

@@ -24,7 +24,7 @@ _CHANGES = {
     "day_cap": "wait, or raise limits.max_cost_per_day_wei",
     "behind": "wait until the index has caught up: `qos-oracle status`",
     "stalled": "look at the chain and its endpoints: `qos-oracle endpoint probe`",
-    "gated": "`qos-oracle report show` what would change, then `report release PERIOD`",
+    "report held": "`qos-oracle report show` what would change, then `report release PERIOD`",
     "WrongRules": "install the version whose rules the contract names",
     "Paused": "the contract is paused: `qos-oracle contract show`",
 }
@@ -41,7 +41,7 @@ _OF_STATE = {
 
 
 class SentState(NamedTuple):
-    """What was sent of a call, where it has a nonce, and why its sender rests, where it does."""
+    """What was sent of a call, where it has a nonce, and why its sender is paused, where it does."""
 
     slot: NonceSlot | None
     attempts: Sequence[Attempt]
@@ -104,7 +104,7 @@ def _of_live(intent: Intent, sent: SentState) -> Advice:
         return Advice(
             f"{waits}; and for {_of_pause(sent.pause)}",
             "it is offered as it is, and not bumped: "
-            f"{after_pause(intent.wish.account, sent.pause)}",
+            f"{after_pause(intent.request.account, sent.pause)}",
         )
     return Advice(waits, f"{act}, `outbox cancel {intent.id} --yes` puts a no-op on its nonce")
 
@@ -120,9 +120,9 @@ def _after_hold(intent: Intent) -> str:
     close = f"`outbox cancel {intent.id} --yes` closes it"
     if intent.error_class == PauseKind.FOREIGN:
         return (
-            "another program signed with the key: where it is yours, `outbox adopt "
+            "another program signed with the key: where it is yours, `outbox rebuild "
             "--from-chain --yes`; where it is not, a new transmitter key; "
-            f"then `outbox release {intent.wish.account.address}`; {close}"
+            f"then `outbox release {intent.request.account.address}`; {close}"
         )
     if intent.nonce is not None:
         return f"it is mined and did not do what it was sent for: find out why, then {close}"
@@ -132,7 +132,7 @@ def _after_hold(intent: Intent) -> str:
 
 
 def _of_pause(pause: Pause) -> str:
-    return f"its sender, which rests ({pause.kind.value}): {pause.reason}"
+    return f"its sender, which is paused ({pause.kind.value}): {pause.reason}"
 
 
 def after_pause(account: Account, pause: Pause) -> str:
@@ -144,7 +144,7 @@ def after_pause(account: Account, pause: Pause) -> str:
         return f"let the signer sign for {sender}; it is asked again by itself"
     if pause.kind is PauseKind.FOREIGN:
         return (
-            f"find out who used the key of {sender}; then stop the daemon, `outbox adopt "
+            f"find out who used the key of {sender}; then stop the daemon, `outbox rebuild "
             f"--from-chain --yes`, `outbox release {sender}`; or rotate the key"
         )
     return f"put right what the reason names, then `outbox release {sender}`"
@@ -152,7 +152,7 @@ def after_pause(account: Account, pause: Pause) -> str:
 
 def _of_waiting(intent: Intent, sent: SentState) -> Advice:
     if sent.pause is not None:
-        return Advice(_of_pause(sent.pause), after_pause(intent.wish.account, sent.pause))
+        return Advice(_of_pause(sent.pause), after_pause(intent.request.account, sent.pause))
     reason = intent.error_text or intent.error_class
     if reason is None:
         following = {
@@ -163,9 +163,9 @@ def _of_waiting(intent: Intent, sent: SentState) -> Advice:
             IntentState.ASSIGNED: "its signature, and the first sending",
         }[intent.state]
         return Advice(following, f"{_NOTHING}, as long as the daemon runs with --publish")
-    until = intent.wish.not_before
+    until = intent.request.not_before
     waits = reason if until is None else f"{reason}; tried again from chain time {until}"
     change = _CHANGES.get(intent.error_class or "")
     if change is None:
         return Advice(waits, f"{_NOTHING}: it is tried again by itself")
-    return Advice(waits, change.format(sender=intent.wish.account.address))
+    return Advice(waits, change.format(sender=intent.request.account.address))

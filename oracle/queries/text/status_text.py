@@ -21,8 +21,8 @@ def situation(seen: StatusReport, chain: ChainView, settings: ReportSettings | N
 
     `settings` None: there is no oracle contract.
     """
-    for latch in seen.latches:
-        yield "LATCHED", f"{latch.name} since block {latch.since_block}: {latch.reason}"
+    for halt in seen.halts:
+        yield "HALTED", f"{halt.name} since block {halt.since_block}: {halt.reason}"
     if seen.refusal is not None:
         yield "REFUSED", f"{seen.refusal.words}; `qos-oracle resync refusal`"
     for endpoint, reason in seen.wrong.items():
@@ -84,7 +84,7 @@ def _last_report(seen: StatusReport, chain: ChainView, heartbeat: int) -> tuple[
         return "last report", f"no round was accepted yet ({since})"
     is_late = 10 * age > _LATE_TENTHS * heartbeat
     said = f"round {number}, {age} s old ({since}); one is due every {heartbeat} s at least"
-    return ("LATE" if is_late else "last report"), said
+    return ("REPORT-LATE" if is_late else "last report"), said
 
 
 def _contract(chain: ChainView) -> tuple[str, str]:
@@ -100,24 +100,24 @@ def _contract(chain: ChainView) -> tuple[str, str]:
 
 
 def _senders(seen: StatusReport) -> Lines:
-    for account, pause in seen.senders.items():
+    for account, pause in seen.accounts.items():
         if pause is None:
             yield "sender", f"{account.address} may send"
             continue
         todo = after_pause(account, pause)
         told = f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}); {todo}"
-        yield "RESTS", told
-    if not seen.senders:
+        yield "PAUSED-SENDER", told
+    if not seen.accounts:
         yield "sender", "nothing was ever sent from this database"
 
 
 def _waiting(seen: StatusReport) -> Lines:
-    for gate in seen.held:
-        if not gate.is_disputed:
-            told = f"period {gate.period}: {gate.reason}"
-            show = f"`qos-oracle report show --period {gate.period}`"
+    for hold in seen.held:
+        if not hold.is_disputed:
+            told = f"period {hold.period}: {hold.reason}"
+            show = f"`qos-oracle report show --period {hold.period}`"
             yield "HELD", f"{told}; {show}, then `report release`"
-    disputed = [gate for gate in seen.held if gate.is_disputed]
+    disputed = [hold for hold in seen.held if hold.is_disputed]
     if disputed:
         yield "HELD", told_of_dispute(disputed)
     for told in seen.unproven:
@@ -128,13 +128,13 @@ def _waiting(seen: StatusReport) -> Lines:
         yield "push waits", f"{push.error_text}; `qos-oracle outbox show {push.id}`"
 
 
-def told_of_dispute(gates: Sequence[ReportHold]) -> str:
+def told_of_dispute(holds: Sequence[ReportHold]) -> str:
     """Say it once: a reporter that differs in every round holds one period after the other.
 
-    `gates` are those that are disputed, by period; there is one at least.
+    `holds` are those that are disputed, by period; there is one at least.
     """
-    newest, before = gates[-1], len(gates) - 1
-    since = f" (and {before} before it, since period {gates[0].period})" if before else ""
+    newest, before = holds[-1], len(holds) - 1
+    since = f" (and {before} before it, since period {holds[0].period})" if before else ""
     return (
         f"period {newest.period}{since}: {newest.reason}; "
         f"`qos-oracle report show --period {newest.period}`, compare it with theirs; it ends when "
@@ -154,5 +154,5 @@ def _kickouts(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
 
 def _lease(seen: StatusReport) -> tuple[str, str]:
     if seen.lease is None:
-        return "NOBODY", "works on this database: no daemon holds its lease"
+        return "NO-LEADER", "nobody works on this database: no daemon holds its lease"
     return "worked on by", seen.lease

@@ -32,12 +32,12 @@ class Capabilities:
     batch: int = 1
     oldest_logs: int | None = None
     # None: no anchor was known, or the endpoint does not reach it.
-    anchor: bool | None = None
+    checkpoint: bool | None = None
     fault: str | None = None
 
 
 class CapabilityStore(Protocol):
-    """Keeps plain values by endpoint and key; `app` hands in the database's `rpc_fact`."""
+    """Keeps plain values by endpoint and key; `app` hands in the database's `endpoint_fact`."""
 
     def recall(self, endpoint: str) -> dict[str, str]:
         """Return what is known of this endpoint and has not expired."""

@@ -61,8 +61,8 @@ class EndpointList:
 
         def place(endpoint: Endpoint) -> tuple[int, float]:
             status = endpoint.status
-            if status.is_resting(now):
-                return 3, status.rests_until
+            if status.is_backing_off(now):
+                return 3, status.backoff_until
             if status.is_well(now):
                 return 0, 0.0
             return (1 if status.ask_at is None else 2), 0.0

@@ -10,8 +10,8 @@ from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 
 # After a failure others are asked first for so long; doubling from one to the other, in seconds.
-_FIRST_REST = 1.0
-_LONGEST_REST = 60.0
+_FIRST_BACKOFF = 1.0
+_LONGEST_BACKOFF = 60.0
 # It must have been good for so long before it is preferred again
 # (docs/explanation/endpoints.md#status).
 GOOD_SECONDS = 60.0
@@ -33,7 +33,7 @@ _REFUSALS = 3
 class EndpointStatus:
     """Times are seconds of any clock; the reason of a quarantine is a sentence."""
 
-    rests_until: float = 0.0
+    backoff_until: float = 0.0
     failures: int = 0
     refusals: int = 0
     # Of failures in a row, for people: the last one in words; when the first and the last were.
@@ -72,11 +72,11 @@ class EndpointStatus:
             # Who asked us to wait keeps its place, and is not well all the same.
             since, asked = now - self.failing_since, now - self.failed_at
             return f"failing for {since:.0f} s: {self.trouble}; asked last {asked:.0f} s ago"
-        return "well" if self.is_well(now) else "passed over"
+        return "ok" if self.is_well(now) else "deprioritised"
 
-    def is_resting(self, now: float) -> bool:
+    def is_backing_off(self, now: float) -> bool:
         """Tell whether others are asked first because it has just failed."""
-        return now < self.rests_until
+        return now < self.backoff_until
 
     def is_proven(self, now: float) -> bool:
         """Tell whether its chain was seen to be ours, lately and since its last failure."""
@@ -87,7 +87,7 @@ class EndpointStatus:
         return self.quarantined is None and self.ask_at is not None and now >= self.ask_at
 
     @property
-    def is_a_stranger(self) -> bool:
+    def is_of_another_chain(self) -> bool:
         """Whether it is quarantined, and never was seen to be on our chain."""
         is_out = self.quarantined is not None and not self.until_readmitted
         return is_out and not self.was_proven
@@ -152,15 +152,15 @@ class EndpointStatus:
         if error.kind is ErrorKind.THROTTLED:
             # Its bucket knows for how long; it is not worse than others afterwards.
             return False
-        rest = min(_FIRST_REST * 2 ** min(self.failures - 1, 10), _LONGEST_REST)
-        self.rests_until = now + (rest if error.retry_after is None else error.retry_after)
+        rest = min(_FIRST_BACKOFF * 2 ** min(self.failures - 1, 10), _LONGEST_BACKOFF)
+        self.backoff_until = now + (rest if error.retry_after is None else error.retry_after)
         self.ail(now)
         self.refusals += error.kind is ErrorKind.REFUSED
         return self.refusals >= _REFUSALS
 
     def worked(self) -> None:
         """Note that work was done."""
-        self.failures, self.refusals, self.rests_until = 0, 0, 0.0
+        self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
     def ail(self, now: float) -> None:
         """Let others be preferred until it has been good for a while."""
@@ -183,7 +183,7 @@ class EndpointStatus:
     def is_back(self) -> None:
         """Note that it answers again; how long it must be good runs on."""
         self.ask_at, self._asked = None, 0
-        self.failures, self.rests_until = 0, 0.0
+        self.failures, self.backoff_until = 0, 0.0
 
     def acquit(self) -> None:
         """Take back what was held against it: it was no worse than the others."""

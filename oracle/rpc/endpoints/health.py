@@ -44,7 +44,7 @@ class LatencyMean:
 
     seconds: float | None = None
 
-    def took(self, seconds: float) -> None:
+    def record_duration(self, seconds: float) -> None:
         """Take in one answer."""
         mean = self.seconds
         self.seconds = seconds if mean is None else mean + _NEWEST * (seconds - mean)
@@ -89,7 +89,7 @@ class Health:
         """
         left = self.left_alone()
         if left > 0 and not is_pressing:
-            raise RpcError(self.name, ErrorKind.RESTING, f"left alone for {left:.1f} s more")
+            raise RpcError(self.name, ErrorKind.BACKOFF, f"left alone for {left:.1f} s more")
         self.bucket.spend(calls)
         try:
             answers = ask()
@@ -199,12 +199,12 @@ class Health:
         if breaker is not None and not breaker.admit(self.clock()):
             last = self.last_words.get(method, "")
             words = f"{method} failed too often, the last time: {last}"
-            raise RpcError(self.name, ErrorKind.RESTING, words)
+            raise RpcError(self.name, ErrorKind.BACKOFF, words)
 
     def _answered(self, method: str, seconds: float) -> None:
         self._breaker(method).succeeded()
         speed = self.speeds.setdefault(method, LatencyMean())
-        speed.took(seconds)
+        speed.record_duration(seconds)
         metrics.CALLS.labels(self.label, method, "answered").inc()
         metrics.LATENCY.labels(self.label, method).set(speed.seconds or 0.0)
         self._show(method)
@@ -220,7 +220,7 @@ class Health:
             self._breaker(method).failed(self.clock())
             self.last_words[method] = error.words
             if error.kind is ErrorKind.SLOW:
-                self.speeds.setdefault(method, LatencyMean()).took(seconds)
+                self.speeds.setdefault(method, LatencyMean()).record_duration(seconds)
         elif error.kind in BLAMELESS:
             self._breaker(method).succeeded()
         self._show(method)
@@ -231,6 +231,6 @@ class Health:
     def _show(self, method: str) -> None:
         breaker = self.breakers.get(method)
         state = State.CLOSED if breaker is None else breaker.state(self.clock())
-        metrics.BREAKER.labels(self.label, method).set(state)
+        metrics.CIRCUIT_STATE.labels(self.label, method).set(state)
         rate = self.bucket.rate
         metrics.RATE_LIMIT.labels(self.label).set(0 if rate == math.inf else rate)

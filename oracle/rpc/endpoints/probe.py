@@ -27,7 +27,7 @@ _NO_ANSWER = {
     ErrorKind.SLOW,
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
-    ErrorKind.RESTING,
+    ErrorKind.BACKOFF,
 }
 
 
@@ -39,7 +39,7 @@ class ProbeRequirements:
     """
 
     chain_id: int
-    anchors: Sequence[Checkpoint]
+    checkpoints: Sequence[Checkpoint]
     logs: dict[str, Any]
     first: int
 
@@ -59,7 +59,7 @@ def probe(
     if chain_id != wanted.chain_id:
         words = f"is on chain {chain_id}, [chain] id says {wanted.chain_id}"
         return Capabilities(chain_id=chain_id, fault=words)
-    anchor, fault = _anchored(client, wanted.anchors)
+    checkpoint, fault = _at_checkpoint(client, wanted.checkpoints)
     head = header(client, "latest")
     if head is None:
         raise RpcError(client.name, ErrorKind.NOT_THERE, "no latest block")
@@ -73,17 +73,19 @@ def probe(
         has_block_receipts=has_receipts,
         batch=_batch(client) if known is None else client.batch_limit,
         oldest_logs=_oldest(client, wanted, head) if known is None else known.oldest_logs,
-        anchor=anchor,
+        checkpoint=checkpoint,
         fault=fault,
     )
 
 
-def _anchored(
-    client: JsonRpcClient, anchors: Sequence[Checkpoint]
+def _at_checkpoint(
+    client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
     """Return whether it shows our anchors (None: it reaches none), and why it must not be used."""
-    blocks = [(header(client, anchor.number), anchor) for anchor in anchors]
-    fault = next((fault for block, anchor in blocks if (fault := fault_in(block, anchor))), None)
+    blocks = [(header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
+    fault = next(
+        (fault for block, checkpoint in blocks if (fault := fault_in(block, checkpoint))), None
+    )
     if fault is not None:
         return False, fault
     return (True if any(block is not None for block, _ in blocks) else None), None

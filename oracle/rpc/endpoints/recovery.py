@@ -54,7 +54,7 @@ class EndpointRecovery:
             return
         endpoint.status.prove(now)
         endpoint.status.is_back()
-        structlog.get_logger().info("endpoint_answers_again", endpoint=endpoint.name)
+        structlog.get_logger().info("endpoint_recovered", endpoint=endpoint.name)
         endpoint.health.wait_at_most(0.0)
         if now - began > _ASKED_SECONDS:
             endpoint.status.was_slow(now)

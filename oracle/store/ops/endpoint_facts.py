@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, or_, select
 
 from oracle.store.bulk import upsert
 from oracle.store.ops.quarantine import QuarantineRepository
-from oracle.store.tables.integrity_tables import rpc_fact
+from oracle.store.tables.integrity_tables import endpoint_fact
 
 
 class EndpointFactsRepository:
@@ -25,23 +25,23 @@ class EndpointFactsRepository:
 
     def of(self, endpoint: str, now: int) -> dict[str, str]:
         """Return everything known of an endpoint by name, without what is too old at `now`."""
-        fresh = or_(rpc_fact.c.expires.is_(None), rpc_fact.c.expires > now)
-        chosen = select(rpc_fact.c.name, rpc_fact.c.value).where(
-            rpc_fact.c.endpoint == endpoint, fresh
+        fresh = or_(endpoint_fact.c.expires.is_(None), endpoint_fact.c.expires > now)
+        chosen = select(endpoint_fact.c.name, endpoint_fact.c.value).where(
+            endpoint_fact.c.endpoint == endpoint, fresh
         )
-        rows = self._connection.execute(chosen.order_by(rpc_fact.c.name))
+        rows = self._connection.execute(chosen.order_by(endpoint_fact.c.name))
         return {row.name: row.value for row in rows}
 
     def set(self, endpoint: str, facts: Mapping[str, str], expires: int | None) -> None:
         """Write facts down; `expires` in unix seconds, None: never."""
         rows = [(endpoint, name, value, expires) for name, value in facts.items()]
-        upsert(self._connection, rpc_fact, rows)
+        upsert(self._connection, endpoint_fact, rows)
 
     def forget(self, endpoint: str, name: str) -> None:
         """Forget one fact: it turned out to be wrong."""
-        here = (rpc_fact.c.endpoint == endpoint) & (rpc_fact.c.name == name)
-        self._connection.execute(delete(rpc_fact).where(here))
+        here = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == name)
+        self._connection.execute(delete(endpoint_fact).where(here))
 
     def prune(self, now: int) -> None:
         """Delete what is too old at `now`."""
-        self._connection.execute(delete(rpc_fact).where(rpc_fact.c.expires <= now))
+        self._connection.execute(delete(endpoint_fact).where(endpoint_fact.c.expires <= now))

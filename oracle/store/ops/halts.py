@@ -1,4 +1,4 @@
-"""Latches: what stops outbound work until somebody says why it may go on.
+"""Halts: what stops outbound work until somebody says why it may go on.
 
 See docs/explanation/reorgs.md#below-the-final-block.
 """
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from oracle.domain.ids import Hash
 from oracle.store.encoding import as_said, hexed_or_none, plain, raw_or_none
-from oracle.store.tables.integrity_tables import latch
+from oracle.store.tables.integrity_tables import halt
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class HaltEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """Who opened a latch and why; `time` in unix seconds."""
+    """Who cleared a halt and why; `time` in unix seconds."""
 
     time: int
     by: str
@@ -33,7 +33,7 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """One latch, closed at our block `since_block`, of time `since_time`.
+    """One halt, closed at our block `since_block`, of time `since_time`.
 
     `cleared` None: outbound work stands still.
     """
@@ -54,11 +54,11 @@ class HaltRepository:
     def close(
         self, name: str, at: tuple[int, int], reason: str, evidence: HaltEvidence | None = None
     ) -> bool:
-        """Close a latch; `at` is our newest block and its time. False: it is closed already."""
+        """Close a halt; `at` is our newest block and its time. False: it is closed already."""
         if self.closed(name) is not None:
             return False
         self._connection.execute(
-            insert(latch).values(
+            insert(halt).values(
                 name=name,
                 since_block=at[0],
                 since_time=at[1],
@@ -71,10 +71,10 @@ class HaltRepository:
         return True
 
     def clear(self, name: str, cleared: Cleared) -> bool:
-        """Open a latch; its story stays. False: it is not closed."""
-        closed = (latch.c.name == name) & latch.c.cleared_time.is_(None)
+        """Clear a halt; its story stays. False: it is not closed."""
+        closed = (halt.c.name == name) & halt.c.cleared_time.is_(None)
         opened = (
-            update(latch)
+            update(halt)
             .where(closed)
             .values(
                 cleared_time=cleared.time,
@@ -85,29 +85,29 @@ class HaltRepository:
         return self._connection.execute(opened).rowcount == 1
 
     def closed(self, name: str) -> Halt | None:
-        """Return the latch of this name if it is closed now."""
+        """Return the halt of this name if it is closed now."""
         return next((each for each in self.all_closed() if each.name == name), None)
 
     def all_closed(self) -> list[Halt]:
-        """Return the latches that are closed now, the oldest first."""
-        return [_latch_of(row) for row in self._connection.execute(_CLOSED)]
+        """Return the halts that are closed now, the oldest first."""
+        return [_halt_of(row) for row in self._connection.execute(_CLOSED)]
 
     def reason(self) -> str | None:
         """Return why nothing may be planned, signed or sent now; None: it may."""
         closed = self.all_closed()
-        return f"latch {closed[0].name}: {closed[0].reason}" if closed else None
+        return f"halt {closed[0].name}: {closed[0].reason}" if closed else None
 
     def history(self, limit: int) -> list[Halt]:
-        """Return up to `limit` latches, closed and cleared, the newest first."""
-        chosen = select(latch).order_by(latch.c.id.desc()).limit(limit)
-        return [_latch_of(row) for row in self._connection.execute(chosen)]
+        """Return up to `limit` halts, closed and cleared, the newest first."""
+        chosen = select(halt).order_by(halt.c.id.desc()).limit(limit)
+        return [_halt_of(row) for row in self._connection.execute(chosen)]
 
 
 # Made once: every step asks it.
-_CLOSED = select(latch).where(latch.c.cleared_time.is_(None)).order_by(latch.c.id)
+_CLOSED = select(halt).where(halt.c.cleared_time.is_(None)).order_by(halt.c.id)
 
 
-def _latch_of(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
+def _halt_of(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
     ours, theirs = hexed_or_none(row.our_hash), hexed_or_none(row.their_hash)
     evidence = HaltEvidence(
         row.block, None if ours is None else Hash(ours), None if theirs is None else Hash(theirs)

@@ -15,7 +15,7 @@ from oracle.store.engine import WRITER_LOCK
 from oracle.store.tables.outbox_tables import lease
 
 _ROW = 1
-_OVERTAKEN = "another process has taken over the lease of this database"
+_TAKEN_OVER = "another process has taken over the lease of this database"
 _SECOND = 1000
 # Days between the Julian epoch and 1970, and milliseconds in a day (SQLite's clock).
 _JULIAN_1970, _DAY = 2440587.5, 86_400_000
@@ -99,7 +99,7 @@ class Lease:
         """
         mine = select(lease.c.id).where((lease.c.epoch == epoch) & lease.c.holder.is_not(None))
         if self._connection.execute(mine.with_for_update()).one_or_none() is None:
-            raise FatalError(_OVERTAKEN)
+            raise FatalError(_TAKEN_OVER)
 
     def prove(self, epoch: int) -> None:
         """Write: only who holds the lease can, and only where writing works.
@@ -112,7 +112,7 @@ class Lease:
         mine = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
         same = update(lease).where(mine).values(until_ms=lease.c.until_ms + 1)
         if self._connection.execute(same).rowcount != 1:
-            raise FatalError(_OVERTAKEN)
+            raise FatalError(_TAKEN_OVER)
 
     def end_stalled_writer(self, seconds: float) -> bool:
         """End the connection of a writer that has kept the server waiting for so long.

@@ -1,6 +1,7 @@
 """Endpoints that were proven wrong, and the blocks that nobody but one of them told us of.
 
-Each stands in `rpc_fact` without an end: no restart forgets it, an operator alone takes it back.
+Each stands in `endpoint_fact` without an end: no restart forgets it, an operator alone takes it
+back.
 """
 
 from collections.abc import Mapping
@@ -11,10 +12,10 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Covered, Level
 from oracle.store.bulk import append_missing
 from oracle.store.raw.coverage_repository import covered_of
-from oracle.store.tables.integrity_tables import coverage, rpc_fact, verified_block
+from oracle.store.tables.integrity_tables import coverage, endpoint_fact, verified_block
 
 _NAME = "proven_wrong"
-_WRONG = select(rpc_fact.c.endpoint).where(rpc_fact.c.name == _NAME)
+_WRONG = select(endpoint_fact.c.endpoint).where(endpoint_fact.c.name == _NAME)
 # It gave these blocks, and no other endpoint was asked about them.
 _ALONE = coverage.c.endpoint.in_(_WRONG) & coverage.c.audited_by.is_(None)
 
@@ -31,7 +32,7 @@ class QuarantineRepository:
         What it says of blocks counts no more: its proofs are forgotten, and so are its audits of
         what others gave.
         """
-        if not append_missing(self._connection, rpc_fact, [(endpoint, _NAME, reason, None)]):
+        if not append_missing(self._connection, endpoint_fact, [(endpoint, _NAME, reason, None)]):
             return False
         given = (coverage.c.endpoint == endpoint) & coverage.c.audited_by.is_(None)
         raised = given & (coverage.c.level > Level.SEAMED.value)
@@ -45,13 +46,15 @@ class QuarantineRepository:
 
     def readmit(self, endpoint: str) -> None:
         """Take it back: it may be asked again, and what it gave is as good as anybody's."""
-        here = (rpc_fact.c.endpoint == endpoint) & (rpc_fact.c.name == _NAME)
-        self._connection.execute(delete(rpc_fact).where(here))
+        here = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == _NAME)
+        self._connection.execute(delete(endpoint_fact).where(here))
 
     def reasons(self) -> Mapping[str, str]:
         """Return who was proven wrong, and of what."""
-        chosen = select(rpc_fact.c.endpoint, rpc_fact.c.value).where(rpc_fact.c.name == _NAME)
-        rows = self._connection.execute(chosen.order_by(rpc_fact.c.endpoint))
+        chosen = select(endpoint_fact.c.endpoint, endpoint_fact.c.value).where(
+            endpoint_fact.c.name == _NAME
+        )
+        rows = self._connection.execute(chosen.order_by(endpoint_fact.c.endpoint))
         return {row.endpoint: row.value for row in rows}
 
     def unaudited(self, scope_id: bytes, blocks: BlockRange, most: int) -> Covered | None:

@@ -26,11 +26,11 @@ from oracle.store.outbox.records import (
     PauseKind,
     Stamp,
 )
-from oracle.store.tables.outbox_tables import pub_attempt, pub_sender, pub_slot
+from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_nonce
 
 
 class AccountRepository:
-    """The table pub_sender, inside one transaction."""
+    """The table pub_account, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -38,13 +38,13 @@ class AccountRepository:
 
     def next_nonce(self, account: Account) -> int | None:
         """Return the nonce that the next intent takes; None: the account is not enrolled."""
-        chosen = select(pub_sender.c.next_nonce).where(_is(account))
+        chosen = select(pub_account.c.next_nonce).where(_is(account))
         return self._connection.execute(chosen).scalar_one_or_none()
 
     def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
         """Begin to count an account's nonces from what the chain says."""
         self._connection.execute(
-            insert(pub_sender).values(
+            insert(pub_account).values(
                 chain_id=account.chain_id,
                 address=account.address,
                 next_nonce=next_nonce,
@@ -60,17 +60,17 @@ class AccountRepository:
             FatalError: the account is not enrolled.
         """
         taken = (
-            update(pub_sender)
+            update(pub_account)
             .where(_is(account))
-            .values(next_nonce=pub_sender.c.next_nonce + 1)
-            .returning(pub_sender.c.next_nonce)
+            .values(next_nonce=pub_account.c.next_nonce + 1)
+            .returning(pub_account.c.next_nonce)
         )
         after = self._connection.execute(taken).scalar_one_or_none()
         if after is None:
             raise FatalError(f"{account.address} is not enrolled as a sender")
         return int(after) - 1
 
-    def adopt(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+    def rebuild(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
         """Count on from where the chain is: enroll the account, or raise its next nonce.
 
         It is never lowered: a nonce that was given out once is not given out again.
@@ -80,10 +80,10 @@ class AccountRepository:
             self.enroll(account, next_nonce, stamp)
         elif next_nonce > known:
             self._connection.execute(
-                update(pub_sender).where(_is(account)).values(next_nonce=next_nonce)
+                update(pub_account).where(_is(account)).values(next_nonce=next_nonce)
             )
         detail = f"{account.address} from {known} to {next_nonce}"
-        self._journal.write("adopted", stamp, JournalSubject(nonce=next_nonce), detail)
+        self._journal.write("rebuilt", stamp, JournalSubject(nonce=next_nonce), detail)
 
     def paused_because(self, account: Account) -> Pause | None:
         """Return why the account opens no new nonce; None: it does."""
@@ -92,8 +92,8 @@ class AccountRepository:
         return None if row is None else _pause(row)
 
     def paused(self) -> dict[Account, Pause]:
-        """Return every account that rests, and why."""
-        chosen = select(pub_sender).where(pub_sender.c.paused).order_by(pub_sender.c.address)
+        """Return every account that is paused, and why."""
+        chosen = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
         return {
             Account(row.chain_id, Address(row.address)): _pause(row)
             for row in self._connection.execute(chosen)
@@ -106,7 +106,7 @@ class AccountRepository:
         other kind when a human says so.
         """
         self._connection.execute(
-            update(pub_sender)
+            update(pub_account)
             .where(_is(account))
             .values(paused=True, pause_class=kind.value, pause_reason=reason)
         )
@@ -115,7 +115,7 @@ class AccountRepository:
     def resume(self, account: Account, stamp: Stamp) -> None:
         """Let a paused account go on."""
         self._connection.execute(
-            update(pub_sender)
+            update(pub_account)
             .where(_is(account))
             .values(paused=False, pause_class=None, pause_reason=None)
         )
@@ -123,15 +123,17 @@ class AccountRepository:
 
 
 # Made once: every tick asks it many times.
-_PAUSED = select(pub_sender).where(
-    pub_sender.c.chain_id == bindparam("chain"),
-    pub_sender.c.address == bindparam("account"),
-    pub_sender.c.paused,
+_PAUSED = select(pub_account).where(
+    pub_account.c.chain_id == bindparam("chain"),
+    pub_account.c.address == bindparam("account"),
+    pub_account.c.paused,
 )
 
 
 def _is(account: Account) -> ColumnElement[bool]:
-    return and_(pub_sender.c.chain_id == account.chain_id, pub_sender.c.address == account.address)
+    return and_(
+        pub_account.c.chain_id == account.chain_id, pub_account.c.address == account.address
+    )
 
 
 def _pause(row: Row[Any]) -> Pause:
@@ -146,15 +148,15 @@ class NonceGaps:
         self._journal = journal
 
     def of(self, account: Account, from_nonce: int) -> list[int]:
-        """Return the adopted nonces from this one on that are in no block we know of.
+        """Return the rebuilt nonces from this one on that are in no block we know of.
 
         Whoever asks gives the number of transactions that the chain and its pools have: from
         there on nobody has them.
         """
         chosen = (
-            select(pub_slot.c.nonce)
-            .where(_unseen(account), pub_slot.c.nonce >= from_nonce)
-            .order_by(pub_slot.c.nonce)
+            select(pub_nonce.c.nonce)
+            .where(_unseen(account), pub_nonce.c.nonce >= from_nonce)
+            .order_by(pub_nonce.c.nonce)
         )
         return [nonce for (nonce,) in self._connection.execute(chosen)]
 
@@ -162,25 +164,25 @@ class NonceGaps:
         """Make a nonce vacant: the next call of the account takes it.
 
         Raises:
-            FatalError: it was not adopted, or is in a block, or something was signed for it.
+            FatalError: it was not rebuilt, or is in a block, or something was signed for it.
         """
         opened = (
-            update(pub_slot)
-            .where(_unseen(account), pub_slot.c.nonce == nonce)
+            update(pub_nonce)
+            .where(_unseen(account), pub_nonce.c.nonce == nonce)
             .values(state=NonceState.OPEN.value, opened_at=stamp.at, finalised_at=None)
-            .returning(pub_slot.c.intent_id)
+            .returning(pub_nonce.c.intent_id)
         )
         intent_id = self._connection.execute(opened).scalar_one_or_none()
         if intent_id is None:
-            raise FatalError(f"outbox nonce {nonce} is no adopted one that waits for a block")
+            raise FatalError(f"outbox nonce {nonce} is no rebuilt one that waits for a block")
         self._journal.write("reopened", stamp, JournalSubject(int(intent_id), nonce))
 
 
 def _unseen(account: Account) -> ColumnElement[bool]:
     signed = exists().where(
-        pub_attempt.c.chain_id == pub_slot.c.chain_id,
-        pub_attempt.c.sender == pub_slot.c.sender,
-        pub_attempt.c.nonce == pub_slot.c.nonce,
+        pub_attempt.c.chain_id == pub_nonce.c.chain_id,
+        pub_attempt.c.sender == pub_nonce.c.sender,
+        pub_attempt.c.nonce == pub_nonce.c.nonce,
     )
-    is_over = pub_slot.c.state == NonceState.FINAL.value
-    return of_account(account) & is_over & pub_slot.c.block_number.is_(None) & ~signed
+    is_over = pub_nonce.c.state == NonceState.FINAL.value
+    return of_account(account) & is_over & pub_nonce.c.block_number.is_(None) & ~signed

@@ -23,7 +23,7 @@ from oracle.store.outbox.records import (
     PauseKind,
     Stamp,
 )
-from oracle.store.outbox.row_mapping import intent_of, wish_row
+from oracle.store.outbox.row_mapping import intent_of, request_row
 from oracle.store.tables.outbox_tables import pub_intent
 
 # What a change of state may set beside it.
@@ -41,16 +41,16 @@ class Intents:
         self._connection = connection
         self._journal = journal
 
-    def add(self, wish: CallRequest, stamp: Stamp) -> int | None:
+    def add(self, request: CallRequest, stamp: Stamp) -> int | None:
         """Write a wish down as planned; None: one of this dedup key is there already."""
         same = and_(
-            pub_intent.c.chain_id == wish.account.chain_id,
-            pub_intent.c.contract == wish.contract,
-            pub_intent.c.dedup_key == wish.dedup_key,
+            pub_intent.c.chain_id == request.account.chain_id,
+            pub_intent.c.contract == request.contract,
+            pub_intent.c.dedup_key == request.dedup_key,
         )
         if self._connection.execute(select(pub_intent.c.id).where(same)).first() is not None:
             return None
-        row = wish_row(wish) | {
+        row = request_row(request) | {
             "state": IntentState.PLANNED.value,
             "created_at": stamp.at,
             "updated_at": stamp.at,
@@ -59,7 +59,7 @@ class Intents:
             insert(pub_intent).values(row).returning(pub_intent.c.id)
         )
         intent_id = int(written.scalar_one())
-        self._journal.write("planned", stamp, JournalSubject(intent_id), wish.dedup_key)
+        self._journal.write("planned", stamp, JournalSubject(intent_id), request.dedup_key)
         return intent_id
 
     def move(
@@ -200,7 +200,7 @@ class Intents:
     def on_its_way(self, account: Account, kind: str) -> Intent | None:
         """Return the most urgent call of a kind that is on its way; a mined one is not."""
         open_ = self.in_states(account, ON_ITS_WAY)
-        return next((one for one in open_ if one.wish.kind == kind), None)
+        return next((one for one in open_ if one.request.kind == kind), None)
 
     def tries(self, account: Account, kind: str, subject: str, around: int | None) -> int:
         """Count the intents of a kind about a subject in a round, or in none; ended ones too."""
@@ -258,7 +258,7 @@ class Intents:
             )
         )
         for intent in stale:
-            self.move(intent, IntentState.EXPIRED, stamp, {"error_class": "anchor_reorged"})
+            self.move(intent, IntentState.EXPIRED, stamp, {"error_class": "as_of_reorged"})
         return len(stale)
 
     def _change(self, intent: Intent, to: IntentState, stamp: Stamp, values: Values) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, func,
 
 from oracle.store.outbox.records import Account, Attempt, IntentState, NonceSlot, NonceState
 from oracle.store.outbox.row_mapping import attempt_of, slot_of
-from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_slot
+from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 
 _WATCHED = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
 # More seconds than any clock shows.
@@ -15,7 +15,7 @@ _MAY_COST = (NonceState.OPEN.value, NonceState.LIVE.value)
 
 
 class NonceQueries:
-    """The tables pub_slot and pub_attempt, inside one transaction, without a change."""
+    """The tables pub_nonce and pub_attempt, inside one transaction, without a change."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -23,49 +23,49 @@ class NonceQueries:
     def watched(self, account: Account) -> list[NonceSlot]:
         """Return every slot that is not final, by nonce."""
         chosen = (
-            select(pub_slot)
+            select(pub_nonce)
             .where(
                 of_account(account),
-                pub_slot.c.state.in_([state.value for state in _WATCHED]),
+                pub_nonce.c.state.in_([state.value for state in _WATCHED]),
             )
-            .order_by(pub_slot.c.nonce)
+            .order_by(pub_nonce.c.nonce)
         )
         return [slot_of(row) for row in self._connection.execute(chosen)]
 
     def lost(self, account: Account) -> list[int]:
-        """Return the nonces that somebody else used, and nobody has adopted."""
-        chosen = select(pub_slot.c.nonce).where(
-            of_account(account), pub_slot.c.state == NonceState.FOREIGN.value
+        """Return the nonces that somebody else used, and nobody has rebuilt."""
+        chosen = select(pub_nonce.c.nonce).where(
+            of_account(account), pub_nonce.c.state == NonceState.FOREIGN.value
         )
-        return list(self._connection.execute(chosen.order_by(pub_slot.c.nonce)).scalars())
+        return list(self._connection.execute(chosen.order_by(pub_nonce.c.nonce)).scalars())
 
     def blocks_to_land(self, account: Account, limit: int) -> list[int]:
         """Return how many blocks the last `limit` nonces that landed took from their sending."""
         first = func.min(pub_attempt.c.first_sent_block)
         chosen = (
-            select(pub_slot.c.block_number - first)
+            select(pub_nonce.c.block_number - first)
             .join(
                 pub_attempt,
                 and_(
-                    pub_attempt.c.chain_id == pub_slot.c.chain_id,
-                    pub_attempt.c.sender == pub_slot.c.sender,
-                    pub_attempt.c.nonce == pub_slot.c.nonce,
+                    pub_attempt.c.chain_id == pub_nonce.c.chain_id,
+                    pub_attempt.c.sender == pub_nonce.c.sender,
+                    pub_attempt.c.nonce == pub_nonce.c.nonce,
                 ),
             )
             .where(
                 of_account(account),
-                pub_slot.c.block_number.is_not(None),
+                pub_nonce.c.block_number.is_not(None),
                 pub_attempt.c.first_sent_block.is_not(None),
             )
-            .group_by(pub_slot.c.nonce, pub_slot.c.block_number)
-            .order_by(pub_slot.c.nonce.desc())
+            .group_by(pub_nonce.c.nonce, pub_nonce.c.block_number)
+            .order_by(pub_nonce.c.nonce.desc())
             .limit(limit)
         )
         return list(self._connection.execute(chosen).scalars())
 
     def at(self, account: Account, nonce: int) -> NonceSlot | None:
         """Return the slot of one nonce, final ones too."""
-        chosen = select(pub_slot).where(of_account(account), pub_slot.c.nonce == nonce)
+        chosen = select(pub_nonce).where(of_account(account), pub_nonce.c.nonce == nonce)
         row = self._connection.execute(chosen).one_or_none()
         return None if row is None else slot_of(row)
 
@@ -85,21 +85,21 @@ class NonceQueries:
     def vacant(self, account: Account) -> NonceSlot | None:
         """Return the lowest nonce that nothing was ever signed for and no intent holds now."""
         signed = exists().where(
-            pub_attempt.c.chain_id == pub_slot.c.chain_id,
-            pub_attempt.c.sender == pub_slot.c.sender,
-            pub_attempt.c.nonce == pub_slot.c.nonce,
+            pub_attempt.c.chain_id == pub_nonce.c.chain_id,
+            pub_attempt.c.sender == pub_nonce.c.sender,
+            pub_attempt.c.nonce == pub_nonce.c.nonce,
         )
         chosen = (
-            select(pub_slot)
-            .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
+            select(pub_nonce)
+            .join(pub_intent, pub_intent.c.id == pub_nonce.c.intent_id)
             .where(
                 of_account(account),
-                pub_slot.c.state == NonceState.OPEN.value,
+                pub_nonce.c.state == NonceState.OPEN.value,
                 (pub_intent.c.state != IntentState.ASSIGNED.value)
-                | (pub_intent.c.nonce != pub_slot.c.nonce),
+                | (pub_intent.c.nonce != pub_nonce.c.nonce),
                 ~signed,
             )
-            .order_by(pub_slot.c.nonce)
+            .order_by(pub_nonce.c.nonce)
             .limit(1)
         )
         row = self._connection.execute(chosen).one_or_none()
@@ -107,7 +107,7 @@ class NonceQueries:
 
     def reserved(self, account: Account) -> int:
         """Return what the open slots may still cost at most, in wei."""
-        return sum(self._costs(of_account(account) & pub_slot.c.state.in_(_MAY_COST)))
+        return sum(self._costs(of_account(account) & pub_nonce.c.state.in_(_MAY_COST)))
 
     def committed_since(self, account: Account, time: int, until: int = _FOR_EVER) -> int:
         """Return what slots opened, bumped or mined since `time` cost, or may cost, in wei.
@@ -116,9 +116,9 @@ class NonceQueries:
         slot counts whole. Bumps and no-ops count like all else, and what is open counts however
         old it is: it may be paid now.
         """
-        times = (pub_slot.c.opened_at, pub_slot.c.last_bump_at, pub_slot.c.mined_at)
+        times = (pub_nonce.c.opened_at, pub_nonce.c.last_bump_at, pub_nonce.c.mined_at)
         recent = or_(
-            pub_slot.c.state.in_(_MAY_COST),
+            pub_nonce.c.state.in_(_MAY_COST),
             *(one.between(time, until) for one in times),
         )
         return sum(self._costs(of_account(account) & recent))
@@ -129,7 +129,7 @@ class NonceQueries:
         That is the largest of what its intents reserved and of what its bytes allow. A vacant
         one, which no intent holds and nothing was signed for, costs nothing.
         """
-        return sum(self._costs(of_account(slot.account) & (pub_slot.c.nonce == slot.nonce)))
+        return sum(self._costs(of_account(slot.account) & (pub_nonce.c.nonce == slot.nonce)))
 
     def reserved_at_most(self, slot: NonceSlot) -> int:
         """Return the most that a nonce was allowed to cost before it was mined, in wei."""
@@ -145,8 +145,8 @@ class NonceQueries:
     def gas_spent(self) -> tuple[int, int]:
         """Return (gas, wei) of everything that is final."""
         rows = self._connection.execute(
-            select(pub_slot.c.gas_used, pub_slot.c.gas_price_wei, pub_slot.c.l1_fee_wei).where(
-                pub_slot.c.state == NonceState.FINAL.value, pub_slot.c.gas_used.is_not(None)
+            select(pub_nonce.c.gas_used, pub_nonce.c.gas_price_wei, pub_nonce.c.l1_fee_wei).where(
+                pub_nonce.c.state == NonceState.FINAL.value, pub_nonce.c.gas_used.is_not(None)
             )
         )
         spent = [(row[0], row[0] * (row[1] or 0) + (row[2] or 0)) for row in rows]
@@ -157,7 +157,7 @@ class NonceQueries:
 
         It gave out every one from the lowest slot on: there can be none.
         """
-        chosen = select(pub_slot.c.nonce).where(of_account(account)).order_by(pub_slot.c.nonce)
+        chosen = select(pub_nonce.c.nonce).where(of_account(account)).order_by(pub_nonce.c.nonce)
         known = [nonce for (nonce,) in self._connection.execute(chosen)]
         if not known:
             return []
@@ -177,31 +177,31 @@ class NonceQueries:
 
 # Of a slot without a receipt a row for each intent and each bytes; amounts are summed up by us,
 # for to the database they are bytes.
-_IS_OPEN = pub_slot.c.gas_used.is_(None)
+_IS_OPEN = pub_nonce.c.gas_used.is_(None)
 _COSTS = select(
-    pub_slot.c.nonce,
-    pub_slot.c.gas_used,
-    pub_slot.c.gas_price_wei,
-    pub_slot.c.l1_fee_wei,
+    pub_nonce.c.nonce,
+    pub_nonce.c.gas_used,
+    pub_nonce.c.gas_price_wei,
+    pub_nonce.c.l1_fee_wei,
     pub_intent.c.max_cost_wei,
     pub_attempt.c.gas_limit,
     pub_attempt.c.max_fee_wei,
 ).select_from(
-    pub_slot.outerjoin(
+    pub_nonce.outerjoin(
         pub_intent,
         and_(
             _IS_OPEN,
-            pub_intent.c.chain_id == pub_slot.c.chain_id,
-            pub_intent.c.sender == pub_slot.c.sender,
-            pub_intent.c.nonce == pub_slot.c.nonce,
+            pub_intent.c.chain_id == pub_nonce.c.chain_id,
+            pub_intent.c.sender == pub_nonce.c.sender,
+            pub_intent.c.nonce == pub_nonce.c.nonce,
         ),
     ).outerjoin(
         pub_attempt,
         and_(
             _IS_OPEN,
-            pub_attempt.c.chain_id == pub_slot.c.chain_id,
-            pub_attempt.c.sender == pub_slot.c.sender,
-            pub_attempt.c.nonce == pub_slot.c.nonce,
+            pub_attempt.c.chain_id == pub_nonce.c.chain_id,
+            pub_attempt.c.sender == pub_nonce.c.sender,
+            pub_attempt.c.nonce == pub_nonce.c.nonce,
         ),
     )
 )
@@ -209,7 +209,7 @@ _COSTS = select(
 
 def of_account(account: Account) -> ColumnElement[bool]:
     """Say which rows are an account's."""
-    return and_(pub_slot.c.chain_id == account.chain_id, pub_slot.c.sender == account.address)
+    return and_(pub_nonce.c.chain_id == account.chain_id, pub_nonce.c.sender == account.address)
 
 
 # Made once: every tick asks it.
@@ -225,7 +225,7 @@ _BETWEEN = (
 
 
 class WatchedNonceQueries(NonceQueries):
-    """What every tick asks of the tables pub_slot and pub_attempt."""
+    """What every tick asks of the tables pub_nonce and pub_attempt."""
 
     def watched_with_attempts(self, account: Account) -> list[tuple[NonceSlot, list[Attempt]]]:
         """Return every slot that is not final, by nonce, with its bytes in order of signing."""

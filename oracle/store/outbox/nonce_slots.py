@@ -12,8 +12,8 @@ from oracle.store.outbox.intents import Intents
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.nonce_queries import WatchedNonceQueries, of_account
 from oracle.store.outbox.records import (
-    ADOPTED,
     NOOP,
+    REBUILT,
     Account,
     Attempt,
     AttemptReason,
@@ -29,7 +29,7 @@ from oracle.store.outbox.records import (
     SignedCall,
     Stamp,
 )
-from oracle.store.tables.outbox_tables import pub_attempt, pub_slot
+from oracle.store.tables.outbox_tables import pub_attempt, pub_nonce
 
 _NO_RECEIPT: dict[str, None] = dict.fromkeys(
     (
@@ -48,7 +48,7 @@ _RIVALS = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
 class NonceSlots(WatchedNonceQueries):
-    """The tables pub_slot and pub_attempt, inside one transaction."""
+    """The tables pub_nonce and pub_attempt, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal, intents: Intents) -> None:
         super().__init__(connection)
@@ -60,15 +60,15 @@ class NonceSlots(WatchedNonceQueries):
 
         `block` is the head's number: the time of a transaction is told in blocks.
         """
-        account = intent.wish.account
+        account = intent.request.account
         moved = self._connection.execute(
-            update(pub_slot)
-            .where(of_account(account), pub_slot.c.nonce == nonce)
+            update(pub_nonce)
+            .where(of_account(account), pub_nonce.c.nonce == nonce)
             .values(intent_id=intent.id, opened_at=stamp.at, opened_block=block)
         )
         if moved.rowcount == 0:
             self._connection.execute(
-                insert(pub_slot).values(
+                insert(pub_nonce).values(
                     chain_id=account.chain_id,
                     sender=account.address,
                     nonce=nonce,
@@ -80,7 +80,7 @@ class NonceSlots(WatchedNonceQueries):
             )
         self._intents.move(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
-    def retarget(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
+    def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
         """Put a ready intent on the nonce of another, which may still land: one of them will.
 
         The other one stays what it is until a receipt tells which
@@ -191,7 +191,7 @@ class NonceSlots(WatchedNonceQueries):
         )
         won = self._named(attempt.intent_id)
         # What a human gave up for a no-op is not to be tried again.
-        is_given_up = won.wish.kind == NOOP
+        is_given_up = won.request.kind == NOOP
         to = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
         # The losers first: the indexes allow one of a kind.
         for rival in self._intents.bound_to(slot.account, slot.nonce):
@@ -209,7 +209,7 @@ class NonceSlots(WatchedNonceQueries):
         self._journal.write("reorged", stamp, about, f"block {slot.block_number}")
         self._intents.move(intent, IntentState.LIVE, stamp)
 
-    def settle(
+    def finalize(
         self, slot: NonceSlot, stamp: Stamp, reason: str | None = None, paid: Paid | None = None
     ) -> None:
         """Close a mined slot for good; `reason`: why the call failed, where it did.
@@ -231,7 +231,7 @@ class NonceSlots(WatchedNonceQueries):
             if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
                 self._intents.move(intent, IntentState.HELD, stamp, why)
 
-    def adopt(
+    def rebuild(
         self, account: Account, nonce: int, tx_hash: Hash | None, mined: Mined | None, stamp: Stamp
     ) -> None:
         """Write down a nonce that the chain has seen and this database never gave out.
@@ -239,12 +239,12 @@ class NonceSlots(WatchedNonceQueries):
         It is final from the start: nothing is ever signed for it. `tx_hash` and `mined` None: it
         was not found, or waits in the pool. A call of ours that held the nonce has lost it.
         """
-        wish = CallRequest(account, account.address, ADOPTED, f"adopted:nonce={nonce}", "0x")
-        intent = self._named(self._intents.add(wish, stamp) or 0)
+        request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
+        intent = self._named(self._intents.add(request, stamp) or 0)
         found = f"{tx_hash}" if mined is None else f"{tx_hash} in block {mined.block_number}"
         values: dict[str, str | int | None] = {
             "nonce": nonce,
-            "error_class": "adopted",
+            "error_class": "rebuilt",
             "error_text": tx_hash and found,
         }
         self._intents.move(intent, IntentState.FINAL, stamp, values)
@@ -253,9 +253,9 @@ class NonceSlots(WatchedNonceQueries):
             if rival.id != intent.id and rival.state in _RIVALS | {IntentState.HELD}:
                 lost = {"superseded_by": intent.id}
                 self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)
-        self._close_adopted(account, nonce, intent.id, (mined, stamp))
+        self._close_rebuilt(account, nonce, intent.id, (mined, stamp))
 
-    def _close_adopted(
+    def _close_rebuilt(
         self, account: Account, nonce: int, intent_id: int, seen: tuple[Mined | None, Stamp]
     ) -> None:
         mined, stamp = seen
@@ -275,10 +275,10 @@ class NonceSlots(WatchedNonceQueries):
                 "l1_fee_wei": mined.l1_fee_wei,
                 "opened_block": mined.block_number,
             }
-        mine = of_account(account) & (pub_slot.c.nonce == nonce)
-        if self._connection.execute(update(pub_slot).where(mine).values(row)).rowcount == 0:
+        mine = of_account(account) & (pub_nonce.c.nonce == nonce)
+        if self._connection.execute(update(pub_nonce).where(mine).values(row)).rowcount == 0:
             key = {"chain_id": account.chain_id, "sender": account.address, "nonce": nonce}
-            self._connection.execute(insert(pub_slot).values({**key, **row}))
+            self._connection.execute(insert(pub_nonce).values({**key, **row}))
 
     def _follow(self, intent_id: int, was: IntentState, to: IntentState, stamp: Stamp) -> None:
         intent = self._named(intent_id)
@@ -292,8 +292,8 @@ class NonceSlots(WatchedNonceQueries):
         return intent
 
     def _set(self, slot: NonceSlot, state: NonceState, **values: str | int | None) -> None:
-        mine = of_account(slot.account) & (pub_slot.c.nonce == slot.nonce)
-        as_it_was = update(pub_slot).where(mine, pub_slot.c.state == slot.state.value)
+        mine = of_account(slot.account) & (pub_nonce.c.nonce == slot.nonce)
+        as_it_was = update(pub_nonce).where(mine, pub_nonce.c.state == slot.state.value)
         changed = self._connection.execute(as_it_was.values({**values, "state": state.value}))
         if changed.rowcount != 1:
             raise FatalError(f"outbox nonce {slot.nonce} is no longer {slot.state}")

@@ -17,8 +17,8 @@ class Outbox:
 
     def __init__(self, connection: Connection) -> None:
         self.journal = Journal(connection)
-        self.senders = AccountRepository(connection, self.journal)
+        self.accounts = AccountRepository(connection, self.journal)
         self.intents = Intents(connection, self.journal)
         self.slots = NonceSlots(connection, self.journal, self.intents)
-        self.holes = NonceGaps(connection, self.journal)
+        self.gaps = NonceGaps(connection, self.journal)
         self.counts = OutboxStats(connection)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, select
 
 from oracle.domain.ids import Address
 from oracle.store.outbox.records import Account, NonceState
-from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_sender, pub_slot
+from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_intent, pub_nonce
 
 _ENDED = (NonceState.FINAL.value, NonceState.FOREIGN.value)
 
@@ -34,7 +34,7 @@ class Ended:
 
 
 class OutboxStats:
-    """The tables pub_intent, pub_slot and pub_attempt, counted inside one transaction."""
+    """The tables pub_intent, pub_nonce and pub_attempt, counted inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -42,20 +42,20 @@ class OutboxStats:
     def accounts(self) -> dict[Account, tuple[int, int]]:
         """Return (next nonce, lowest nonce that is not over) of every account that ever sent."""
         waiting = (
-            select(func.min(pub_slot.c.nonce))
+            select(func.min(pub_nonce.c.nonce))
             .where(
-                pub_slot.c.chain_id == pub_sender.c.chain_id,
-                pub_slot.c.sender == pub_sender.c.address,
-                pub_slot.c.state.not_in(_ENDED),
+                pub_nonce.c.chain_id == pub_account.c.chain_id,
+                pub_nonce.c.sender == pub_account.c.address,
+                pub_nonce.c.state.not_in(_ENDED),
             )
             .scalar_subquery()
         )
         rows = self._connection.execute(
             select(
-                pub_sender.c.chain_id,
-                pub_sender.c.address,
-                pub_sender.c.next_nonce,
-                func.coalesce(waiting, pub_sender.c.next_nonce),
+                pub_account.c.chain_id,
+                pub_account.c.address,
+                pub_account.c.next_nonce,
+                func.coalesce(waiting, pub_account.c.next_nonce),
             )
         )
         return {Account(row[0], Address(row[1])): (row[2], row[3]) for row in rows}
@@ -65,9 +65,9 @@ class OutboxStats:
         attempts = (
             select(func.count())
             .where(
-                pub_attempt.c.chain_id == pub_slot.c.chain_id,
-                pub_attempt.c.sender == pub_slot.c.sender,
-                pub_attempt.c.nonce == pub_slot.c.nonce,
+                pub_attempt.c.chain_id == pub_nonce.c.chain_id,
+                pub_attempt.c.sender == pub_nonce.c.sender,
+                pub_attempt.c.nonce == pub_nonce.c.nonce,
             )
             .scalar_subquery()
             .label("signed")
@@ -75,28 +75,28 @@ class OutboxStats:
         rows = self._connection.execute(
             select(
                 pub_intent.c.kind,
-                pub_slot.c.nonce,
-                pub_slot.c.state,
-                pub_slot.c.receipt_status,
-                pub_slot.c.gas_used,
-                pub_slot.c.gas_price_wei,
-                pub_slot.c.l1_fee_wei,
-                pub_slot.c.opened_at,
-                pub_slot.c.mined_at,
-                pub_slot.c.finalised_at,
-                pub_slot.c.opened_block,
-                pub_slot.c.block_number,
+                pub_nonce.c.nonce,
+                pub_nonce.c.state,
+                pub_nonce.c.receipt_status,
+                pub_nonce.c.gas_used,
+                pub_nonce.c.gas_price_wei,
+                pub_nonce.c.l1_fee_wei,
+                pub_nonce.c.opened_at,
+                pub_nonce.c.mined_at,
+                pub_nonce.c.finalised_at,
+                pub_nonce.c.opened_block,
+                pub_nonce.c.block_number,
                 attempts,
             )
-            .join(pub_intent, pub_intent.c.id == pub_slot.c.intent_id)
+            .join(pub_intent, pub_intent.c.id == pub_nonce.c.intent_id)
             .where(
-                pub_slot.c.chain_id == account.chain_id,
-                pub_slot.c.sender == account.address,
-                pub_slot.c.nonce >= first,
-                pub_slot.c.nonce < below,
-                pub_slot.c.state.in_(_ENDED),
+                pub_nonce.c.chain_id == account.chain_id,
+                pub_nonce.c.sender == account.address,
+                pub_nonce.c.nonce >= first,
+                pub_nonce.c.nonce < below,
+                pub_nonce.c.state.in_(_ENDED),
             )
-            .order_by(pub_slot.c.nonce)
+            .order_by(pub_nonce.c.nonce)
         )
         for row in rows:
             outcome = "success" if row.receipt_status else "reverted"
@@ -114,12 +114,12 @@ class OutboxStats:
                 bumps=max(0, row.signed - 1),
             )
 
-    def open_slots(self) -> dict[Address, int]:
+    def open_nonces(self) -> dict[Address, int]:
         """Count the nonces that are not over, by account."""
         rows = self._connection.execute(
-            select(pub_slot.c.sender, func.count())
-            .where(pub_slot.c.state.not_in(_ENDED))
-            .group_by(pub_slot.c.sender)
+            select(pub_nonce.c.sender, func.count())
+            .where(pub_nonce.c.state.not_in(_ENDED))
+            .group_by(pub_nonce.c.sender)
         )
         return {Address(row[0]): row[1] for row in rows}
 

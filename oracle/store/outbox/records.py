@@ -8,7 +8,7 @@ from oracle.domain.ids import Address, Hash
 
 # The two kinds of calls that are nobody's but the outbox's: nothing, to fill a nonce; and what is
 # not ours to want any more, a nonce that a lost database gave out, read from the chain.
-NOOP, ADOPTED = "noop", "adopted"
+NOOP, REBUILT = "noop", "rebuilt"
 
 
 class IntentState(StrEnum):
@@ -32,7 +32,7 @@ class IntentState(StrEnum):
 
 
 # The class of a call that waits because another transmitter's for the same waits for a block.
-YIELDED = "left_to_another"
+YIELDED = "yielded"
 
 # A call in one of these is on its way.
 ON_ITS_WAY = (
@@ -64,7 +64,7 @@ class AttemptReason(StrEnum):
 
     FIRST = "first"
     BUMP = "bump"
-    RETARGET = "retarget"
+    REPLACEMENT = "replacement"
     NOOP = "noop"
 
 
@@ -88,7 +88,7 @@ class PauseKind(StrEnum):
 
 
 class Pause(NamedTuple):
-    """What an account rests for; `reason` is for people."""
+    """What an account is paused for; `reason` is for people."""
 
     kind: PauseKind
     reason: str
@@ -153,7 +153,7 @@ class Intent:
     """
 
     id: int
-    wish: CallRequest
+    request: CallRequest
     state: IntentState
     nonce: int | None
     gas_limit: int | None
@@ -252,7 +252,7 @@ class Mined:
 class SignedStatement:
     """What a signer put its name to; `expires_at` in chain time.
 
-    `dead_why`: why it can no longer land; None: it may.
+    `expiry_reason`: why it can no longer land; None: it may.
     """
 
     chain_id: int
@@ -267,7 +267,7 @@ class SignedStatement:
     prev_digest: Hash | None = None
     as_of_block: int | None = None
     as_of_hash: Hash | None = None
-    dead_why: str | None = None
+    expiry_reason: str | None = None
 
 
 class JournalSubject(NamedTuple):

@@ -19,29 +19,29 @@ from oracle.store.outbox.records import (
 )
 
 
-def wish_row(wish: CallRequest) -> dict[str, str | int | None]:
+def request_row(request: CallRequest) -> dict[str, str | int | None]:
     return {
-        "chain_id": wish.account.chain_id,
-        "sender": wish.account.address,
-        "contract": wish.contract,
-        "kind": wish.kind,
-        "dedup_key": wish.dedup_key,
-        "subject": wish.subject,
-        "period": wish.period,
-        "round": wish.round,
-        "as_of_block": wish.as_of_block,
-        "as_of_hash": wish.as_of_hash,
-        "digest": wish.digest,
-        "calldata": wish.calldata,
-        "priority": wish.priority,
-        "not_before": wish.not_before,
-        "deadline": wish.deadline,
-        "exclusive_key": wish.exclusive_key,
+        "chain_id": request.account.chain_id,
+        "sender": request.account.address,
+        "contract": request.contract,
+        "kind": request.kind,
+        "dedup_key": request.dedup_key,
+        "subject": request.subject,
+        "period": request.period,
+        "round": request.round,
+        "as_of_block": request.as_of_block,
+        "as_of_hash": request.as_of_hash,
+        "digest": request.digest,
+        "calldata": request.calldata,
+        "priority": request.priority,
+        "not_before": request.not_before,
+        "deadline": request.deadline,
+        "exclusive_key": request.exclusive_key,
     }
 
 
 def intent_of(row: Row[Any]) -> Intent:
-    wish = CallRequest(
+    request = CallRequest(
         account=Account(row.chain_id, Address(row.sender)),
         contract=Address(row.contract),
         kind=row.kind,
@@ -60,7 +60,7 @@ def intent_of(row: Row[Any]) -> Intent:
     )
     return Intent(
         id=row.id,
-        wish=wish,
+        request=request,
         state=IntentState(row.state),
         nonce=row.nonce,
         gas_limit=row.gas_limit,
@@ -133,7 +133,7 @@ def statement_row(statement: SignedStatement) -> dict[str, Any]:
     }
 
 
-def statement_of(row: Row[Any], dead_why: str | None) -> SignedStatement:
+def statement_of(row: Row[Any], expiry_reason: str | None) -> SignedStatement:
     return SignedStatement(
         chain_id=row.chain_id,
         contract=Address(row.contract),
@@ -147,5 +147,5 @@ def statement_of(row: Row[Any], dead_why: str | None) -> SignedStatement:
         prev_digest=None if row.prev_digest is None else Hash(row.prev_digest),
         as_of_block=row.as_of_block,
         as_of_hash=None if row.as_of_hash is None else Hash(row.as_of_hash),
-        dead_why=dead_why,
+        expiry_reason=expiry_reason,
     )

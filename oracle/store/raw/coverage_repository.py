@@ -53,7 +53,7 @@ _IN_ORDER = (
 )
 # After the last of them comes what lies beyond the range.
 _NEXT = func.coalesce(_IN_ORDER.c.next, bindparam("last") + 1)
-_HOLES = (
+_GAPS = (
     select(_IN_ORDER.c.last_block + 1, _NEXT - 1)
     .where(_IN_ORDER.c.last_block + 1 < _NEXT)
     .order_by(_IN_ORDER.c.last_block)
@@ -66,7 +66,7 @@ class CoverageRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def adopt(self, wanted: IngestScope) -> None:
+    def set_scope(self, wanted: IngestScope) -> None:
         """Make this the scope that windows are read for, and remember it.
 
         What came in before scopes were kept becomes its coverage; a scope that is new to a
@@ -128,13 +128,13 @@ class CoverageRepository:
             if each.first <= last and each.last >= first
         ]
 
-    def holes(self, scope_id: bytes, first: int, last: int) -> list[BlockRange]:
+    def gaps(self, scope_id: bytes, first: int, last: int) -> list[BlockRange]:
         """Return the parts of `first` to `last` that no interval covers, ascending."""
         lowest = self.lowest_span(scope_id, first, last)
         if lowest is None:
             return [BlockRange(first, last)] if first <= last else []
         asked = {"asked": scope_id, "first": lowest.first, "last": last}
-        gaps = [BlockRange(*gap) for gap in self._connection.execute(_HOLES, asked)]
+        gaps = [BlockRange(*gap) for gap in self._connection.execute(_GAPS, asked)]
         return [BlockRange(first, lowest.first - 1), *gaps] if lowest.first > first else gaps
 
     def lowest_span(self, scope_id: bytes, first: int, last: int) -> Covered | None:
@@ -148,7 +148,7 @@ class CoverageRepository:
 
     def lowest(self, scope_id: bytes, first: int, last: int) -> Level | None:
         """Return the level that every block of the range has reached; None: one is not covered."""
-        if self.holes(scope_id, first, last):
+        if self.gaps(scope_id, first, last):
             return None
         return min(each.level for each in self.spans(scope_id, first, last))
 

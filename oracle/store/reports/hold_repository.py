@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.records import JournalSubject, Stamp
 from oracle.store.reports.report_repository import ReportRepository
-from oracle.store.tables.statement_tables import report_gate
+from oracle.store.tables.statement_tables import report_hold
 
 # How the reason begins where no quorum can be had for a report.
 DISPUTED = "disagreement: "
@@ -37,7 +37,7 @@ class ReportHold:
 
 
 class HoldRepository:
-    """The table report_gate, inside one transaction; its changes are in the outbox's journal."""
+    """The table report_hold, inside one transaction; its changes are in the outbox's journal."""
 
     def __init__(
         self, connection: Connection, journal: Journal, reports: ReportRepository
@@ -55,14 +55,14 @@ class HoldRepository:
             return False
         text = msgspec.json.encode(dict(facts)).decode()
         row = {"period": period, "reason": why, "facts": text, "held_at": stamp.at}
-        self._connection.execute(insert(report_gate).values(row))
-        self._journal.write("gated", stamp, JournalSubject(), f"period {period}: {why}")
+        self._connection.execute(insert(report_hold).values(row))
+        self._journal.write("report held", stamp, JournalSubject(), f"period {period}: {why}")
         return True
 
     def held(self) -> list[ReportHold]:
         """Return what waits for a human, by period."""
-        chosen = select(report_gate).where(report_gate.c.released_at.is_(None))
-        return [_gate(row) for row in self._connection.execute(chosen.order_by("period"))]
+        chosen = select(report_hold).where(report_hold.c.released_at.is_(None))
+        return [_hold_of(row) for row in self._connection.execute(chosen.order_by("period"))]
 
     def waiting(self) -> list[ReportHold]:
         """Return those of them that no landed report followed."""
@@ -76,24 +76,24 @@ class HoldRepository:
         return bool(self.waiting())
 
     def at(self, period: int) -> ReportHold | None:
-        """Return the gate of a period, opened ones too."""
-        chosen = select(report_gate).where(report_gate.c.period == period)
+        """Return the hold of a period, released ones too."""
+        chosen = select(report_hold).where(report_hold.c.period == period)
         row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else _gate(row)
+        return None if row is None else _hold_of(row)
 
     def release(self, period: int, stamp: Stamp) -> bool:
         """Let a held report go; `stamp.actor` says who did. False: nothing of it is held."""
         opened = self._connection.execute(
-            update(report_gate)
-            .where(report_gate.c.period == period, report_gate.c.released_at.is_(None))
+            update(report_hold)
+            .where(report_hold.c.period == period, report_hold.c.released_at.is_(None))
             .values(released_at=stamp.at, released_by=stamp.actor)
         )
         if opened.rowcount == 0:
             return False
-        self._journal.write("gate opened", stamp, JournalSubject(), f"period {period}")
+        self._journal.write("hold released", stamp, JournalSubject(), f"period {period}")
         return True
 
 
-def _gate(row: Row[Any]) -> ReportHold:
+def _hold_of(row: Row[Any]) -> ReportHold:
     facts = msgspec.json.decode(row.facts, type=dict[str, Any])
     return ReportHold(row.period, row.reason, facts, row.held_at, row.released_at, row.released_by)

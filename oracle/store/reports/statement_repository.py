@@ -9,11 +9,11 @@ from oracle.domain.ids import Address, Hash
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.records import JournalSubject, SignedStatement, Stamp
 from oracle.store.outbox.row_mapping import statement_of, statement_row
-from oracle.store.tables.statement_tables import pub_peer_statement, pub_quiet, pub_signature
+from oracle.store.tables.statement_tables import pub_peer_statement, pub_signature, signing_embargo
 
 
 class Signatures:
-    """The tables pub_signature and pub_quiet, inside one transaction."""
+    """The tables pub_signature and signing_embargo, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -28,10 +28,10 @@ class Signatures:
             pub_signature.c.kind == wanted.kind,
             pub_signature.c.round == wanted.round,
             pub_signature.c.subject == wanted.subject,
-            pub_signature.c.dead_why.is_(None),
+            pub_signature.c.expiry_reason.is_(None),
         )
         row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else statement_of(row, row.dead_why)
+        return None if row is None else statement_of(row, row.expiry_reason)
 
     def of_round(
         self, contract: Address, kind: str, around: int, subject: str = ""
@@ -47,7 +47,7 @@ class Signatures:
             )
             .order_by(pub_signature.c.id.desc())
         )
-        return [statement_of(row, row.dead_why) for row in self._connection.execute(chosen)]
+        return [statement_of(row, row.expiry_reason) for row in self._connection.execute(chosen)]
 
     def add(self, statement: SignedStatement, stamp: Stamp) -> None:
         """Write a signature down before it is used.
@@ -62,9 +62,9 @@ class Signatures:
             .where(
                 pub_signature.c.signer == statement.signer,
                 pub_signature.c.digest == statement.digest,
-                pub_signature.c.dead_why.is_not(None),
+                pub_signature.c.expiry_reason.is_not(None),
             )
-            .values(dead_why=None)
+            .values(expiry_reason=None)
         )
         if self._connection.execute(again).rowcount == 0:
             self._connection.execute(
@@ -77,43 +77,43 @@ class Signatures:
             f"{statement.kind} {statement.round} {statement.digest}",
         )
 
-    def bury(self, digest: Hash, why: str, stamp: Stamp) -> None:
+    def mark_expired(self, digest: Hash, why: str, stamp: Stamp) -> None:
         """Mark a statement as one that can no longer land.
 
-        `why`: `expired`, `anchor_reorged`, `prev_reorged` or `round_taken`.
+        `why`: `expired`, `as_of_reorged`, `prev_reorged` or `round_taken`.
         """
         self._connection.execute(
-            update(pub_signature).where(pub_signature.c.digest == digest).values(dead_why=why)
+            update(pub_signature).where(pub_signature.c.digest == digest).values(expiry_reason=why)
         )
-        self._journal.write("buried", stamp, JournalSubject(), f"{digest} {why}")
+        self._journal.write("expired", stamp, JournalSubject(), f"{digest} {why}")
 
-    def keep_quiet(
+    def embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
         """Sign nothing before `until` (chain time): what was signed and lost may still land.
 
         A later end that stands already is kept.
         """
-        standing = self.quiet_until(chain_id, contract, signer)
+        present = self.embargoed_until(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
-        if standing is None:
-            self._connection.execute(insert(pub_quiet).values(row))
-        elif standing < until:
-            mine = _quiet(chain_id, contract, signer)
-            self._connection.execute(update(pub_quiet).where(mine).values(until=until))
-        self._journal.write("quiet", stamp, JournalSubject(), f"{signer} until {until}")
+        if present is None:
+            self._connection.execute(insert(signing_embargo).values(row))
+        elif present < until:
+            mine = _embargo_of(chain_id, contract, signer)
+            self._connection.execute(update(signing_embargo).where(mine).values(until=until))
+        self._journal.write("embargoed", stamp, JournalSubject(), f"{signer} until {until}")
 
-    def quiet_until(self, chain_id: int, contract: Address, signer: Address) -> int | None:
+    def embargoed_until(self, chain_id: int, contract: Address, signer: Address) -> int | None:
         """Return the chain time before which this signer signs nothing; None: none was set."""
-        chosen = select(pub_quiet.c.until).where(_quiet(chain_id, contract, signer))
+        chosen = select(signing_embargo.c.until).where(_embargo_of(chain_id, contract, signer))
         return self._connection.execute(chosen).scalar_one_or_none()
 
 
-def _quiet(chain_id: int, contract: Address, signer: Address) -> ColumnElement[bool]:
+def _embargo_of(chain_id: int, contract: Address, signer: Address) -> ColumnElement[bool]:
     return and_(
-        pub_quiet.c.chain_id == chain_id,
-        pub_quiet.c.contract == contract,
-        pub_quiet.c.signer == signer,
+        signing_embargo.c.chain_id == chain_id,
+        signing_embargo.c.contract == contract,
+        signing_embargo.c.signer == signer,
     )
 
 

@@ -1,6 +1,6 @@
 """Which node was drawn for which task, and by which block's hash.
 
-A record, no projection: refold leaves it, a rewind takes back what later blocks did to it.
+A record, no projection: rebuild leaves it, a rewind takes back what later blocks did to it.
 See docs/explanation/dispatch.md#the-draw.
 """
 
@@ -19,7 +19,7 @@ from oracle.store.tables.selection_tables import draw
 class StoredDraw:
     """One draw of one task, by the hash of `seed_block`, with the state at its end.
 
-    Task and candidate were both there at the end of the block before. `void_block`: at its end
+    Task and candidate were both there at the end of the block before. `voided_block`: at its end
     the draw stood no more (the task began, or its node cannot have it); None: it stands.
     """
 
@@ -27,7 +27,7 @@ class StoredDraw:
     seed_block: int
     seed_hash: Hash
     node: Address
-    void_block: int | None
+    voided_block: int | None
 
 
 class DrawRepository:
@@ -49,18 +49,18 @@ class DrawRepository:
         Raises:
             ValueError: none stood.
         """
-        over = update(draw).where(draw.c.task == raw(task), draw.c.void_block.is_(None))
-        if self._connection.execute(over.values(void_block=block)).rowcount != 1:
+        over = update(draw).where(draw.c.task == raw(task), draw.c.voided_block.is_(None))
+        if self._connection.execute(over.values(voided_block=block)).rowcount != 1:
             raise ValueError(f"no draw of task {task} stands")
 
-    def standing(self) -> list[StoredDraw]:
+    def active(self) -> list[StoredDraw]:
         """Return the draws that stand, the oldest first."""
-        return self._where(draw.c.void_block.is_(None))
+        return self._where(draw.c.voided_block.is_(None))
 
     def over(self, limit: int) -> list[StoredDraw]:
         """Return the last draws that stand no more, the newest end first."""
-        rows = select(draw).where(draw.c.void_block.is_not(None))
-        newest = (draw.c.void_block.desc(), draw.c.seed_block.desc(), draw.c.task)
+        rows = select(draw).where(draw.c.voided_block.is_not(None))
+        newest = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
         found = self._connection.execute(rows.order_by(*newest).limit(limit))
         return [_draw_of(row) for row in found]
 
@@ -71,8 +71,8 @@ class DrawRepository:
     def take_back_above(self, block: int) -> None:
         """Make the record what it was at the end of `block`."""
         self._connection.execute(delete(draw).where(draw.c.seed_block > block))
-        later = update(draw).where(draw.c.void_block > block)
-        self._connection.execute(later.values(void_block=None))
+        later = update(draw).where(draw.c.voided_block > block)
+        self._connection.execute(later.values(voided_block=None))
 
     def _where(self, chosen: ColumnElement[bool]) -> list[StoredDraw]:
         rows = select(draw).where(chosen).order_by(draw.c.seed_block, draw.c.task)
@@ -85,5 +85,5 @@ def _draw_of(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
         seed_block=row.seed_block,
         seed_hash=Hash(hexed(row.seed_hash)),
         node=Address(hexed(row.node)),
-        void_block=row.void_block,
+        voided_block=row.voided_block,
     )

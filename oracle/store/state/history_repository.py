@@ -204,9 +204,9 @@ class KickoutRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def write(self, spells: Sequence[KickoutDue]) -> None:
-        """Write spells opened and closed; the last word about a spell counts."""
-        newest = {(each.node, each.opened_at): each for each in spells}
+    def write(self, intervals: Sequence[KickoutDue]) -> None:
+        """Write intervals opened and closed; the last word about a interval counts."""
+        newest = {(each.node, each.opened_at): each for each in intervals}
         upsert(
             self._connection,
             kickout,
@@ -217,17 +217,17 @@ class KickoutRepository:
         )
 
     def open(self) -> list[KickoutDue]:
-        """Return the spells that last, oldest first."""
+        """Return the intervals that last, oldest first."""
         chosen = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
-        return [_spell_of(row) for row in self._connection.execute(chosen)]
+        return [_interval_of(row) for row in self._connection.execute(chosen)]
 
     def of_node(self, node: Address) -> list[KickoutDue]:
-        """Return all spells of the node, oldest first."""
+        """Return all intervals of the node, oldest first."""
         chosen = select(kickout).where(kickout.c.node == raw(node)).order_by(*_OPENED_AT)
-        return [_spell_of(row) for row in self._connection.execute(chosen)]
+        return [_interval_of(row) for row in self._connection.execute(chosen)]
 
 
-def _spell_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
+def _interval_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
     closed_at = None
     if row.closed_block is not None:
         closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)

@@ -1,4 +1,4 @@
-"""Everything folded from the raw rows, as a whole: thrown away by refold, compared by tests."""
+"""Everything folded from the raw rows, as a whole: thrown away by rebuild, compared by tests."""
 
 from collections.abc import Iterator
 from hashlib import sha256

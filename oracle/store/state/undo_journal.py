@@ -81,11 +81,11 @@ class UndoJournal:
         """Put every projection back to what it was after block `number`, and empty the journal.
 
         Rows of the fold and of the contract's state get their oldest pre-image above `number`;
-        what was appended above it is deleted; kickout spells closed above it are open again.
+        what was appended above it is deleted; kickout intervals closed above it are open again.
         Raw rows, blocks, cursor and reports are the caller's to change.
 
         Raises:
-            FatalError: the journal does not reach back so far; refold instead.
+            FatalError: the journal does not reach back so far; rebuild instead.
         """
         reach = self.reach()
         if reach is None or reach > number:

@@ -1,4 +1,4 @@
-"""Tables of what we know of what we read: coverage, proofs, dead letters, endpoints, latches.
+"""Tables of what we know of what we read: coverage, proofs, dead letters, endpoints, halts.
 
 None is a projection of the raw rows but `dead_letter`, which a fold finds again as it was.
 """
@@ -73,8 +73,8 @@ dead_letter = Table(
 )
 
 # What we learned of an endpoint, so that a restart need not learn it again.
-rpc_fact = Table(
-    "rpc_fact",
+endpoint_fact = Table(
+    "endpoint_fact",
     metadata,
     Column("endpoint", Text, primary_key=True),
     Column("name", Text, primary_key=True),
@@ -83,9 +83,9 @@ rpc_fact = Table(
     sqlite_with_rowid=False,
 )
 
-# Why outbound work stands still; a latch that was opened again stays as history.
-latch = Table(
-    "latch",
+# Why outbound work stands still; a halt that was opened again stays as history.
+halt = Table(
+    "halt",
     metadata,
     Column("id", _ROW_ID, primary_key=True),
     Column("name", Text, nullable=False),
@@ -101,8 +101,8 @@ latch = Table(
     Column("cleared_reason", Text),
 )
 Index(
-    "one_closed_latch",
-    latch.c.name,
+    "one_active_halt",
+    halt.c.name,
     unique=True,
     sqlite_where=text("cleared_time IS NULL"),
     postgresql_where=text("cleared_time IS NULL"),

@@ -40,8 +40,8 @@ lease = Table(
 )
 
 # One row for each account that sends: the next nonce is counted here and nowhere else.
-pub_sender = Table(
-    "pub_sender",
+pub_account = Table(
+    "pub_account",
     metadata,
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
     Column("address", Hex, primary_key=True),
@@ -84,7 +84,7 @@ pub_intent = Table(
     Column("replaces", BigInteger),  # the intent whose nonce this one was put on
     Column("yielded_at", BigInteger),  # when it was left to another transmitter
     Column("exclusive_key", Text),  # push, propose_kick:ix=7, start_task:task=0x…
-    ForeignKeyConstraint(["chain_id", "sender"], ["pub_sender.chain_id", "pub_sender.address"]),
+    ForeignKeyConstraint(["chain_id", "sender"], ["pub_account.chain_id", "pub_account.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
     CheckConstraint(
         "state IN ('planned', 'ready', 'assigned', 'live', 'mined', 'final', 'reverted', "
@@ -123,8 +123,8 @@ Index(
 )
 
 # A nonce, and the intent that it now serves.
-pub_slot = Table(
-    "pub_slot",
+pub_nonce = Table(
+    "pub_nonce",
     metadata,
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
     Column("sender", Hex, primary_key=True),
@@ -147,23 +147,23 @@ pub_slot = Table(
     Column("l1_fee_wei", Wei),  # what a rollup took for the data, beside gas
     CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
 )
-_SLOT_WORK = "state IN ('open', 'live', 'mined')"
+_NONCE_WORK = "state IN ('open', 'live', 'mined')"
 Index(
-    "slot_work",
-    pub_slot.c.chain_id,
-    pub_slot.c.sender,
-    pub_slot.c.nonce,
-    sqlite_where=text(_SLOT_WORK),
-    postgresql_where=text(_SLOT_WORK),
+    "nonce_work",
+    pub_nonce.c.chain_id,
+    pub_nonce.c.sender,
+    pub_nonce.c.nonce,
+    sqlite_where=text(_NONCE_WORK),
+    postgresql_where=text(_NONCE_WORK),
 )
 # What an hour and a day cost, however long the account has sent.
-Index("slot_opened", pub_slot.c.chain_id, pub_slot.c.sender, pub_slot.c.opened_at)
+Index("nonce_opened", pub_nonce.c.chain_id, pub_nonce.c.sender, pub_nonce.c.opened_at)
 _BUMPED = "last_bump_at IS NOT NULL"
 Index(
-    "slot_bumped",
-    pub_slot.c.chain_id,
-    pub_slot.c.sender,
-    pub_slot.c.last_bump_at,
+    "nonce_bumped",
+    pub_nonce.c.chain_id,
+    pub_nonce.c.sender,
+    pub_nonce.c.last_bump_at,
     sqlite_where=text(_BUMPED),
     postgresql_where=text(_BUMPED),
 )
@@ -196,7 +196,7 @@ pub_attempt = Table(
     Column("first_sent_block", BigInteger),
     ForeignKeyConstraint(
         ["chain_id", "sender", "nonce"],
-        ["pub_slot.chain_id", "pub_slot.sender", "pub_slot.nonce"],
+        ["pub_nonce.chain_id", "pub_nonce.sender", "pub_nonce.nonce"],
     ),
     UniqueConstraint("chain_id", "sender", "nonce", "seq"),
 )

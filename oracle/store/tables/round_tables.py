@@ -90,7 +90,7 @@ report = Table(
     Column("prev", LargeBinary, nullable=False),
     Column("deadline", BigInteger, nullable=False),
     Column("records", LargeBinary, nullable=False),
-    Column("fingerprint", LargeBinary, nullable=False),  # sha256; a refold must reproduce it
+    Column("fingerprint", LargeBinary, nullable=False),  # sha256; a rebuild must reproduce it
     Column("state", Text, nullable=False),
     Column("reason", Text),
     Column("round", BigInteger),  # bound when it is signed

@@ -16,16 +16,16 @@ draw = Table(
     Column("seed_hash", LargeBinary, nullable=False),
     Column("node", LargeBinary, nullable=False),
     # The block at whose end it stood no more; NULL: it stands.
-    Column("void_block", BigInteger, index=True),
+    Column("voided_block", BigInteger, index=True),
     sqlite_with_rowid=False,
 )
 # One of a task at a time; what stands is found without looking at history.
 Index(
-    "standing_draw",
+    "active_draw",
     draw.c.task,
     unique=True,
-    sqlite_where=text("void_block IS NULL"),
-    postgresql_where=text("void_block IS NULL"),
+    sqlite_where=text("voided_block IS NULL"),
+    postgresql_where=text("voided_block IS NULL"),
 )
 
 

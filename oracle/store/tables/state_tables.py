@@ -205,7 +205,7 @@ kickout = Table(
     "kickout",
     metadata,
     Column("node", LargeBinary, primary_key=True),
-    *_position(is_key=True),  # where the spell opened
+    *_position(is_key=True),  # where the interval opened
     Column("closed_block", BigInteger),
     Column("closed_tx", BigInteger),
     Column("closed_log", BigInteger),

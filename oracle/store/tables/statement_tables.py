@@ -36,13 +36,13 @@ pub_signature = Table(
     Column("as_of_hash", Hex),
     Column("expires_at", BigInteger, nullable=False),  # chain time
     Column("signature", LargeBinary, nullable=False),
-    Column("dead_why", Text),
+    Column("expiry_reason", Text),
     Column("signed_at", BigInteger, nullable=False),
     UniqueConstraint("signer", "digest"),
     CheckConstraint("kind IN ('report', 'kick')", name="kind"),
     CheckConstraint(
-        "dead_why IN ('expired', 'anchor_reorged', 'prev_reorged', 'round_taken')",
-        name="dead_why",
+        "expiry_reason IN ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken')",
+        name="expiry_reason",
     ),
 )
 Index(
@@ -54,8 +54,8 @@ Index(
     pub_signature.c.round,
     pub_signature.c.subject,
     unique=True,
-    sqlite_where=text("dead_why IS NULL"),
-    postgresql_where=text("dead_why IS NULL"),
+    sqlite_where=text("expiry_reason IS NULL"),
+    postgresql_where=text("expiry_reason IS NULL"),
 )
 
 # What other reporters put their names to, checked before it is written here.
@@ -89,8 +89,8 @@ Index(
 )
 
 # A signer whose database was lost signs nothing until what it may have signed can no longer land.
-pub_quiet = Table(
-    "pub_quiet",
+signing_embargo = Table(
+    "signing_embargo",
     metadata,
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
     Column("contract", Hex, primary_key=True),
@@ -99,8 +99,8 @@ pub_quiet = Table(
 )
 
 # Reports that look wrong, held back until a person lets them go.
-report_gate = Table(
-    "report_gate",
+report_hold = Table(
+    "report_hold",
     metadata,
     Column("period", BigInteger, primary_key=True, autoincrement=False),
     Column("reason", Text, nullable=False),

@@ -70,13 +70,13 @@ class CandidateIndex:
         self,
         rules: Rules,
         weighting: Weighting,
-        standings: Iterable[tuple[Address, IndexedCandidate]],
+        candidates: Iterable[tuple[Address, IndexedCandidate]],
     ) -> None:
         self._rules = rules
         self._weighting = weighting
-        ordered = sorted(standings, key=lambda each: each[0])
+        ordered = sorted(candidates, key=lambda each: each[0])
         self._addresses = [address for address, _ in ordered]
-        self._rows = [standing for _, standing in ordered]
+        self._rows = [candidate for _, candidate in ordered]
         self._weights = [0] * len(ordered)
         # One byte a place: is it a candidate, and does it heal.
         self._offered = bytearray(len(ordered))
@@ -88,16 +88,16 @@ class CandidateIndex:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def put(self, address: Address, standing: IndexedCandidate) -> None:
+    def put(self, address: Address, candidate: IndexedCandidate) -> None:
         """Take a node in, or change it."""
         place = bisect_left(self._addresses, address)
         if not self._is_at(place, address):
             self._addresses.insert(place, address)
-            self._rows.insert(place, standing)
+            self._rows.insert(place, candidate)
             self._weights.insert(place, 0)
             self._offered.insert(place, 0)
             self._heal.insert(place, 0)
-        self._rows[place] = standing
+        self._rows[place] = candidate
         if self._largest is not None:
             self._appraise(place, self._largest)
             self._time = None

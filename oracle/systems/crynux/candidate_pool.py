@@ -129,8 +129,8 @@ class CandidatePool:
         return offer
 
     def _plainly(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
-        scene = PolicyInput(self._members, self.rules, time, taken)
-        verdicts = CrynuxFollower(self.weighting).verdicts(task, scene)
+        policy_input = PolicyInput(self._members, self.rules, time, taken)
+        verdicts = CrynuxFollower(self.weighting).verdicts(task, policy_input)
         found = {each.node: each.weight for each in verdicts if each.weight is not None}
         return (
             CandidateList([*found], [*found.values()], bytearray(b"\1" * len(found)))
@@ -166,7 +166,7 @@ class CandidatePool:
         for node in self._members.values():
             if misfit(node, wanted) is None:
                 side = near if counted.issubset(node.models) else far
-                side.append((node.address, self._standing(node, counted, time)))
+                side.append((node.address, self._candidate(node, counted, time)))
         return _View(
             counted=counted,
             near=CandidateIndex(self.rules, self.weighting, near),
@@ -177,15 +177,15 @@ class CandidatePool:
 
     def _look_again(self, address: Address, wanted: Requirement, view: _View, time: int) -> None:
         node = self._members.get(address)
-        shelf = None
+        index = None
         if node is not None and misfit(node, wanted) is None:
-            shelf = view.near if view.counted.issubset(node.models) else view.far
-            shelf.put(address, self._standing(node, view.counted, time))
+            index = view.near if view.counted.issubset(node.models) else view.far
+            index.put(address, self._candidate(node, view.counted, time))
         for other in (view.near, view.far):
-            if other is not shelf:
+            if other is not index:
                 other.drop(address)
 
-    def _standing(self, node: Node, counted: frozenset[str], time: int) -> IndexedCandidate:
+    def _candidate(self, node: Node, counted: frozenset[str], time: int) -> IndexedCandidate:
         rules = self.rules
         if not rules.remembers_exclusion:
             barred_below = rules.exclude_enter

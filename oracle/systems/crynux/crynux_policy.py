@@ -53,11 +53,11 @@ class CrynuxFollower:
     def take(self, event: DomainEvent) -> None:
         """See one event; the fold has put it into the nodes' rows."""
 
-    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
+    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member, ascending by address; parts are S, QoS, M and W."""
         wanted = requirement_of(task)
-        members = _members(scene)
-        reasons = {node.address: why_not(node, wanted, scene) for node in members}
+        members = _members(policy_input)
+        reasons = {node.address: why_not(node, wanted, policy_input) for node in members}
         counted = self.weighting.counted(wanted.models)
         able = [node for node in members if reasons[node.address] is None]
         local = {node.address for node in able if counted.issubset(node.models)}
@@ -65,36 +65,36 @@ class CrynuxFollower:
             for node in able:
                 if node.address not in local:
                     reasons[node.address] = Out.MODELS_NOT_ON_DISK
-        measure = _measure(members, counted, self.weighting, scene)
+        measure = _measure(members, counted, self.weighting, policy_input)
         return [_verdict(node, reasons[node.address], measure) for node in members]
 
 
-def why_not(node: Node, wanted: Requirement, scene: PolicyInput) -> Out | None:
+def why_not(node: Node, wanted: Requirement, policy_input: PolicyInput) -> Out | None:
     """Return why a node may not have a task whatever models it has; None: it is eligible."""
-    reason = unavailable(node, scene.time, scene.rules)
-    if reason is None and node.address in scene.taken:
+    reason = unavailable(node, policy_input.time, policy_input.rules)
+    if reason is None and node.address in policy_input.taken:
         return Out.TAKEN
     return reason or misfit(node, wanted)
 
 
 def eligible_weights(
-    wanted: Requirement, scene: PolicyInput, weighting: Weighting
+    wanted: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
     """Return every eligible node with its weight, whatever models it has, ascending."""
-    members = _members(scene)
+    members = _members(policy_input)
     counted = weighting.counted(wanted.models)
-    measure = _measure(members, counted, weighting, scene)
+    measure = _measure(members, counted, weighting, policy_input)
     return [
         (node.address, measure.parts_of(node)["W"])
         for node in members
-        if why_not(node, wanted, scene) is None
+        if why_not(node, wanted, policy_input) is None
     ]
 
 
-def _members(scene: PolicyInput) -> list[Node]:
+def _members(policy_input: PolicyInput) -> list[Node]:
     """Return the members of a scene, ascending by address."""
     member = Membership.MEMBER
-    found = [node for node in scene.nodes.values() if node.membership is member]
+    found = [node for node in policy_input.nodes.values() if node.membership is member]
     return sorted(found, key=lambda node: node.address)
 
 
@@ -106,21 +106,21 @@ class _Measure:
     largest: int
     peers: PopulationMaxima | None
     weighting: Weighting
-    scene: PolicyInput
+    policy_input: PolicyInput
 
     def parts_of(self, node: Node) -> dict[str, int]:
         stake = stake_score(node.stake, self.largest)
-        qos = qos_at(node, self.scene.time, self.scene.rules, self.peers) or 0
+        qos = qos_at(node, self.policy_input.time, self.policy_input.rules, self.peers) or 0
         boost = locality_boost(node, self.counted, self.weighting)
         weight = weight_of(boost, stake, qos, self.weighting)
         return {"S": stake, "QoS": qos, "M": boost, "W": weight}
 
 
 def _measure(
-    members: list[Node], counted: frozenset[str], weighting: Weighting, scene: PolicyInput
+    members: list[Node], counted: frozenset[str], weighting: Weighting, policy_input: PolicyInput
 ) -> _Measure:
-    peers = peers_at(members, scene.time, scene.rules)
-    return _Measure(counted, largest_stake(members), peers, weighting, scene)
+    peers = peers_at(members, policy_input.time, policy_input.rules)
+    return _Measure(counted, largest_stake(members), peers, weighting, policy_input)
 
 
 def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict:

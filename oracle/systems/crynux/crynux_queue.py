@@ -57,7 +57,7 @@ def group_of(task: Task) -> QueueGroup:
     return QueueGroup(wanted.vram, wanted.gpu)
 
 
-def room_for(members: int, alpha: Fraction) -> int:
+def capacity_for(members: int, alpha: Fraction) -> int:
     """Return the queue's largest size, floor(alpha*members), at least 1.
 
     Raises:
@@ -138,13 +138,13 @@ class TaskQueue:
             node.models
         )
 
-    def overflow(self, room: int) -> list[QueuedTask]:
-        """Return what has to be dropped so that `room` are left: the least valuable first.
+    def overflow(self, capacity: int) -> list[QueuedTask]:
+        """Return what has to be dropped so that `capacity` are left: the least valuable first.
 
         Of equal ones the newest is dropped: call it once the new task has been added, for it may
         be the one. They stay in until discarded.
         """
-        excess = max(0, len(self) - room)
+        excess = max(0, len(self) - capacity)
         tails = map(reversed, self._groups.values())
         return list(islice(merge(*tails, key=_order, reverse=True), excess))
 

@@ -33,7 +33,10 @@ class Predownload(NamedTuple):
 
 
 def predownloads(
-    task: Task, scene: PolicyInput, weighting: Weighting, distribution: ModelSpread = ModelSpread()
+    task: Task,
+    policy_input: PolicyInput,
+    weighting: Weighting,
+    distribution: ModelSpread = ModelSpread(),
 ) -> list[Predownload]:
     """Say who should download what as a task starts; models in the task's order.
 
@@ -42,14 +45,16 @@ def predownloads(
     Asked are those that could run this task and lack the model.
     """
     free = [
-        node for node in scene.nodes.values() if unavailable(node, scene.time, scene.rules) is None
+        node
+        for node in policy_input.nodes.values()
+        if unavailable(node, policy_input.time, policy_input.rules) is None
     ]
-    ranked = by_weight(eligible_weights(requirement_of(task), scene, weighting))
+    ranked = by_weight(eligible_weights(requirement_of(task), policy_input, weighting))
     asked = []
     for model in dict.fromkeys(task.models):
         if sum(model in node.models for node in free) >= distribution.scarce_below:
             continue
-        lacking = [each for each in ranked if model not in scene.nodes[each].models]
+        lacking = [each for each in ranked if model not in policy_input.nodes[each].models]
         if lacking:
             asked.append(Predownload(model, tuple(lacking[: distribution.more])))
     return asked

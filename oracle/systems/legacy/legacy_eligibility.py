@@ -47,16 +47,16 @@ class Candidacy:
         return sum(map(len, self.groups.values()))
 
 
-def candidacy_of(task: Task, scene: PolicyInput) -> Candidacy:
+def candidacy_of(task: Task, policy_input: PolicyInput) -> Candidacy:
     """Look at every member of the scene."""
     is_member = Membership.MEMBER
-    members = [node for node in scene.nodes.values() if node.membership is is_member]
+    members = [node for node in policy_input.nodes.values() if node.membership is is_member]
     members.sort(key=lambda node: node.address)
     wanted, gpt = requirement_of(task), is_gpt(task)
     able: list[Node] = []
     out: dict[Address, str] = {}
     for node in members:
-        reason = why_unable(node, wanted, scene, gpt=gpt)
+        reason = why_unable(node, wanted, policy_input, gpt=gpt)
         if reason is None:
             able.append(node)
         else:
@@ -71,10 +71,12 @@ def candidacy_of(task: Task, scene: PolicyInput) -> Candidacy:
     return Candidacy(members, enough, out)
 
 
-def why_unable(node: Node, wanted: Requirement, scene: PolicyInput, *, gpt: bool) -> Out | None:
+def why_unable(
+    node: Node, wanted: Requirement, policy_input: PolicyInput, *, gpt: bool
+) -> Out | None:
     """Return why a node cannot run a part of the task, whoever runs the others."""
-    reason = unavailable(node, scene.time, scene.rules)
-    if reason is None and node.address in scene.taken:
+    reason = unavailable(node, policy_input.time, policy_input.rules)
+    if reason is None and node.address in policy_input.taken:
         return Out.TAKEN
     return reason or misfit_of(node, wanted, gpt=gpt)
 

@@ -26,9 +26,9 @@ class LegacyPolicy:
         """Return one that follows a history; it needs no memory of its own."""
         return LegacyFollower(self.equal)
 
-    def choose(self, task: Task, scene: PolicyInput, seed: bytes) -> TrioChoice | None:
+    def choose(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
         """Draw three nodes, of one card for a GPT task; None: the task has to wait."""
-        return choose(task, scene, seed, equal=self.equal)
+        return choose(task, policy_input, seed, equal=self.equal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class LegacyFollower:
     def take(self, event: DomainEvent) -> None:
         """See one event; the fold has put it into the nodes' rows."""
 
-    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
+    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member, ascending by address.
 
         The weight is the chance to be drawn first, in units of 10^-18: of a GPT task the chance
         of the node's card group times its own within it. Nodes drawn one after the other by these
         weights alone need not have one card: `LegacyPolicy.choose` draws all three.
         """
-        found = candidacy_of(task, scene)
-        weights = speeds(found.members, scene.time, scene.rules, equal=self.equal)
+        found = candidacy_of(task, policy_input)
+        weights = speeds(found.members, policy_input.time, policy_input.rules, equal=self.equal)
         verdicts = [
             CandidateVerdict(address, None, out, _speed_parts(weights[address]))
             for address, out in found.out.items()

@@ -131,13 +131,13 @@ class LegacyQueue:
         """Return the most valuable offer, of equal ones the older; None: nothing can be run."""
         return next(iter(self.offers_for(freed, available)), None)
 
-    def overflow(self, room: int) -> list[QueuedTask]:
-        """Return what has to be dropped so that `room` are left: the least valuable first.
+    def overflow(self, capacity: int) -> list[QueuedTask]:
+        """Return what has to be dropped so that `capacity` are left: the least valuable first.
 
         Of equal ones the newest. They stay in until discarded; the largest size is that of
-        `crynux.task_queue.room_for`.
+        `crynux.task_queue.capacity_for`.
         """
-        excess = max(0, len(self) - room)
+        excess = max(0, len(self) - capacity)
         tails = map(reversed, self._groups.values())
         return list(islice(merge(*tails, key=_order, reverse=True), excess))
 

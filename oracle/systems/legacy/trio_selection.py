@@ -33,22 +33,24 @@ class TrioChoice:
     nodes: Sequence[Drawn]
 
 
-def choose(task: Task, scene: PolicyInput, seed: bytes, *, equal: bool) -> TrioChoice | None:
+def choose(
+    task: Task, policy_input: PolicyInput, seed: bytes, *, equal: bool
+) -> TrioChoice | None:
     """Draw three nodes for a task; None: there are not enough, it has to wait.
 
     Args:
         task: what is to be run.
-        scene: the network at a time.
+        policy_input: the network at a time.
         seed: 32 bytes, on chain `draw.seed_for` (docs/reference/scoring-rules.md#the-draw).
         equal: every candidate has the same chance, whatever its B.
 
     Raises:
         ValueError: a seed of another length.
     """
-    found = candidacy_of(task, scene)
+    found = candidacy_of(task, policy_input)
     if not found.groups:
         return None
-    weights = speeds(found.members, scene.time, scene.rules, equal=equal)
+    weights = speeds(found.members, policy_input.time, policy_input.rules, equal=equal)
     card, lot = _drawn_group(found, seed)
     return TrioChoice(card, lot, _drawn_nodes(found, card, weights, seed))
 

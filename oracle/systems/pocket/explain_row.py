@@ -15,11 +15,11 @@ def explain_line(row: RankedNode) -> str:
 
 
 def _why(row: RankedNode) -> str:
-    standing, params = row.standing, row.params
-    attempts = f"{standing.attempts} attempts"
-    rate = f"success rate {standing.success_rate:.4f} of {attempts}"
-    state = "flagged as failing" if standing.failing else "no success"
-    few = f"with {standing.attempts} of {params.shelve_failures} attempts"
+    stats, params = row.stats, row.params
+    attempts = f"{stats.attempts} attempts"
+    rate = f"success rate {stats.success_rate:.4f} of {attempts}"
+    state = "flagged as failing" if stats.failing else "no success"
+    few = f"with {stats.attempts} of {params.shelve_failures} attempts"
     said = {
         Reason.UNTESTED: "no outcome lately, so it counts as fast",
         Reason.LOW_SUCCESS: f"{rate} is not above {params.success_rate_full}",
@@ -31,14 +31,14 @@ def _why(row: RankedNode) -> str:
 
 
 def _latency(row: RankedNode) -> str:
-    unit, standing = row.params.unit, row.standing
-    weighted = f"weighted latency {to_fixed(standing.weighted)} {unit}"
+    unit, stats = row.params.unit, row.stats
+    weighted = f"weighted latency {to_fixed(stats.weighted)} {unit}"
     lost = row.params.max_tickets - row.factor_before
     before = f"; {lost} lost to the nodes ranked before" if lost else ""
     if row.benchmark is None:
         expected = f"{row.params.top_tier:g} {unit}"
-        if standing.median <= row.params.top_tier:
-            median = f"median {to_fixed(standing.median)} {unit}"
+        if stats.median <= row.params.top_tier:
+            median = f"median {to_fixed(stats.median)} {unit}"
             return f"{median} is within the expected {expected}{before}"
         return f"{weighted} is the first that is measured, and costs nothing"
     over = f"{to_fixed(row.difference)} {unit} over {to_fixed(row.benchmark)} {unit}"
@@ -52,15 +52,15 @@ def parts_of(row: RankedNode) -> dict[str, str]:
 
     Rates have 18 digits, latencies 5, in the parameters' unit. What does not apply is not there.
     """
-    standing = row.standing
+    stats = row.stats
     parts = {
-        "attempts": str(standing.attempts),
-        "success_rate": f"{standing.success_rate:.18f}",
-        "median": to_fixed(standing.median),
+        "attempts": str(stats.attempts),
+        "success_rate": f"{stats.success_rate:.18f}",
+        "median": to_fixed(stats.median),
     }
-    if standing.p90 is not None:
-        parts["p90"] = to_fixed(standing.p90)
-    parts["weighted"] = to_fixed(standing.weighted)
+    if stats.p90 is not None:
+        parts["p90"] = to_fixed(stats.p90)
+    parts["weighted"] = to_fixed(stats.weighted)
     if row.benchmark is not None:
         parts["benchmark"] = to_fixed(row.benchmark)
         parts["difference"] = to_fixed(row.difference)

@@ -23,13 +23,13 @@ from oracle.systems.pocket.record_scope import RecordScope
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 
-def why_out(node: Node, wanted: Requirement, scene: PolicyInput) -> Out | None:
+def why_out(node: Node, wanted: Requirement, policy_input: PolicyInput) -> Out | None:
     """Return why a member cannot have the task, None where it can."""
     if node.paused:
         return Out.PAUSED
     if node.running:
         return Out.BUSY
-    if node.address in scene.taken:
+    if node.address in policy_input.taken:
         return Out.TAKEN
     return misfit(node, wanted)
 
@@ -82,19 +82,22 @@ class PocketFollower:
         if deed is not None:
             deed(event)
 
-    def verdicts(self, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
+    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member of the scene for the task, ascending by address."""
         members = sorted(
             address
-            for address, node in scene.nodes.items()
+            for address, node in policy_input.nodes.items()
             if node.membership is Membership.MEMBER
         )
         wanted = requirement_of(task)
-        out = {address: why_out(scene.nodes[address], wanted, scene) for address in members}
+        out = {
+            address: why_out(policy_input.nodes[address], wanted, policy_input)
+            for address in members
+        }
         ranking = self.ranking(
             self._tasks.scope_of(task.kind),
             [address for address in members if out[address] is None],
-            scene.time,
+            policy_input.time,
         )
         rows = {row.node: row for row in ranking.rows}
         return [

@@ -13,7 +13,7 @@ from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import round_half_up
 from oracle.systems.pocket.node_record import Record, Records
 from oracle.systems.pocket.parameters import AllShelved, Benchmark, FlagSetAt, Parameters
-from oracle.systems.pocket.record_stats import Effect, NodeStats, looked_at, setting, standing_of
+from oracle.systems.pocket.record_stats import Effect, NodeStats, looked_at, setting, stats_of
 
 
 class Reason(StrEnum):
@@ -44,7 +44,7 @@ class RankedNode(NamedTuple):
     any, the node's share in the choice all the same. `probability` and `score` are 0 to 1.
     """
 
-    standing: NodeStats
+    stats: NodeStats
     benchmark: float | None
     difference: float
     lost: int
@@ -59,7 +59,7 @@ class RankedNode(NamedTuple):
     @property
     def node(self) -> Address:
         """Return whose place it is."""
-        return self.standing.node
+        return self.stats.node
 
     @property
     def score(self) -> float:
@@ -95,22 +95,22 @@ def evaluate(
 ) -> Ranking:
     """Rank the candidates as their records stand at `now`; ties keep the candidates' order."""
     unknown = Record()
-    standings: list[NodeStats] = []
+    every: list[NodeStats] = []
     left_out: list[Address] = []
     effects: list[Effect] = []
     for node in candidates:
         record = records.get(node, unknown)
-        standing = standing_of(node, record, now, params)
-        if is_left_out(record, standing, now, params):
+        stats = stats_of(node, record, now, params)
+        if is_left_out(record, stats, now, params):
             left_out.append(node)
             continue
-        standings.append(standing)
-        effects += looked_at(standing, record, now, params)
-    ranked = rank(standings, now, params)
+        every.append(stats)
+        effects += looked_at(stats, record, now, params)
+    ranked = rank(every, now, params)
     return replace(ranked, left_out=tuple(left_out), effects=tuple(effects))
 
 
-def is_left_out(record: Record, standing: NodeStats, now: float, params: Parameters) -> bool:
+def is_left_out(record: Record, stats: NodeStats, now: float, params: Parameters) -> bool:
     """Tell whether the node is removed, or has as many tasks as it may have.
 
     See docs/explanation/pocket.md#special-rules, archival.
@@ -120,24 +120,24 @@ def is_left_out(record: Record, standing: NodeStats, now: float, params: Paramet
     cap = params.in_flight_cap
     if cap is None:
         return False
-    return record.in_flight >= (cap if standing.attempts else 1)
+    return record.in_flight >= (cap if stats.attempts else 1)
 
 
-def rank(standings: Iterable[NodeStats], now: float, params: Parameters) -> Ranking:
+def rank(every: Iterable[NodeStats], now: float, params: Parameters) -> Ranking:
     """Rank nodes of which the statistics are given."""
-    standings = list(standings)
+    every = list(every)
     rows: list[RankedNode] = []
     factor, previous = params.max_tickets, 0.0
-    for standing in sorted(standings, key=lambda s: s.weighted):
-        rows.append(_walked(standing, factor, previous, params))
-        factor, previous = rows[-1].factor_after, standing.weighted
+    for stats in sorted(every, key=lambda s: s.weighted):
+        rows.append(_walked(stats, factor, previous, params))
+        factor, previous = rows[-1].factor_after, stats.weighted
     total = sum(row.tickets for row in rows)
     effects: list[Effect] = []
     if params.flag_set_at is FlagSetAt.EVALUATION:
-        effects = [effect for row in rows for effect in setting(row.standing, now, params)]
+        effects = [effect for row in rows for effect in setting(row.stats, now, params)]
     return Ranking(
         rows=with_chances(rows, params),
-        given=tuple(standing.node for standing in standings),
+        given=tuple(stats.node for stats in every),
         total=total,
         degraded=total == 0 and bool(rows),
         params=params,
@@ -145,10 +145,10 @@ def rank(standings: Iterable[NodeStats], now: float, params: Parameters) -> Rank
     )
 
 
-def _walked(standing: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
+def _walked(stats: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
     """Give one node its tickets, `factor` and `previous` being what the node before it left."""
-    benchmark = _benchmark(standing, previous, params)
-    difference = 0.0 if benchmark is None else standing.weighted - benchmark
+    benchmark = _benchmark(stats, previous, params)
+    difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, after = 0, factor
     if difference:
         lost = round_half_up(difference * params.multiplier)
@@ -156,44 +156,42 @@ def _walked(standing: NodeStats, factor: int, previous: float, params: Parameter
         absolute = params.benchmark is Benchmark.EXPECTED
         after = (params.max_tickets if absolute else factor) - lost
         if after <= 0:
-            after = _at_bottom(standing, params)
-    tickets, reason = _tickets(standing, after, params)
-    return RankedNode(
-        standing, benchmark, difference, lost, factor, after, tickets, reason, params
-    )
+            after = _at_bottom(stats, params)
+    tickets, reason = _tickets(stats, after, params)
+    return RankedNode(stats, benchmark, difference, lost, factor, after, tickets, reason, params)
 
 
-def _benchmark(standing: NodeStats, previous: float, params: Parameters) -> float | None:
+def _benchmark(stats: NodeStats, previous: float, params: Parameters) -> float | None:
     """Return what the node is compared with; at or below the expected median, with nothing."""
     # Not `<=`: a median that is not known must not be compared either.
-    if not standing.median > params.top_tier:
+    if not stats.median > params.top_tier:
         return None
     if params.benchmark is Benchmark.EXPECTED:
         return params.top_tier
     return max(previous, params.top_tier) if previous > 0 else None
 
 
-def _at_bottom(standing: NodeStats, params: Parameters) -> int:
+def _at_bottom(stats: NodeStats, params: Parameters) -> int:
     limit = params.zero_weight_attempts
-    return 0 if limit is not None and standing.attempts >= limit else 1
+    return 0 if limit is not None and stats.attempts >= limit else 1
 
 
-def _tickets(standing: NodeStats, factor: int, params: Parameters) -> tuple[int, Reason]:
-    if not standing.failing and standing.success_rate > params.success_rate_full:
-        return factor, _of_full_weight(standing, factor, params)
-    if not standing.failing and standing.success_rate > 0:
+def _tickets(stats: NodeStats, factor: int, params: Parameters) -> tuple[int, Reason]:
+    if not stats.failing and stats.success_rate > params.success_rate_full:
+        return factor, _of_full_weight(stats, factor, params)
+    if not stats.failing and stats.success_rate > 0:
         return 1, Reason.LOW_SUCCESS
-    if standing.attempts < params.shelve_failures:
+    if stats.attempts < params.shelve_failures:
         return 1, Reason.PROBATION_ONE
-    return 0, Reason.FLAGGED if standing.failing else Reason.SHELVED
+    return 0, Reason.FLAGGED if stats.failing else Reason.SHELVED
 
 
-def _of_full_weight(standing: NodeStats, factor: int, params: Parameters) -> Reason:
+def _of_full_weight(stats: NodeStats, factor: int, params: Parameters) -> Reason:
     if factor == 0:
         return Reason.ZEROED
     if factor < params.max_tickets:
         return Reason.PENALISED
-    return Reason.TOP_TIER if standing.attempts else Reason.UNTESTED
+    return Reason.TOP_TIER if stats.attempts else Reason.UNTESTED
 
 
 def with_chances(rows: Sequence[RankedNode], params: Parameters) -> tuple[RankedNode, ...]:
@@ -217,6 +215,6 @@ def _where_all_are_shelved(rows: Sequence[RankedNode], params: Parameters) -> li
 
 def _badness(row: RankedNode) -> tuple[bool, bool, float, int]:
     """Order nodes without a ticket: the slow before the failing, then by how much of it."""
-    s = row.standing
+    s = row.stats
     unreliable = s.success_rate <= row.params.success_rate_full
     return unreliable, s.failing, s.weighted, s.attempts

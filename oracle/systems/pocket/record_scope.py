@@ -18,7 +18,7 @@ from oracle.systems.pocket.record_stats import (
     after_outcome,
     is_failing,
     looked_at,
-    standing_of,
+    stats_of,
 )
 
 
@@ -99,8 +99,8 @@ class RecordScope:
         for node in sorted(self._suspects):
             record = self.records[node]
             if node in among:
-                standing = standing_of(node, record, now, self.params)
-                self.apply(looked_at(standing, record, now, self.params))
+                stats = stats_of(node, record, now, self.params)
+                self.apply(looked_at(stats, record, now, self.params))
             if not self._is_suspect(record, now):
                 self._suspects.discard(node)
 

@@ -52,7 +52,7 @@ def is_failing(record: Record, now: float, params: Parameters) -> bool:
     return record.is_flagged(now) or (limit is not None and record.errors_at(now) > limit)
 
 
-def standing_of(node: Address, record: Record, now: float, params: Parameters) -> NodeStats:
+def stats_of(node: Address, record: Record, now: float, params: Parameters) -> NodeStats:
     """Return what the node is ranked by."""
     failing = is_failing(record, now, params)
     if not record.has_counts(now):
@@ -73,23 +73,23 @@ def clearing(node: Address, record: Record, now: float, params: Parameters) -> l
     return []
 
 
-def setting(standing: NodeStats, now: float, params: Parameters) -> list[Effect]:
+def setting(stats: NodeStats, now: float, params: Parameters) -> list[Effect]:
     """Return the flag for a node that has only failed, and often enough, if it has none yet."""
-    if standing.success_rate > 0 or standing.failing:
+    if stats.success_rate > 0 or stats.failing:
         return []
-    if standing.attempts < params.shelve_failures:
+    if stats.attempts < params.shelve_failures:
         return []
-    return [FlagSet(standing.node, now + params.flag_ttl)]
+    return [FlagSet(stats.node, now + params.flag_ttl)]
 
 
-def looked_at(standing: NodeStats, record: Record, now: float, params: Parameters) -> list[Effect]:
+def looked_at(stats: NodeStats, record: Record, now: float, params: Parameters) -> list[Effect]:
     """Return what an evaluation of the node does to its flag.
 
     See docs/explanation/pocket.md#derived-statistics and docs/explanation/pocket.md#ranking.
     """
     if params.flag_set_at is not FlagSetAt.EVALUATION:
         return []
-    return _changed(standing, record, now, params)
+    return _changed(stats, record, now, params)
 
 
 def after_outcome(node: Address, record: Record, now: float, params: Parameters) -> list[Effect]:
@@ -99,10 +99,10 @@ def after_outcome(node: Address, record: Record, now: float, params: Parameters)
     """
     if params.flag_set_at is not FlagSetAt.OUTCOME:
         return []
-    return _changed(standing_of(node, record, now, params), record, now, params)
+    return _changed(stats_of(node, record, now, params), record, now, params)
 
 
-def _changed(standing: NodeStats, record: Record, now: float, params: Parameters) -> list[Effect]:
-    if standing.attempts and record.successes:
-        return clearing(standing.node, record, now, params)
-    return setting(standing, now, params)
+def _changed(stats: NodeStats, record: Record, now: float, params: Parameters) -> list[Effect]:
+    if stats.attempts and record.successes:
+        return clearing(stats.node, record, now, params)
+    return setting(stats, now, params)

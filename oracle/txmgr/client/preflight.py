@@ -41,7 +41,7 @@ def preflight(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDecoder) 
     their estimates the highest counts, unless it is far above another which is enough on every
     endpoint: a single one that tells an absurd figure keeps no call waiting.
     """
-    return _settled(lines, call, [_ask(line, call, refusal_of) for line in lines.all])
+    return _decided(lines, call, [_ask(line, call, refusal_of) for line in lines.all])
 
 
 def preflight_all(
@@ -55,7 +55,7 @@ def preflight_all(
         return [preflight(lines, calls[0], refusal_of)]
     by_line = [_ask_all(line, calls, refusal_of) for line in lines.all] if calls else []
     return [
-        _settled(lines, call, [verdicts[place] for verdicts in by_line])
+        _decided(lines, call, [verdicts[place] for verdicts in by_line])
         for place, call in enumerate(calls)
     ]
 
@@ -77,7 +77,7 @@ def is_taken_in_pool(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDe
     return False
 
 
-def _settled(
+def _decided(
     lines: PoolView, call: SimulatedCall, verdicts: Sequence[PreflightResult]
 ) -> PreflightResult:
     """Make one of what the endpoints say, and ask again where their estimates are far apart."""

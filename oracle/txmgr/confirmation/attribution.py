@@ -10,7 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
-    ADOPTED,
+    REBUILT,
     Account,
     Attempt,
     Intent,
@@ -77,13 +77,13 @@ def without_receipt(uow: UnitOfWork, account: Account) -> list[Intent]:
 
 
 def _stored(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
-    """Return every hash that we hold of this nonce: what was signed for it, or adopted."""
-    adopted = [
+    """Return every hash that we hold of this nonce: what was signed for it, or rebuilt."""
+    rebuilt = [
         one.error_text.split()[0]
         for one in uow.outbox.intents.bound_to(slot.account, slot.nonce)
-        if one.wish.kind == ADOPTED and one.error_text
+        if one.request.kind == REBUILT and one.error_text
     ]
-    return {*(one.signed.tx_hash for one in attempts), *map(Hash, adopted)}
+    return {*(one.signed.tx_hash for one in attempts), *map(Hash, rebuilt)}
 
 
 def _logged(
@@ -115,4 +115,4 @@ def _wait(context: TxContext, slot: NonceSlot, by_whom: str) -> StepResult | Non
             intent, (NO_RECEIPT, text), context.stamp
         ):
             return None
-    return StepResult(f"{intent.wish.kind} without a receipt", intent.id, text)
+    return StepResult(f"{intent.request.kind} without a receipt", intent.id, text)

@@ -25,14 +25,14 @@ from oracle.txmgr.client.receipts import (
 )
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.confirmation.attribution import attribute, note_hidden
-from oracle.txmgr.confirmation.finalizer import note_mined, note_taken_back, settle
+from oracle.txmgr.confirmation.finalizer import finalize, note_mined, note_taken_back
 from oracle.txmgr.confirmation.unconfirmed import receipt_that_stands
 from oracle.txmgr.context import StepResult, TxContext, as_one
 
 # Live bytes without a receipt are sent again after so many blocks.
 _REPEAT_BLOCKS = 2
 
-# What no pool has in the place of an older twin.
+# What no pool has in the place of an earlier attempt.
 _REFUSED = frozenset(
     answer.value
     for answer in (
@@ -83,7 +83,7 @@ def confirm(context: TxContext, heads: Heads) -> StepResult | None:
 
 @dataclass
 class _Pass:
-    """One look at the open nonces of a desk, and what the endpoints show of them."""
+    """One look at the open nonces of a context, and what the endpoints show of them."""
 
     context: TxContext
     heads: Heads
@@ -130,7 +130,7 @@ class _Pass:
         if not self.seen.agree_on(receipt):
             self.undecided += 1
             return None
-        return settle(self.context, slot, won, receipt)
+        return finalize(self.context, slot, won, receipt)
 
     def _missing(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """No receipt: a reorg took it, somebody else used the nonce, or it is in no block yet."""
@@ -160,7 +160,7 @@ class _Pass:
     def _due(self, attempts: Sequence[Attempt]) -> Attempt | None:
         """Return what is to be sent again: the newest bytes, and older ones while it is refused.
 
-        A pool that lost the older twin may refuse the dearer one for ever.
+        A pool that lost the earlier attempt may refuse the dearer one for ever.
         """
         for one in reversed(attempts):
             if self._is_due(one):

@@ -24,7 +24,7 @@ from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 # What a person does about a transaction of our key that is not ours.
 TWO_WAYS_OUT = (
     "where it is yours (an old copy of the database, another program), stop the daemon and "
-    "`qos-oracle outbox adopt --from-chain --yes`; where it is not, rotate the key"
+    "`qos-oracle outbox rebuild --from-chain --yes`; where it is not, rotate the key"
 )
 
 
@@ -59,16 +59,16 @@ def note_taken_back(context: TxContext, slot: NonceSlot) -> StepResult:
     return StepResult("reorged", slot.intent_id, f"was in block {slot.block_number}")
 
 
-def settle(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
+def finalize(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) -> StepResult:
     """Close a nonce by the receipt that the endpoints agree on, in a final block.
 
     Status 1 without the event that the call was sent for is no success: it is held.
     """
     intent = _intent(context, slot)
-    wish = intent.wish
+    request = intent.request
     cost = paid(context, slot, won, receipt) if receipt.is_priced else None
     if not receipt.succeeded:
-        call = SimulatedCall(wish.account.address, wish.contract, wish.calldata)
+        call = SimulatedCall(request.account.address, request.contract, request.calldata)
         mined = MinedCall(call, won.signed.gas_limit, context.registry.refusal_of)
         why = why_reverted(context.publisher.lines, receipt, mined)
         return _closed(context, slot, cost, why)
@@ -79,15 +79,15 @@ def settle(context: TxContext, slot: NonceSlot, won: Attempt, receipt: Receipt) 
 
 
 def note_foreign(context: TxContext, slot: NonceSlot, use: Use) -> StepResult:
-    """Note that somebody else's transaction used the nonce: its sender rests."""
+    """Note that somebody else's transaction used the nonce: its sender is paused."""
     reason = _told_of(context, slot, use)
     with context.writing() as uow:
         bound = uow.outbox.intents.bound_to(context.account, slot.nonce)
         uow.outbox.slots.lose_to_foreign(slot, context.stamp, reason)
-        pause = uow.outbox.senders.paused_because(context.account)
+        pause = uow.outbox.accounts.paused_because(context.account)
         # One that says how far the account was overtaken says more.
         if pause is None or pause.kind is not PauseKind.FOREIGN:
-            uow.outbox.senders.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
+            uow.outbox.accounts.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
         for intent in bound:
             _tell_kind(context, uow, intent, reason)
     FOREIGN.inc()
@@ -130,16 +130,16 @@ def _closed(
 ) -> StepResult:
     with context.writing() as uow:
         intent = _named(uow, slot)
-        uow.outbox.slots.settle(slot, context.stamp, reason, cost)
+        uow.outbox.slots.finalize(slot, context.stamp, reason, cost)
         _tell_kind(context, uow, intent, reason)
-    did = f"{intent.wish.kind} {'reverted' if reason else 'final'}"
+    did = f"{intent.request.kind} {'reverted' if reason else 'final'}"
     return StepResult(did, intent.id, reason or f"block {slot.block_number}")
 
 
 def _held(context: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) -> StepResult:
     reason = f"{WITHOUT_EFFECT_CLASS}({missing})"
     with context.writing() as uow:
-        uow.outbox.slots.settle(slot, context.stamp, paid=cost)
+        uow.outbox.slots.finalize(slot, context.stamp, paid=cost)
         intent = _named(uow, slot)
         why: dict[str, str | int | None] = {
             "error_class": WITHOUT_EFFECT_CLASS,
@@ -148,5 +148,5 @@ def _held(context: TxContext, slot: NonceSlot, cost: Paid | None, missing: str) 
         uow.outbox.intents.move(intent, IntentState.HELD, context.stamp, why)
         _tell_kind(context, uow, intent, reason)
     WITHOUT_EFFECT.inc()
-    structlog.get_logger().error("sent_without_effect", intent=intent.id, missing=missing)
-    return StepResult(f"{intent.wish.kind} held", intent.id, reason)
+    structlog.get_logger().error("transaction_missing_effect", intent=intent.id, missing=missing)
+    return StepResult(f"{intent.request.kind} held", intent.id, reason)

@@ -49,7 +49,7 @@ def stuck_beside(uow: UnitOfWork, context: TxContext, ready: Intent) -> Unconfir
         intent = uow.outbox.intents.named(slot.intent_id)
         attempts = uow.outbox.slots.attempts(slot)
         is_sent = bool(attempts) and attempts[-1].sends > 0
-        if intent is not None and intent.wish.kind == ready.wish.kind and is_sent:
+        if intent is not None and intent.request.kind == ready.request.kind and is_sent:
             return UnconfirmedNonce(slot, intent, attempts)
     return None
 

@@ -27,7 +27,8 @@ _BEFORE = "; it rested before, "
 def compare_at_start(
     context: TxContext, if_known: Callable[[], None] | None = None
 ) -> StepResult | None:
-    """As `reconcile`, at the start of a daemon: one whose sender rests already for it may start.
+    """As `reconcile`, at the start of a daemon: one whose sender is paused already for it may
+    start.
 
     `if_known` is done then: an old copy of the database may hold that pause as well.
 
@@ -48,7 +49,8 @@ def compare_at_start(
 
 
 def compare_again(context: TxContext) -> StepResult | None:
-    """As `reconcile`, in a daemon that runs: the sender rests where the chain has overtaken it.
+    """As `reconcile`, in a daemon that runs: the sender is paused where the chain has overtaken
+    it.
 
     Raises:
         InputError, TransientError: as `reconcile`: no endpoint answers, one alone counts more, or
@@ -99,18 +101,18 @@ def _rest(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
     is_told = earlier is not None and _OURS in earlier.reason
     with context.writing() as uow:
         # It takes the place of every other pause: some end by themselves.
-        uow.outbox.senders.pause(
+        uow.outbox.accounts.pause(
             context.account, PauseKind.FOREIGN, reason + _before(earlier), context.stamp
         )
     if not is_told:
         FOREIGN.inc(ahead.most - ahead.known)
     structlog.get_logger().error(
-        "sender_overtaken",
+        "account_nonce_ahead",
         sender=address,
         counted=ahead.most,
         given_out=ahead.known,
         transaction=use.hash,
-        act=f"find out who uses the key; `outbox adopt --from-chain`, `outbox release {address}`",
+        act=f"find out who uses the key; `outbox rebuild --from-chain`, `outbox release {address}`",
     )
     return StepResult("paused", None, reason)
 
@@ -127,4 +129,4 @@ def _before(earlier: Pause | None) -> str:
 
 def _pause_of(context: TxContext) -> Pause | None:
     with context.store.reading() as uow:
-        return uow.outbox.senders.paused_because(context.account)
+        return uow.outbox.accounts.paused_because(context.account)

@@ -13,7 +13,7 @@ from oracle.store.outbox.records import Account
 from oracle.txmgr.client.chain_nonces import Count, counts_of
 from oracle.txmgr.context import StepResult, TxContext
 
-_ADOPT = "stop the daemon and run `qos-oracle outbox adopt --from-chain`"
+_REBUILD = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
 # So many missing nonces are named; the rest is counted.
 _NAMED = 5
 
@@ -28,7 +28,7 @@ class NonceAheadError(InputError):
         super().__init__(
             f"{address} has used nonces up to {most - 1}, this database gave out only those "
             f"below {known}: it is an old copy, or the key is used elsewhere; put the newest copy "
-            f"back, or {_ADOPT}"
+            f"back, or {_REBUILD}"
         )
         self.most, self.known = most, known
 
@@ -44,7 +44,7 @@ def reconcile(context: TxContext) -> StepResult | None:
         NonceAheadError: the chain has seen nonces that this database never gave out.
         InputError: the database has lost nonces that it did give out, or knows none of an account
             that has sent; or an endpoint is of another chain.
-        TransientError: no endpoint answers, or too few say the same; or an adopted nonce is in no
+        TransientError: no endpoint answers, or too few say the same; or an rebuilt nonce is in no
             pool any more.
     """
     context.publisher.lines.check_chain(context.publisher.domain.chain_id)
@@ -52,7 +52,7 @@ def reconcile(context: TxContext) -> StepResult | None:
         return None
     account, lines = context.account, context.publisher.lines
     with context.store.reading() as uow:
-        known = uow.outbox.senders.next_nonce(account)
+        known = uow.outbox.accounts.next_nonce(account)
         unfinished = len(uow.outbox.slots.watched(account))
         missing = uow.outbox.slots.missing(account, known or 0)
     if missing:
@@ -61,7 +61,7 @@ def reconcile(context: TxContext) -> StepResult | None:
     _check_ahead(context, counts, known)
     if known is None:
         return _enroll(context, counts)
-    _check_holes(context, counts)
+    _check_gaps(context, counts)
     if unfinished:
         return StepResult("reconciled", None, f"{unfinished} transactions are under way")
     return None
@@ -73,7 +73,7 @@ def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
     None: it would not, or too few endpoints tell.
     """
     with store.reading() as uow:
-        known = uow.outbox.senders.next_nonce(account) or 0
+        known = uow.outbox.accounts.next_nonce(account) or 0
         missing = uow.outbox.slots.missing(account, known)
     if missing:
         return _of_gap(account.address, missing)
@@ -105,19 +105,19 @@ def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None)
     if known is None:
         raise InputError(
             f"{address} has sent {most} transactions, and this database knows of none: it is new "
-            f"or was lost; {_ADOPT}, or use a new key"
+            f"or was lost; {_REBUILD}, or use a new key"
         )
     raise NonceAheadError(address, most, known)
 
 
-def _check_holes(context: TxContext, counts: Sequence[Count]) -> None:
-    """Say that what was adopted while it waited is in no pool any more: all behind it is stuck."""
+def _check_gaps(context: TxContext, counts: Sequence[Count]) -> None:
+    """Say that what was rebuilt while it waited is in no pool any more: all behind it is stuck."""
     with context.store.reading() as uow:
-        holes = uow.outbox.holes.of(context.account, max(one.pending for one in counts))
-    if holes:
+        gaps = uow.outbox.gaps.of(context.account, max(one.pending for one in counts))
+    if gaps:
         raise TransientError(
-            f"nonces of {context.account.address} that were adopted while they waited are in no "
-            f"pool any more: {_named(holes)}; nothing behind them can land: {_ADOPT} once more"
+            f"nonces of {context.account.address} that were rebuilt while they waited are in no "
+            f"pool any more: {_named(gaps)}; nothing behind them can land: {_REBUILD} once more"
         )
 
 
@@ -129,7 +129,7 @@ def _enroll(context: TxContext, counts: Sequence[Count]) -> StepResult:
             "anything; nothing is sent until another endpoint says the same"
         )
     with context.writing() as uow:
-        uow.outbox.senders.enroll(context.account, 0, context.stamp)
+        uow.outbox.accounts.enroll(context.account, 0, context.stamp)
     return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 
 

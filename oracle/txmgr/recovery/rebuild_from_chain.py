@@ -17,12 +17,12 @@ from oracle.txmgr.context import TxContext
 
 @dataclass(frozen=True, slots=True)
 class RecoveryFindings:
-    """What adopting would write; `known` None: the database does not know the account.
+    """What rebuilding would write; `known` None: the database does not know the account.
 
-    `nonces` get a slot each, `spent` tells what used them where the blocks do. `overtaken` are
+    `nonces` get a slot each, `spent` tells what used them where the blocks do. `nonces_ahead` are
     nonces of calls of this database that the lost one, or another program, used for something
     else. `dropped`
-    were adopted while they waited in a pool, and no pool has them any more.
+    were rebuilt while they waited in a pool, and no pool has them any more.
     """
 
     account: Account
@@ -30,7 +30,7 @@ class RecoveryFindings:
     mined: int
     pending: int
     nonces: range
-    overtaken: Sequence[int]
+    nonces_ahead: Sequence[int]
     dropped: Sequence[int]
     spent: Mapping[int, Spent]
 
@@ -42,7 +42,7 @@ class RecoveryFindings:
     @property
     def may_have_lost_more(self) -> bool:
         """The lost database did what this one does not know: signatures may be lost as well."""
-        return bool(self.nonces or self.overtaken)
+        return bool(self.nonces or self.nonces_ahead)
 
 
 def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
@@ -55,36 +55,36 @@ def look(context: TxContext, most_blocks: int) -> RecoveryFindings:
     account, lines = context.account, context.publisher.lines
     count = _agreed_count(context)
     with context.store.reading() as uow:
-        known = uow.outbox.senders.next_nonce(account)
-        open_slots = [
+        known = uow.outbox.accounts.next_nonce(account)
+        open_nonces = [
             (slot.nonce, {one.signed.tx_hash for one in uow.outbox.slots.attempts(slot)})
             for slot in uow.outbox.slots.watched(account)
             if slot.nonce < count.mined
         ]
         lost = uow.outbox.slots.lost(account)
-        dropped = uow.outbox.holes.of(account, count.pending)
-    lowest = min([known or 0, *(nonce for nonce, _ in open_slots), *lost])
+        dropped = uow.outbox.gaps.of(account, count.pending)
+    lowest = min([known or 0, *(nonce for nonce, _ in open_nonces), *lost])
     spent = spent_nonces(lines, account.address, range(lowest, count.mined), most_blocks)
     # Of a database that is lost altogether, what lies too deep is not written down at all.
     first = min(spent, default=count.mined) if known is None else known
     nonces = range(first, max(first, count.pending))
-    overtaken = [
-        nonce for nonce, ours in open_slots if nonce in spent and spent[nonce].hash not in ours
+    nonces_ahead = [
+        nonce for nonce, ours in open_nonces if nonce in spent and spent[nonce].hash not in ours
     ]
-    overtaken += [nonce for nonce in lost if nonce in spent]
+    nonces_ahead += [nonce for nonce in lost if nonce in spent]
     return RecoveryFindings(
         account=account,
         known=known,
         mined=count.mined,
         pending=count.pending,
         nonces=nonces,
-        overtaken=overtaken,
+        nonces_ahead=nonces_ahead,
         dropped=dropped,
         spent=spent,
     )
 
 
-def adopt(
+def rebuild(
     context: TxContext,
     found: RecoveryFindings,
     actor: str,
@@ -101,18 +101,18 @@ def adopt(
     stamp, account = context.stamp._replace(actor=actor), found.account
     with context.writing() as uow:
         outbox = uow.outbox
-        if outbox.senders.next_nonce(account) != found.known:
+        if outbox.accounts.next_nonce(account) != found.known:
             raise TransientError("the outbox changed meanwhile; run the command again")
         if found.known is None:
-            outbox.senders.enroll(account, found.nonces.start, stamp)
-        for nonce in sorted({*found.nonces, *found.overtaken}):
+            outbox.accounts.enroll(account, found.nonces.start, stamp)
+        for nonce in sorted({*found.nonces, *found.nonces_ahead}):
             spent = found.spent.get(nonce)
             tx_hash, mined = (None, None) if spent is None else (spent.hash, _mined(spent))
-            outbox.slots.adopt(account, nonce, tx_hash, mined, stamp)
+            outbox.slots.rebuild(account, nonce, tx_hash, mined, stamp)
         for nonce in found.dropped:
-            outbox.holes.reopen(account, nonce, stamp)
+            outbox.gaps.reopen(account, nonce, stamp)
             outbox.intents.add(_noop(account, nonce), stamp)
-        outbox.senders.adopt(account, max(found.known or 0, found.nonces.stop), stamp)
+        outbox.accounts.rebuild(account, max(found.known or 0, found.nonces.stop), stamp)
         also(uow, stamp)
 
 
@@ -135,7 +135,7 @@ def _noop(account: Account, nonce: int) -> CallRequest:
         account=account,
         contract=account.address,
         kind=NOOP,
-        dedup_key=f"noop:adopted:nonce={nonce}",
+        dedup_key=f"noop:rebuilt:nonce={nonce}",
         calldata="0x",
         priority=0,
     )

@@ -19,7 +19,7 @@ from oracle.store.outbox.records import (
     SignedCall,
 )
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
-from oracle.txmgr.budget import gas_of_block, limit_for, room
+from oracle.txmgr.budget import gas_of_block, limit_for, nonce_budget
 from oracle.txmgr.call_registry import ClosedOutcome
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, gas_limit
 from oracle.txmgr.client.preflight import PreflightOutcome, count, preflight
@@ -42,7 +42,7 @@ _WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.
 def replace_next(context: TxContext, heads: Heads) -> StepResult | None:
     """Put a call that is ready on the nonce of one that its kind gives up; None: none is."""
     with context.store.reading() as uow:
-        if uow.outbox.senders.paused_because(context.account) is not None:
+        if uow.outbox.accounts.paused_because(context.account) is not None:
             return None
         fresh = _ready_call(uow, context)
         waiting = None if fresh is None else stuck_beside(uow, context, fresh)
@@ -55,7 +55,7 @@ def replace_next(context: TxContext, heads: Heads) -> StepResult | None:
         return follow(context, fresh, late)
     if not is_given_up or is_mined(context, waiting):
         return None
-    return _retarget(context, waiting, fresh, heads)
+    return _replace_call(context, waiting, fresh, heads)
 
 
 def cancel(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
@@ -70,10 +70,10 @@ def cancel(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
     with context.store.reading() as uow:
         intent = _named(uow, intent_id)
     if intent.nonce is not None or intent.state not in _WITHOUT_NONCE:
-        return displace(context, prepared_no_op(context, intent_id), heads)
+        return replace_with_noop(context, prepared_no_op(context, intent_id), heads)
     with context.writing() as uow:
         uow.outbox.intents.cancel(intent, "cancelled by an operator", context.stamp)
-    return StepResult(f"{intent.wish.kind} cancelled", intent.id)
+    return StepResult(f"{intent.request.kind} cancelled", intent.id)
 
 
 def prepared_no_op(context: TxContext, intent_id: int) -> Replacement:
@@ -113,35 +113,35 @@ def _named(uow: UnitOfWork, intent_id: int) -> Intent:
     return intent
 
 
-def _retarget(
+def _replace_call(
     context: TxContext, waiting: UnconfirmedNonce, fresh: Intent, heads: Heads
 ) -> StepResult | None:
-    wish, slot = fresh.wish, waiting.slot
-    verdict = context.preflight(wish.calldata, wish.contract)
-    count(wish.kind, verdict)
+    request, slot = fresh.request, waiting.slot
+    verdict = context.preflight(request.calldata, request.contract)
+    count(request.kind, verdict)
     if verdict.outcome is not PreflightOutcome.OK:
         return refused(context, fresh, verdict, heads)
-    limit = limit_for(verdict.gas, wish.calldata, gas_of_block(context))
-    found = None if limit is None else offer(context, waiting, limit, wish.calldata)
+    limit = limit_for(verdict.gas, request.calldata, gas_of_block(context))
+    found = None if limit is None else offer(context, waiting, limit, request.calldata)
     if limit is None or found is None or found.fees is None:
         FEE_CAPPED.labels(context.role).set(1)
         return None
-    twin = Replacement(waiting, limit, found.fees, found.beside)
+    bumped = Replacement(waiting, limit, found.fees, found.beside)
     signed = signed_call(context, fresh, slot.nonce, found.fees, limit)
     with context.writing() as uow:
         # Looked at once more, in the commit that reserves and gives the nonce.
         is_same = _ready_call(uow, context) == fresh
         is_same = is_same and stuck_beside(uow, context, fresh) == waiting
-        if not is_same or twin.cost > room(uow, context, slot):
+        if not is_same or bumped.cost > nonce_budget(uow, context, slot):
             return None
-        uow.outbox.intents.reserve(fresh, twin.cost)
-        _take_over(uow, context, waiting, (fresh, signed, AttemptReason.RETARGET), heads)
+        uow.outbox.intents.reserve(fresh, bumped.cost)
+        _take_over(uow, context, waiting, (fresh, signed, AttemptReason.REPLACEMENT), heads)
     FEE_CAPPED.labels(context.role).set(0)
     said = f"nonce {slot.nonce} of intent {waiting.intent.id}"
-    return StepResult(f"{wish.kind} retargeted", fresh.id, said)
+    return StepResult(f"{request.kind} replaced", fresh.id, said)
 
 
-def displace(context: TxContext, no_op: Replacement, heads: Heads) -> StepResult:
+def replace_with_noop(context: TxContext, no_op: Replacement, heads: Heads) -> StepResult:
     """Sign and send what `prepared_no_op` allows: one of the two lands.
 
     Raises:
@@ -149,7 +149,7 @@ def displace(context: TxContext, no_op: Replacement, heads: Heads) -> StepResult
     """
     account, waiting, limit, fees = context.account, no_op.waiting, no_op.gas_limit, no_op.fees
     slot = waiting.slot
-    wish = CallRequest(
+    request = CallRequest(
         account=account,
         # To ourselves, of nothing.
         contract=account.address,
@@ -158,13 +158,13 @@ def displace(context: TxContext, no_op: Replacement, heads: Heads) -> StepResult
         calldata="0x",
         priority=0,
     )
-    planned = _planned(wish)
+    planned = _planned(request)
     signed = signed_call(context, planned, slot.nonce, fees, limit)
     with context.writing() as uow:
         intents = uow.outbox.intents
-        if no_op.cost > room(uow, context, slot):
+        if no_op.cost > nonce_budget(uow, context, slot):
             raise InputError(f"the budgets of [limits] do not allow a no-op at nonce {slot.nonce}")
-        noop = intents.named(intents.add(wish, context.stamp) or 0)
+        noop = intents.named(intents.add(request, context.stamp) or 0)
         if noop is None:
             raise FatalError(f"a no-op at nonce {slot.nonce} is there already")
         intents.make_ready(noop, limit, no_op.cost, context.stamp)
@@ -183,7 +183,7 @@ def _take_over(
     """Give the nonce to another intent together with its bytes: it is never without any."""
     intent, signed, reason = new
     slots = uow.outbox.slots
-    slots.retarget(waiting.slot, intent, heads.latest.number, context.stamp)
+    slots.replace_call(waiting.slot, intent, heads.latest.number, context.stamp)
     slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, context.stamp)
     # Should it land all the same, the fold will see it.
     outcome = ClosedOutcome(f"{reason} of nonce {waiting.slot.nonce}", intent)
@@ -196,11 +196,11 @@ def _ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:
     return next((one for one in ready if context.registry.kind_of(one).takes_over), None)
 
 
-def _planned(wish: CallRequest) -> Intent:
+def _planned(request: CallRequest) -> Intent:
     """Return the intent that a wish is about to become, to sign its bytes before the commit."""
     return Intent(
         id=0,
-        wish=wish,
+        request=request,
         state=IntentState.PLANNED,
         nonce=None,
         gas_limit=None,

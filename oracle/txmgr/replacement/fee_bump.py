@@ -1,6 +1,6 @@
 """Pays more for the transaction that keeps the others waiting.
 
-The lowest nonce without a receipt gets a dearer twin: same nonce, same call, other fees. What
+The lowest nonce without a receipt gets a fee bump: same nonce, same call, other fees. What
 was signed before is watched as well; one of them lands.
 See docs/explanation/transactions.md#fees.
 """
@@ -14,7 +14,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
 from oracle.txmgr.broadcaster import send_attempts
-from oracle.txmgr.budget import gas_of_block, limit_for, room
+from oracle.txmgr.budget import gas_of_block, limit_for, nonce_budget
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.confirmation.unconfirmed import UnconfirmedNonce, is_mined, refuse_mined
@@ -33,7 +33,7 @@ _REFUSED = TOO_LITTLE | {SendOutcome.INTRINSIC.value}
 
 
 class _Gas(NamedTuple):
-    """The gas of a twin; None: it would only fail, and why. `is_malformed`: as it is, for ever."""
+    """The gas of a fee bump; None: it would only fail, and why. `is_malformed`: as it is, for ever."""
 
     limit: int | None
     why: str = ""
@@ -41,22 +41,25 @@ class _Gas(NamedTuple):
 
 
 def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
-    """Sign a dearer twin for the lowest nonce that waits, once it is due; None: it is not."""
+    """Sign a fee bump for the lowest nonce that waits, once it is due; None: it is not."""
     with context.store.reading() as uow:
-        is_resting = uow.outbox.senders.paused_because(context.account) is not None
-        waiting = None if is_resting else lowest(uow, context)
+        is_paused = uow.outbox.accounts.paused_because(context.account) is not None
+        waiting = None if is_paused else lowest(uow, context)
         may_bump = waiting is not None and _has_attempts_left(context, waiting)
         is_urgent = waiting is not None and _is_urgent(uow, context, waiting)
     if waiting is None or not may_bump:
         FEE_CAPPED.labels(context.role).set(0)
-        if waiting is None and not is_resting:
+        if waiting is None and not is_paused:
             ATTEMPTS_EXHAUSTED.labels(context.role).set(0)
         return None
     if not _is_due(context, waiting, heads, is_urgent=is_urgent) or is_mined(context, waiting):
         return None
     with context.store.reading() as uow:
         # A dearer one would be as late.
-        if why_too_late(context, uow, waiting.intent.wish.deadline, heads.latest.time) is not None:
+        if (
+            why_too_late(context, uow, waiting.intent.request.deadline, heads.latest.time)
+            is not None
+        ):
             return None
     gas = _gas(context, waiting, heads)
     if gas.is_malformed:
@@ -65,7 +68,7 @@ def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def bump_now(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
-    """Sign and send a dearer twin at once, because an operator says so; the caps hold.
+    """Sign and send a fee bump at once, because an operator says so; the caps hold.
 
     Raises:
         InputError: see `prepared_bump`.
@@ -73,22 +76,22 @@ def bump_now(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
     return bump(context, prepared_bump(context, heads, intent_id), heads)
 
 
-def bump(context: TxContext, twin: Replacement, heads: Heads) -> StepResult:
+def bump(context: TxContext, bumped: Replacement, heads: Heads) -> StepResult:
     """Sign and send what `prepared_bump` allows.
 
     Raises:
         InputError: somebody has used up the budgets since.
     """
-    step = _signed(context, twin)
+    step = _signed(context, bumped)
     if step is None:
         raise InputError(
-            f"intent {twin.waiting.intent.id} is not bumped: the budgets of [limits] were used up"
+            f"intent {bumped.waiting.intent.id} is not bumped: the budgets of [limits] were used up"
         )
-    return send_newest(context, twin.waiting.slot, heads) or step
+    return send_newest(context, bumped.waiting.slot, heads) or step
 
 
 def prepared_bump(context: TxContext, heads: Heads, intent_id: int) -> Replacement:
-    """Return the dearer twin of a call, gas and fees, where nothing forbids it; writes nothing.
+    """Return the fee bump of a call, gas and fees, where nothing forbids it; writes nothing.
 
     Raises:
         InputError: there is no such intent, it waits for no receipt or for a lower nonce, it is
@@ -112,7 +115,7 @@ def prepared_bump(context: TxContext, heads: Heads, intent_id: int) -> Replaceme
     gas = _gas(context, waiting, heads)
     if gas.limit is None:
         raise InputError(f"intent {intent_id} is not bumped: {gas.why}")
-    found = offer(context, waiting, gas.limit, waiting.intent.wish.calldata, must_land=True)
+    found = offer(context, waiting, gas.limit, waiting.intent.request.calldata, must_land=True)
     if found.fees is None:
         raise InputError(f"intent {intent_id} is not bumped: {found.why_none}")
     return Replacement(waiting, gas.limit, found.fees, found.beside)
@@ -175,11 +178,11 @@ def _has_waited_seconds(context: TxContext, waiting: UnconfirmedNonce, heads: He
 
 
 def _gas(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
-    """Return the gas of the twin: as before, and anew where the bytes are old, or refused."""
-    now, wish = waiting.newest.signed.gas_limit, waiting.intent.wish
+    """Return the gas of the fee bump: as before, and anew where the bytes are old, or refused."""
+    now, request = waiting.newest.signed.gas_limit, waiting.intent.request
     is_refused = waiting.newest.last_error_class == SendOutcome.INTRINSIC.value
     first = waiting.attempts[0].first_sent_block or 0
-    verdict = context.preflight(wish.calldata, wish.contract)
+    verdict = context.preflight(request.calldata, request.contract)
     if verdict.outcome is PreflightOutcome.REFUSED and not _is_in_the_way(context, waiting):
         # It fails as things are: more money makes it fail sooner. Another call, or a human's
         # `outbox cancel`, takes its nonce; a reorg may make it good again.
@@ -190,7 +193,7 @@ def _gas(context: TxContext, waiting: UnconfirmedNonce, heads: Heads) -> _Gas:
         unknown = "it was refused for its gas, and nobody can tell how much it takes"
         return _Gas(None, unknown) if is_refused else _Gas(now)
     most = gas_of_block(context)
-    limit = limit_for(verdict.gas, wish.calldata, most)
+    limit = limit_for(verdict.gas, request.calldata, most)
     if not is_refused:
         return _Gas(max(limit or 0, now))
     return _more_gas(waiting, limit, most)
@@ -212,7 +215,7 @@ def _more_gas(waiting: UnconfirmedNonce, limit: int | None, most: int) -> _Gas:
 def _rest(context: TxContext, reason: str) -> None:
     """Let the account rest: no block takes this call, and all others wait behind it."""
     with context.writing() as uow:
-        uow.outbox.senders.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
+        uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 
 
 def _is_in_the_way(context: TxContext, waiting: UnconfirmedNonce) -> bool:
@@ -222,22 +225,29 @@ def _is_in_the_way(context: TxContext, waiting: UnconfirmedNonce) -> bool:
 
 
 def _bump(context: TxContext, waiting: UnconfirmedNonce, limit: int) -> StepResult | None:
-    """Sign the twin, within every cap; None: no cap, budget or ether is left for 10 % more."""
-    found = offer(context, waiting, limit, waiting.intent.wish.calldata)
+    """Sign the fee bump, within every cap; None: no cap, budget or ether is left for 10 % more."""
+    found = offer(context, waiting, limit, waiting.intent.request.calldata)
     fees, beside = found.fees, found.beside
     step = None if fees is None else _signed(context, Replacement(waiting, limit, fees, beside))
     FEE_CAPPED.labels(context.role).set(int(step is None))
     return step
 
 
-def _signed(context: TxContext, twin: Replacement) -> StepResult | None:
+def _signed(context: TxContext, bumped: Replacement) -> StepResult | None:
     """Sign and store it; None: no budget is left for it any more."""
-    slot, intent, limit, fees = twin.waiting.slot, twin.waiting.intent, twin.gas_limit, twin.fees
+    slot, intent, limit, fees = (
+        bumped.waiting.slot,
+        bumped.waiting.intent,
+        bumped.gas_limit,
+        bumped.fees,
+    )
     signed = signed_call(context, intent, slot.nonce, fees, limit)
     with context.writing() as uow:
         # Looked at once more, in the commit that reserves.
-        if twin.cost > room(uow, context, slot):
+        if bumped.cost > nonce_budget(uow, context, slot):
             return None
-        uow.outbox.intents.reserve(intent, twin.cost)
+        uow.outbox.intents.reserve(intent, bumped.cost)
         uow.outbox.slots.sign(slot, signed, AttemptReason.BUMP, context.stamp)
-    return StepResult(f"{intent.wish.kind} bumped", intent.id, f"{signed.tx_hash}, {twin.text}")
+    return StepResult(
+        f"{intent.request.kind} bumped", intent.id, f"{signed.tx_hash}, {bumped.text}"
+    )

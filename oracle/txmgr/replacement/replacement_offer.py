@@ -93,7 +93,7 @@ def offer(
 
 
 def dearest(attempts: Sequence[Attempt]) -> Fees:
-    """Return what a twin has to beat: the highest of each fee that was signed for the nonce."""
+    """Return what a fee bump has to beat: the highest of each fee that was signed for the nonce."""
     return Fees(
         max(one.signed.max_fee_wei for one in attempts),
         max(one.signed.tip_wei for one in attempts),
@@ -109,12 +109,12 @@ def _cap(
     """
     balance = context.balance()
     with context.store.reading() as uow:
-        room, setting = tightest(uow, context, waiting.slot)
+        nonce_budget, setting = tightest(uow, context, waiting.slot)
         slots = uow.outbox.slots
         others = slots.reserved(context.account) - slots.cost_of(waiting.slot)
     caps = [
         (context.publisher.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
-        ((room - beside) // limit, setting),
+        ((nonce_budget - beside) // limit, setting),
         ((balance - others - beside) // limit, f"the ether of {context.account.address}"),
     ]
     return min(caps)

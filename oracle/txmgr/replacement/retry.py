@@ -15,7 +15,7 @@ def retry_next(context: TxContext, heads: Heads) -> StepResult | None:
     with context.store.reading() as uow:
         failed = uow.outbox.intents.newest(_LOOKED_AT, IntentState.REVERTED)
     for intent in failed:
-        if intent.wish.account != context.account:
+        if intent.request.account != context.account:
             continue
         kind = context.registry.kind_of(intent)
         again = kind.retry(intent, heads)

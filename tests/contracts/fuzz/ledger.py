@@ -46,7 +46,7 @@ class Ledger:
                 assert step is not None
                 assert one.words[3] == int.from_bytes(keccak(step.records))
                 self.words |= dict(records_in(step.records))
-            _HEARD.get(one.name, _not_the_oracles)(self, one.words)
+            _RECEIVED.get(one.name, _not_the_oracles)(self, one.words)
 
     def seen(self, kicks: Iterable[int]) -> Seen:
         assert self.limits is not None
@@ -139,7 +139,7 @@ def _kicks_paused(book: Ledger, words: Words) -> None:
     book.kicks_paused = words[0]
 
 
-_HEARD: dict[str, Callable[[Ledger, Words], None]] = {
+_RECEIVED: dict[str, Callable[[Ledger, Words], None]] = {
     "RoundAccepted": _accepted,
     "NodeRegistered": _registered,
     "KickProposed": _proposed,

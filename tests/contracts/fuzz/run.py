@@ -29,11 +29,11 @@ class Tally:
 
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
-        self.heard: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
 
     def add(self, walk: Walk) -> None:
         self.ends += walk.ends
-        self.heard += walk.heard
+        self.received += walk.received
 
     @property
     def calls(self) -> int:
@@ -46,7 +46,7 @@ class Tally:
     def missing(self) -> list[str]:
         """Errors and events of the contract that no call came to."""
         parts = artifact("QoSOracle")["abi"]
-        kinds = {"error": self.ends, "event": self.heard}
+        kinds = {"error": self.ends, "event": self.received}
         return sorted(
             part["name"]
             for part in parts

@@ -20,7 +20,7 @@ from tests.contracts.fuzz.step import MARK, OF_THE_NETWORK, REORG, WAIT, Step
 class Walk:
     """A walk of this seed and number; the same every time.
 
-    `ends` counts what calls came to: the error's name, or `name of the call: done`; `heard` the
+    `ends` counts what calls came to: the error's name, or `name of the call: done`; `received` the
     events.
     """
 
@@ -35,7 +35,7 @@ class Walk:
         self._marked: tuple[Any, State, Ledger, Kicked] | None = None
         self.steps: list[Step] = []
         self.ends: Counter[str] = Counter()
-        self.heard: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
         self._last = self._look(())
 
     @property
@@ -93,7 +93,7 @@ class Walk:
         active = self.state.active
         answer = self._send(step)
         self.ends[answer.error or f"{step.name}: done"] += 1
-        self.heard.update(said.name for said in answer.said)
+        self.received.update(said.name for said in answer.said)
         is_starved = step.gas < GAS and answer.error is not None
         if not is_starved:
             is_told = answer.error in reasons if reasons else answer.error is None

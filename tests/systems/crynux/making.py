@@ -35,7 +35,7 @@ def a_task(name: str = "t", **values: Any) -> Task:
     return made
 
 
-def a_scene(
+def a_policy_input(
     nodes: Iterable[Node],
     rules: Rules = SEED,
     *,

@@ -47,7 +47,7 @@ def networks() -> st.SearchStrategy[list[Node]]:
     return names.flatmap(lambda chosen: st.tuples(*map(a_row, chosen)).map(list))
 
 
-def wishes() -> st.SearchStrategy[Task]:
+def requests() -> st.SearchStrategy[Task]:
     """A task that asks for a card, or for memory, or for nothing."""
     asked: dict[str, st.SearchStrategy[Any]] = {
         "required_gpu": st.sampled_from([None, None, "", "A100"]),

@@ -10,7 +10,7 @@ from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.systems.weighted_draw import draw, seed_for
 from tests.domain.test_vectors_reliability import units
 from tests.domain.vectors import FOLDER, Vector, vectors_of
-from tests.systems.crynux.making import NOW, a_scene
+from tests.systems.crynux.making import NOW, a_policy_input
 from tests.systems.crynux.reference_draw import text
 
 
@@ -37,7 +37,7 @@ def test_every_step_of_a_worked_draw_is_ours(vector):
     seed = seed_for(Hash(vector["block_hash"]), task.key)
     assert f"0x{seed.hex()}" == expected["seed"]
 
-    verdicts = SEED_POLICY.follow().verdicts(task, a_scene(nodes))
+    verdicts = SEED_POLICY.follow().verdicts(task, a_policy_input(nodes))
     able = [verdict for verdict in verdicts if verdict.weight is not None]
     assert [{"node": verdict.node, **verdict.parts} for verdict in able] == expected["candidates"]
 

@@ -16,20 +16,22 @@ from oracle.systems.crynux.requirements import Out
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting, locality_boost
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.histories import node
-from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
-from tests.systems.crynux.networks import networks, quick, wishes
+from tests.systems.crynux.making import NOW, a_node, a_policy_input, a_task
+from tests.systems.crynux.networks import networks, quick, requests
 
 POLICIES = st.sampled_from([SEED_POLICY, RELAY_POLICY])
 
 
-def verdicts(policy: CrynuxPolicy, task: Task, scene: PolicyInput) -> list[CandidateVerdict]:
-    return policy.follow().verdicts(task, scene)
+def verdicts(
+    policy: CrynuxPolicy, task: Task, policy_input: PolicyInput
+) -> list[CandidateVerdict]:
+    return policy.follow().verdicts(task, policy_input)
 
 
 @quick
-@given(networks(), wishes(), POLICIES)
+@given(networks(), requests(), POLICIES)
 def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
-    said = verdicts(policy, task, a_scene(nodes))
+    said = verdicts(policy, task, a_policy_input(nodes))
     members = [each.address for each in nodes if each.membership is Membership.MEMBER]
     assert [each.node for each in said] == sorted(members)
     for each in said:
@@ -39,47 +41,49 @@ def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
 
 
 @quick
-@given(networks(), wishes(), POLICIES, st.randoms())
+@given(networks(), requests(), POLICIES, st.randoms())
 def test_the_order_of_the_nodes_says_nothing(nodes, task, policy, random):
     shuffled = random.sample(nodes, len(nodes))
-    assert verdicts(policy, task, a_scene(shuffled)) == verdicts(policy, task, a_scene(nodes))
+    assert verdicts(policy, task, a_policy_input(shuffled)) == verdicts(
+        policy, task, a_policy_input(nodes)
+    )
 
 
 @quick
-@given(networks(), wishes())
+@given(networks(), requests())
 def test_a_stake_counts_beside_the_largest_only(nodes, task):
     doubled = [replace(each, stake=2 * (each.stake or 0)) for each in nodes]
-    before = verdicts(SEED_POLICY, task, a_scene(nodes))
-    after = verdicts(SEED_POLICY, task, a_scene(doubled))
+    before = verdicts(SEED_POLICY, task, a_policy_input(nodes))
+    after = verdicts(SEED_POLICY, task, a_policy_input(doubled))
     assert after == before
 
 
 @quick
-@given(networks(), wishes())
+@given(networks(), requests())
 def test_an_excluded_node_is_out_whatever_else_it_has(nodes, task):
-    scene = a_scene([replace(each, base=UNIT // 11, since=NOW) for each in nodes])
-    assert all(each.weight is None for each in verdicts(SEED_POLICY, task, scene))
+    policy_input = a_policy_input([replace(each, base=UNIT // 11, since=NOW) for each in nodes])
+    assert all(each.weight is None for each in verdicts(SEED_POLICY, task, policy_input))
 
 
 @quick
-@given(networks(), wishes())
+@given(networks(), requests())
 def test_nobody_loses_weight_by_a_further_model(nodes, task):
-    scene = a_scene(nodes)
-    for each in verdicts(SEED_POLICY, task, scene):
+    policy_input = a_policy_input(nodes)
+    for each in verdicts(SEED_POLICY, task, policy_input):
         if each.weight is not None:
-            owner = scene.nodes[each.node]
+            owner = policy_input.nodes[each.node]
             richer = replace(owner, models=task.models, in_use=task.models)
-            others = {**scene.nodes, each.node: richer}
-            after = verdicts(SEED_POLICY, task, replace(scene, nodes=others))
+            others = {**policy_input.nodes, each.node: richer}
+            after = verdicts(SEED_POLICY, task, replace(policy_input, nodes=others))
             weight = next(a.weight for a in after if a.node == each.node)
             assert weight is not None
             assert weight >= each.weight
 
 
 @quick
-@given(networks(), wishes())
+@given(networks(), requests())
 def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
-    said = verdicts(SEED_POLICY, task, a_scene(nodes))
+    said = verdicts(SEED_POLICY, task, a_policy_input(nodes))
     if any(each.out == Out.MODELS_NOT_ON_DISK for each in said):
         chosen = [each.node for each in said if each.weight is not None]
         models = {each.address: each.models for each in nodes}
@@ -88,11 +92,11 @@ def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
 
 
 @quick
-@given(networks(), wishes(), st.integers(0, UNIT))
+@given(networks(), requests(), st.integers(0, UNIT))
 def test_no_candidate_weighs_less_than_the_floor(nodes, task, floor):
     policy = CrynuxPolicy("seed", 1, Weighting(weight_floor=floor))
-    plain = verdicts(SEED_POLICY, task, a_scene(nodes))
-    for before, after in zip(plain, verdicts(policy, task, a_scene(nodes)), strict=True):
+    plain = verdicts(SEED_POLICY, task, a_policy_input(nodes))
+    for before, after in zip(plain, verdicts(policy, task, a_policy_input(nodes)), strict=True):
         assert after.weight == (None if before.weight is None else max(before.weight, floor))
 
 
@@ -133,13 +137,13 @@ REASONS: dict[str, tuple[Out | None, dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", REASONS)
 def test_a_reason_is_one_of_a_closed_list(name):
     out, values, asked = REASONS[name]
-    said = verdicts(SEED_POLICY, a_task(**asked), a_scene([a_node("A", **values)]))
+    said = verdicts(SEED_POLICY, a_task(**asked), a_policy_input([a_node("A", **values)]))
     assert [each.out for each in said] == [out]
 
 
 def test_a_node_taken_for_another_task_is_out():
-    scene = a_scene([a_node("A"), a_node("B")], taken=frozenset({node("A")}))
-    said = verdicts(SEED_POLICY, a_task(), scene)
+    policy_input = a_policy_input([a_node("A"), a_node("B")], taken=frozenset({node("A")}))
+    said = verdicts(SEED_POLICY, a_task(), policy_input)
     assert [each.out for each in said] == [Out.TAKEN, None]
 
 
@@ -147,7 +151,7 @@ def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
-        [each.out for each in verdicts(SEED_POLICY, task, a_scene(nodes, taken=taken))]
+        [each.out for each in verdicts(SEED_POLICY, task, a_policy_input(nodes, taken=taken))]
         for taken in (frozenset(), frozenset({node("A")}))
     ]
     assert outs == [[None, Out.MODELS_NOT_ON_DISK], [Out.TAKEN, None]]
@@ -155,7 +159,7 @@ def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
 
 def test_a_verdict_shows_what_the_weight_is_made_of():
     nodes = [a_node("A", stake=25 * UNIT, pool=bytes([8])), a_node("B")]
-    said = verdicts(SEED_POLICY, a_task(), a_scene(nodes))[0]
+    said = verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))[0]
     expected = {"S": Fraction(1, 2), "QoS": Fraction(4, 5), "M": Fraction(1)}
     expected["W"] = expected["S"] * expected["QoS"] / (expected["S"] + expected["QoS"])
     assert list(said.parts) == ["S", "QoS", "M", "W"]
@@ -175,20 +179,20 @@ def test_locality_is_rounded_down_line_by_line():
 def test_a_node_whose_mean_is_0_weighs_the_floor_and_no_more():
     policy = CrynuxPolicy("seed", 1, Weighting(weight_floor=UNIT // 50))
     nodes = [a_node("A", pool=bytes(3)), a_node("B")]
-    weights = [each.weight for each in verdicts(policy, a_task(), a_scene(nodes))]
+    weights = [each.weight for each in verdicts(policy, a_task(), a_policy_input(nodes))]
     assert weights == [UNIT // 50, UNIT // 3]
 
 
 def test_the_largest_stake_counts_also_where_its_node_is_busy():
     nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
     # S and QoS are one half.
-    weights = [each.weight for each in verdicts(SEED_POLICY, a_task(), a_scene(nodes))]
+    weights = [each.weight for each in verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))]
     assert weights == [None, UNIT // 4]
 
 
 def test_a_model_in_use_counts_also_where_its_disk_was_never_told():
     nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
-    said = verdicts(SEED_POLICY, a_task(models=("base:a", "lora:c")), a_scene(nodes))
+    said = verdicts(SEED_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes))
     assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), 1]
 
 
@@ -198,7 +202,7 @@ def test_the_relay_asks_for_base_models_and_looks_at_no_others():
         a_node("B", models=("base:a", "lora:c"), in_use=("base:a",)),
     ]
     task = a_task(models=("base:a", "lora:c", "controlnet:d", "plain"))
-    said = verdicts(RELAY_POLICY, task, a_scene(nodes, RELAY))
+    said = verdicts(RELAY_POLICY, task, a_policy_input(nodes, RELAY))
     # A name without a prefix is a base model's.
     assert [each.out for each in said] == [None, Out.MODELS_NOT_ON_DISK]
     assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), Fraction(23, 20)]
@@ -214,8 +218,10 @@ def test_a_negative_parameter_is_refused_by_name(field):
 def test_a_relay_node_stays_out_until_its_reliability_is_back():
     member: Node = a_node("A", excluded=True, base=79 * UNIT // 100)
     outs = [
-        verdicts(RELAY_POLICY, a_task(), a_scene([member], RELAY, time=NOW + seconds))[0].out
+        verdicts(RELAY_POLICY, a_task(), a_policy_input([member], RELAY, time=NOW + seconds))[
+            0
+        ].out
         for seconds in (0, 600)
     ]
     assert outs == [Out.EXCLUDED, None]
-    assert verdicts(SEED_POLICY, a_task(), a_scene([member], SEED))[0].out is None
+    assert verdicts(SEED_POLICY, a_task(), a_policy_input([member], SEED))[0].out is None

@@ -19,8 +19,8 @@ from oracle.systems.registry import rule_set
 from oracle.systems.weighted_draw import draw
 from tests import histories
 from tests.examples import examples
-from tests.systems.crynux.making import NOW, a_node, a_scene, a_task
-from tests.systems.crynux.networks import NAMES, ROWS, networks, wishes
+from tests.systems.crynux.making import NOW, a_node, a_policy_input, a_task
+from tests.systems.crynux.networks import NAMES, ROWS, networks, requests
 
 LEGACY = {
     "vram_weight": "0.3",
@@ -78,7 +78,7 @@ class Network(RuleBasedStateMachine):
             made.running = running
             self.pool.put(made)
 
-    @rule(task=wishes())
+    @rule(task=requests())
     def brings(self, task: Task) -> None:
         self.tasks = [*self.tasks[-2:], task]
 
@@ -107,8 +107,10 @@ class Network(RuleBasedStateMachine):
             assert self.pool.has_candidate(task, self.time, taken) == bool(expected)
 
     def plainly(self, task: Task, taken: frozenset[Address]) -> list[tuple[Address, int]]:
-        scene = a_scene(self.nodes.values(), self.scoring, time=self.time, taken=taken)
-        verdicts = CrynuxFollower(self.weighting).verdicts(task, scene)
+        policy_input = a_policy_input(
+            self.nodes.values(), self.scoring, time=self.time, taken=taken
+        )
+        verdicts = CrynuxFollower(self.weighting).verdicts(task, policy_input)
         return [(each.node, each.weight) for each in verdicts if each.weight is not None]
 
 

@@ -10,29 +10,33 @@ from oracle.systems.crynux.predownload import ModelSpread, Predownload, predownl
 from oracle.systems.crynux.requirements import unavailable
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from tests.histories import node
-from tests.systems.crynux.making import a_node, a_scene, a_task
-from tests.systems.crynux.networks import networks, quick, wishes
+from tests.systems.crynux.making import a_node, a_policy_input, a_task
+from tests.systems.crynux.networks import networks, quick, requests
 
 MODEL = "base:a"
 
 
 def asked(nodes, task=None, **more):
     wanted = task or a_task(models=(MODEL,))
-    return predownloads(wanted, a_scene(nodes), SEED_WEIGHTING, ModelSpread(**more))
+    return predownloads(wanted, a_policy_input(nodes), SEED_WEIGHTING, ModelSpread(**more))
 
 
 @quick
-@given(networks(), wishes())
+@given(networks(), requests())
 def test_those_asked_could_run_the_task_but_for_the_model(nodes, task):
-    scene = a_scene(nodes)
+    policy_input = a_policy_input(nodes)
     # The same without models: nobody is out for them.
-    plain = SEED_POLICY.follow().verdicts(replace(task, models=()), scene)
+    plain = SEED_POLICY.follow().verdicts(replace(task, models=()), policy_input)
     eligible = {each.node for each in plain if each.weight is not None}
-    said = dict(predownloads(task, scene, SEED_WEIGHTING))
+    said = dict(predownloads(task, policy_input, SEED_WEIGHTING))
     for model in set(task.models):
-        free = [each for each in nodes if unavailable(each, scene.time, scene.rules) is None]
+        free = [
+            each
+            for each in nodes
+            if unavailable(each, policy_input.time, policy_input.rules) is None
+        ]
         holders = sum(model in each.models for each in free)
-        lacking = {each for each in eligible if model not in scene.nodes[each].models}
+        lacking = {each for each in eligible if model not in policy_input.nodes[each].models}
         assert set(said.get(model, ())) == (lacking if holders < 3 else set())
     assert set(said) <= set(task.models)
 

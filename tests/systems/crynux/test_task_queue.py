@@ -10,12 +10,12 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Ending, Task
 from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY
-from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, is_waiting, room_for
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for, is_waiting
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
 from tests import histories
-from tests.systems.crynux.making import a_node, a_scene, a_task
-from tests.systems.crynux.networks import a_row, quick, wishes
+from tests.systems.crynux.making import a_node, a_policy_input, a_task
+from tests.systems.crynux.networks import a_row, quick, requests
 
 PRICING = Pricing(
     {TaskKind.SD: Fraction(30), TaskKind.LLM: Fraction(10), TaskKind.SD_FT: Fraction(0)},
@@ -32,7 +32,7 @@ OFFERS = st.fixed_dictionaries({
 @st.composite
 def queues(draw: st.DrawFn) -> list[Task]:
     """Up to eight tasks, several of the same value or the same block."""
-    asked = draw(st.lists(st.tuples(wishes(), OFFERS), max_size=8))
+    asked = draw(st.lists(st.tuples(requests(), OFFERS), max_size=8))
     return [
         replace(task, key=histories.task(f"{n}"), **offer) for n, (task, offer) in enumerate(asked)
     ]
@@ -48,8 +48,8 @@ def test_a_freed_node_takes_the_best_task_that_it_could_be_drawn_for(tasks, poli
     """Heads of groups and all tasks one by one come to the same."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
-    follower, scene = policy.follow(), a_scene([freed])
-    able = [task for task in tasks if follower.verdicts(task, scene)[0].weight is not None]
+    follower, policy_input = policy.follow(), a_policy_input([freed])
+    able = [task for task in tasks if follower.verdicts(task, policy_input)[0].weight is not None]
     chosen = TaskQueue(PRICING, policy.weighting, tasks).next_for(freed)
     assert (chosen and chosen.task) == next(iter(by_value(able)), None)
 
@@ -155,13 +155,13 @@ def test_a_price_list_is_whole_and_not_negative():
     [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
 )
 def test_the_room_is_a_share_of_the_members_and_at_least_one(members, alpha, room):
-    assert room_for(members, Fraction(alpha)) == room
+    assert capacity_for(members, Fraction(alpha)) == room
 
 
 @pytest.mark.parametrize("alpha", [0, -1])
 def test_a_room_of_nothing_is_refused(alpha):
     with pytest.raises(ValueError, match="alpha"):
-        room_for(10, Fraction(alpha))
+        capacity_for(10, Fraction(alpha))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, is_waiting, room_for
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for, is_waiting
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from tests.domain.vectors import the_vector
@@ -83,7 +83,7 @@ def group_named(name: str) -> QueueGroup:
 
 @pytest.mark.parametrize("case", EVICTION["cases"])
 def test_a_full_queue_drops_the_least_valuable_the_new_one_included(case):
-    room = room_for(case["n_nodes"], Fraction(case["alpha"]))
+    room = capacity_for(case["n_nodes"], Fraction(case["alpha"]))
     fees = [*map(int, case["queue_values"]), int(case["new_value"])]
     queue = TaskQueue(SECOND, SEED_WEIGHTING, (created(n, fee=fee) for n, fee in enumerate(fees)))
     dropped = queue.overflow(room)

@@ -18,7 +18,7 @@ from oracle.systems.weighted_draw import draw
 from tests.domain.test_vectors_reliability import close_to, units
 from tests.domain.vectors import Vector, named_vectors, the_vector, vectors_of
 from tests.histories import node
-from tests.systems.crynux.making import a_node, a_scene, a_task
+from tests.systems.crynux.making import a_node, a_policy_input, a_task
 
 SYSTEMS: dict[str, tuple[Rules, CrynuxPolicy]] = {
     "seed_current": (SEED, SEED_POLICY),
@@ -47,7 +47,7 @@ def test_a_weight_is_made_of_stake_qos_and_locality(vector):
     largest = max(int(each["stake"]) for each in vector["nodes"])
     # Also one who never gets the task has a stake that counts, here the same.
     nodes.append(a_node("Z", paused=True, stake=largest))
-    verdicts = policy.follow().verdicts(task, a_scene(nodes, rules))
+    verdicts = policy.follow().verdicts(task, a_policy_input(nodes, rules))
     parts = [verdict.parts for verdict in verdicts][:-1]
     assert len(parts) == len(vector["expected"])
     everything = sum(units(each["W"]) for each in parts)
@@ -75,7 +75,7 @@ def test_a_mean_of_zero_is_no_new_node():
     """Which the relay has otherwise (sel-05 is the seed's)."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
-        policy.follow().verdicts(a_task(), a_scene(nodes, rules))[0].parts["QoS"][:3]
+        policy.follow().verdicts(a_task(), a_policy_input(nodes, rules))[0].parts["QoS"][:3]
         for rules, policy in SYSTEMS.values()
     ] == ["0.0", "0.5"]
 
@@ -120,7 +120,7 @@ def version_of(text: str | None) -> tuple[int, int, int] | None:
 
 def candidates(task: Task, nodes: list[Node], system: tuple[Rules, CrynuxPolicy]) -> list[Address]:
     rules, policy = system
-    verdicts = policy.follow().verdicts(task, a_scene(nodes, rules))
+    verdicts = policy.follow().verdicts(task, a_policy_input(nodes, rules))
     return [verdict.node for verdict in verdicts if verdict.weight is not None]
 
 
@@ -140,7 +140,7 @@ def test_candidates_are_those_that_fit_and_have_the_models(name):
 def test_the_relay_weighs_no_model_on_disk():
     vector = FILTERS[GATED]
     nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
-    verdicts = RELAY_POLICY.follow().verdicts(asking(vector["task"]), a_scene(nodes, RELAY))
+    verdicts = RELAY_POLICY.follow().verdicts(asking(vector["task"]), a_policy_input(nodes, RELAY))
     boosts = {verdict.parts["M"] for verdict in verdicts if verdict.weight is not None}
     assert [Fraction(boost) for boost in boosts] == [vector["on_disk_weight_boost"]]
 
@@ -155,7 +155,7 @@ def test_an_excluded_node_is_gone_until_it_recovers(case):
 def test_a_reserved_node_is_not_drawn_again(case):
     nodes = [a_node(name) for name in FILTERS[RESERVING]["candidates"]]
     taken = frozenset(addresses(case["reserved"]))
-    verdicts = RELAY_POLICY.follow().verdicts(a_task(), a_scene(nodes, RELAY, taken=taken))
+    verdicts = RELAY_POLICY.follow().verdicts(a_task(), a_policy_input(nodes, RELAY, taken=taken))
     left = [(each.node, each.weight) for each in verdicts if each.weight is not None]
     drawn = draw(left, bytes(32), 1)
     expected = case["expected"]

@@ -73,7 +73,7 @@ def scored(made: Node, total: int, count: int) -> Node:
     return made
 
 
-def scene_of(
+def policy_input_of(
     nodes: Iterable[Node], rules: Rules = RULES, taken: Iterable[str] = ()
 ) -> PolicyInput:
     return PolicyInput({each.address: each for each in nodes}, rules, 0, {node(n) for n in taken})

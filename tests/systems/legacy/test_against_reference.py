@@ -77,7 +77,7 @@ def test_folded_in_pieces_or_at_once_comes_to_the_same(events, legacy, data):
 
 @examples(30)
 @given(histories(), numbers())
-def test_an_open_spell_holds_exactly_where_the_predicate_did(events, legacy):
+def test_an_open_interval_holds_exactly_where_the_predicate_did(events, legacy):
     """As each node's last event left it; the turn of a window alone closes none."""
     fold = Fold(replace(RULES, legacy=legacy))
     fold.many(parse_events(lines_of(events)))
@@ -90,13 +90,13 @@ def test_an_open_spell_holds_exactly_where_the_predicate_did(events, legacy):
 
 @examples(60)
 @given(histories(), numbers())
-def test_no_spell_lasts_from_one_window_into_another(events, legacy):
+def test_no_interval_lasts_from_one_window_into_another(events, legacy):
     fold = Fold(replace(RULES, legacy=legacy))
     windows = {}
     for event in parse_events(lines_of(events)):
         fold.many([event])
-        for spell in fold.drain().kickouts:
-            windows[spell.node, spell.opened_at] = fold.ledger.nodes[spell.node].window
+        for interval in fold.drain().kickouts:
+            windows[interval.node, interval.opened_at] = fold.ledger.nodes[interval.node].window
         for node in fold.ledger.nodes.values():
             if node.kickout_due_since is not None:
                 assert windows[node.address, node.kickout_due_since] == node.window

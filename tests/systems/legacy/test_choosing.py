@@ -22,7 +22,7 @@ from oracle.systems.legacy.submission_speed import speeds
 from oracle.systems.weighted_draw import Pick, draw, picks
 from tests.examples import examples
 from tests.histories import node
-from tests.systems.legacy.networks import cards, member, scene_of, scored, wanted
+from tests.systems.legacy.networks import cards, member, policy_input_of, scored, wanted
 
 FIGURE = {
     ("RTX 4090", 24): 3,
@@ -35,17 +35,17 @@ FIGURE = {
 SEED32 = bytes(range(32))
 
 
-def verdicts_of(task, scene, policy=LEGACY_POLICY):
-    return {verdict.node: verdict for verdict in policy.follow().verdicts(task, scene)}
+def verdicts_of(task, policy_input, policy=LEGACY_POLICY):
+    return {verdict.node: verdict for verdict in policy.follow().verdicts(task, policy_input)}
 
 
-def weights_of(task, scene, policy=LEGACY_POLICY):
-    told = verdicts_of(task, scene, policy).values()
+def weights_of(task, policy_input, policy=LEGACY_POLICY):
+    told = verdicts_of(task, policy_input, policy).values()
     return {verdict.node: verdict.weight for verdict in told if verdict.weight is not None}
 
 
-def chosen_for(task, scene, seed=SEED32):
-    chosen = LEGACY_POLICY.choose(task, scene, seed)
+def chosen_for(task, policy_input, seed=SEED32):
+    chosen = LEGACY_POLICY.choose(task, policy_input, seed)
     assert chosen is not None
     return chosen
 
@@ -60,7 +60,7 @@ def test_nodes_are_grouped_by_card_and_cards_by_video_memory():
 
 
 def test_a_gpt_task_takes_cards_that_three_nodes_have():
-    found = candidacy_of(wanted(gpt=True, min_vram=16), scene_of(cards(FIGURE)))
+    found = candidacy_of(wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE)))
     assert list(found.groups) == [
         CardGroup(16, "RTX 3080"),
         CardGroup(16, "RTX 4080"),
@@ -70,9 +70,9 @@ def test_a_gpt_task_takes_cards_that_three_nodes_have():
 
 
 def test_another_task_takes_any_three_with_video_memory_enough():
-    found = candidacy_of(wanted(min_vram=16), scene_of(cards(FIGURE)))
+    found = candidacy_of(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
     assert (list(found.groups), found.size) == ([None], 13)
-    few = candidacy_of(wanted(), scene_of(cards({("RTX 4090", 24): 2})))
+    few = candidacy_of(wanted(), policy_input_of(cards({("RTX 4090", 24): 2})))
     assert (few.groups, set(few.out.values())) == ({}, {"too_few_candidates"})
 
 
@@ -80,7 +80,7 @@ def test_busy_paused_and_taken_nodes_and_unknown_cards_are_out():
     nodes = cards({("RTX 4090", 24): 6})
     nodes[0].running, nodes[1].paused = 1, True
     nodes += [member("x"), member("y", gpu_name="RTX 4090"), member("z", gpu_vram=24)]
-    found = candidacy_of(wanted(gpt=True), scene_of(nodes, taken=["2"]))
+    found = candidacy_of(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
     assert found.size == 3
     assert found.out == {
         node("0"): "busy",
@@ -93,19 +93,19 @@ def test_busy_paused_and_taken_nodes_and_unknown_cards_are_out():
 
 
 def test_a_task_without_enough_candidates_has_to_wait():
-    scene = scene_of(cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2}))
-    assert LEGACY_POLICY.choose(wanted(gpt=True), scene, SEED32) is None
-    assert LEGACY_POLICY.choose(wanted(), scene, SEED32) is not None
+    policy_input = policy_input_of(cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2}))
+    assert LEGACY_POLICY.choose(wanted(gpt=True), policy_input, SEED32) is None
+    assert LEGACY_POLICY.choose(wanted(), policy_input, SEED32) is not None
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
 def test_three_different_candidates_are_chosen_of_one_card_where_it_must_be(seed, gpt):
     nodes = cards(FIGURE)
-    task, scene = wanted(gpt=gpt, min_vram=16), scene_of(nodes)
-    chosen = chosen_for(task, scene, seed)
+    task, policy_input = wanted(gpt=gpt, min_vram=16), policy_input_of(nodes)
+    chosen = chosen_for(task, policy_input, seed)
     addresses = {each.node for each in chosen.nodes}
     assert len(addresses) == 3
-    assert addresses <= weights_of(task, scene).keys()
+    assert addresses <= weights_of(task, policy_input).keys()
     assert (chosen.card is None, chosen.lot is None) == (not gpt, not gpt)
     if gpt:
         made = {each.address: card_group_of(each) for each in nodes}
@@ -116,8 +116,8 @@ def chances_to_run(sizes, monkeypatch):
     """Enumerate every draw there is, each once: which nodes run the task, how often."""
     groups = {(f"card {n}", 24): size for n, size in enumerate(sizes)}
     nodes = cards(groups)
-    scene, task = scene_of(nodes), wanted(gpt=True)
-    found = candidacy_of(task, scene)
+    policy_input, task = policy_input_of(nodes), wanted(gpt=True)
+    found = candidacy_of(task, policy_input)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
         monkeypatch.setattr(trio_selection, "picks", partial(fixed, lot))
@@ -147,7 +147,7 @@ def test_equal_chances_show_in_the_verdicts(gpt):
     nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 7})
     scored(nodes[0], 1, 1)
     scored(nodes[5], 20, 1)
-    weights = weights_of(wanted(gpt=gpt), scene_of(nodes), LEGACY_EQUAL_POLICY)
+    weights = weights_of(wanted(gpt=gpt), policy_input_of(nodes), LEGACY_EQUAL_POLICY)
     assert len(weights) == 10
     assert max(weights.values()) - min(weights.values()) <= 1
     assert UNIT - 10 <= sum(weights.values()) <= UNIT
@@ -157,7 +157,7 @@ def test_within_a_group_nodes_are_drawn_by_their_speed():
     nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 3})
     for made, total in zip(nodes, (20, 10, 0), strict=False):
         scored(made, total, 1)
-    told = verdicts_of(wanted(gpt=True), scene_of(nodes))
+    told = verdicts_of(wanted(gpt=True), policy_input_of(nodes))
     assert [told[made.address].weight for made in nodes] == [
         UNIT // 2 * 2 // 3,
         UNIT // 2 // 3,
@@ -176,8 +176,8 @@ def test_within_a_group_nodes_are_drawn_by_their_speed():
 
 def test_of_nodes_without_any_weight_each_counts_the_same():
     nodes = [scored(made, 0, 1) for made in cards({("RTX 4090", 24): 4})]
-    assert set(weights_of(wanted(), scene_of(nodes)).values()) == {UNIT // 4}
-    assert len(chosen_for(wanted(), scene_of(nodes)).nodes) == 3
+    assert set(weights_of(wanted(), policy_input_of(nodes)).values()) == {UNIT // 4}
+    assert len(chosen_for(wanted(), policy_input_of(nodes)).nodes) == 3
 
 
 def test_under_other_rules_the_pool_stands_for_the_window():
@@ -190,7 +190,7 @@ def test_under_other_rules_the_pool_stands_for_the_window():
 def test_the_draws_are_those_of_the_seed():
     """The group by a seed of its own, the nodes as any draw: anybody can repeat it."""
     nodes = cards(FIGURE)
-    chosen = chosen_for(wanted(gpt=True), scene_of(nodes))
+    chosen = chosen_for(wanted(gpt=True), policy_input_of(nodes))
     of_groups = sha256(SEED32 + b"card group").digest()
     # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
     lot = next(picks([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
@@ -203,7 +203,7 @@ def test_the_draws_are_those_of_the_seed():
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.booleans())
 def test_every_member_gets_a_verdict_and_the_weights_make_one(counts, gpt):
     nodes = cards({(f"card {n}", 8): count for n, count in enumerate(counts)})
-    told = verdicts_of(wanted(gpt=gpt), scene_of(nodes))
+    told = verdicts_of(wanted(gpt=gpt), policy_input_of(nodes))
     assert list(told) == sorted(made.address for made in nodes)
     weights = [verdict.weight for verdict in told.values() if verdict.weight is not None]
     assert all((verdict.weight is None) == bool(verdict.out) for verdict in told.values())

@@ -45,7 +45,7 @@ def ours(scope: RecordScope, now: float, params: Parameters) -> list[Seen]:
     return [
         (s.node, s.attempts, s.success_rate, s.median, s.weighted, s.failing, row.tickets)
         for row in ranking.rows
-        for s in (row.standing,)
+        for s in (row.stats,)
     ]
 
 

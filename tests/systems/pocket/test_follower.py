@@ -30,7 +30,7 @@ def followed(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
     return follower
 
 
-def scene(history: History, *taken: str) -> PolicyInput:
+def policy_input(history: History, *taken: str) -> PolicyInput:
     fold, _ = folded(history)
     return PolicyInput(
         fold.ledger.nodes, SEED, history.time, frozenset(node(name) for name in taken)
@@ -41,7 +41,7 @@ def judged(
     history: History, policy: SelectionPolicy = ARTICLE, asked: Task = SD
 ) -> dict[str, CandidateVerdict]:
     """The verdicts as the history stands, by the names of the nodes."""
-    verdicts = followed(history, policy).verdicts(asked, scene(history))
+    verdicts = followed(history, policy).verdicts(asked, policy_input(history))
     return {bytes.fromhex(v.node[2:]).lstrip(b"\0").decode(): v for v in verdicts}
 
 
@@ -186,7 +186,7 @@ def test_members_that_cannot_have_the_task_are_named_with_the_reason():
     history.pauses("D").creates("t").starts("t", "E").joins("Q").quits("Q")
     asked = replace(SD, min_vram=16)
     follower = followed(history)
-    found = {v.node: v for v in follower.verdicts(asked, scene(history, "F"))}
+    found = {v.node: v for v in follower.verdicts(asked, policy_input(history, "F"))}
     out = {name: found[node(name)].out for name in "ABCDEF"}
     assert out == dict.fromkeys("ABC", "vram_too_small") | {
         "D": "paused", "E": "busy", "F": "taken",

@@ -56,7 +56,7 @@ def alike(*latencies: float, attempts: int = 30) -> list[NodeStats]:
 def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
     """Return the tickets of each, in the order in which they are given."""
     found = {row.node: row.tickets for row in rank(standings, 0, params).rows}
-    return [found[standing.node] for standing in standings]
+    return [found[stats.node] for stats in standings]
 
 
 @EVERY
@@ -86,8 +86,8 @@ def test_another_order_of_candidates_changes_only_ties(standings, order, params)
     shuffled = list(standings)
     order.shuffle(shuffled)
     ranked, again = rank(standings, 0, params), rank(shuffled, 0, params)
-    latencies = [row.standing.weighted for row in ranked.rows]
-    assert latencies == [row.standing.weighted for row in again.rows]
+    latencies = [row.stats.weighted for row in ranked.rows]
+    assert latencies == [row.stats.weighted for row in again.rows]
     if len(set(latencies)) == len(latencies):
         assert ranked.rows == again.rows
 

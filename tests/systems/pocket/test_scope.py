@@ -37,8 +37,8 @@ def failing(times: int, params: Parameters = ARTICLE) -> RecordScope:
 def test_counts_end_three_hundred_seconds_after_the_last_outcome():
     scope = failing(1)
     scope.failed(A, 299)
-    assert row(scope, 598.999).standing.attempts == 2
-    assert row(scope, 599).standing.attempts == 0
+    assert row(scope, 598.999).stats.attempts == 2
+    assert row(scope, 599).stats.attempts == 0
 
 
 def test_samples_end_three_hundred_seconds_after_the_first_outcome():
@@ -46,27 +46,27 @@ def test_samples_end_three_hundred_seconds_after_the_first_outcome():
     scope.failed(A, 0)
     scope.succeeded(A, 1.0, 299)
     scope.succeeded(A, 3.0, 299.5)
-    assert row(scope, 299.5).standing.median == 2.0
+    assert row(scope, 299.5).stats.median == 2.0
     scope.succeeded(A, 5.0, 300)
-    assert row(scope, 300).standing.median == 5.0
+    assert row(scope, 300).stats.median == 5.0
 
 
 def test_a_first_success_is_its_own_median_whatever_samples_are_left():
     scope = RecordScope(replace(ARTICLE, samples_ttl=900))
     scope.succeeded(A, 1.0, 0)
     scope.succeeded(A, 3.0, 300)
-    assert row(scope, 300).standing.median == 3.0
+    assert row(scope, 300).stats.median == 3.0
     scope.succeeded(A, 3.0, 301)
-    assert row(scope, 301).standing.median == 3.0
+    assert row(scope, 301).stats.median == 3.0
     scope.succeeded(A, 0.5, 302)
-    assert row(scope, 302).standing.median == 2.0
+    assert row(scope, 302).stats.median == 2.0
 
 
 def test_samples_of_a_sliding_window_end_each_by_its_own_age():
     scope = RecordScope(replace(ARTICLE, window=SampleWindow.SLIDING))
     for time, seconds in ((0, 1.0), (100, 2.0), (300, 4.0)):
         scope.succeeded(A, seconds, time)
-    assert row(scope, 300).standing.median == 3.0
+    assert row(scope, 300).stats.median == 3.0
 
 
 def test_a_flag_ends_three_hundred_seconds_after_it_was_set():
@@ -98,7 +98,7 @@ def test_alternating_success_and_failure_leaves_one_ticket():
     for n in range(40):
         scope.succeeded(A, 0.1, 2 * n)
         scope.failed(A, 2 * n + 1)
-    assert (row(scope, 80).standing.success_rate, row(scope, 80).tickets) == (0.5, 1)
+    assert (row(scope, 80).stats.success_rate, row(scope, 80).tickets) == (0.5, 1)
 
 
 @pytest.mark.parametrize("window", SampleWindow)
@@ -137,8 +137,8 @@ def test_a_task_of_twice_the_size_may_take_longer():
     scope = RecordScope(compute(10, expected_per_size=5))
     scope.succeeded(A, 40, 0, size=2)
     scope.succeeded(B, 40, 0, size=10)
-    assert row(scope, 1, A).standing.median == 2.0
-    assert row(scope, 1, B).standing.median == round(40 / 60, 5)
+    assert row(scope, 1, A).stats.median == 2.0
+    assert row(scope, 1, B).stats.median == round(40 / 60, 5)
 
 
 def test_the_scopes_own_median_replaces_what_was_expected():
@@ -148,7 +148,7 @@ def test_the_scopes_own_median_replaces_what_was_expected():
         scope.succeeded(A, seconds, 0)
     assert scope.expected() == 6
     scope.succeeded(B, 9, 0)
-    assert row(scope, 0, B).standing.median == 1.5
+    assert row(scope, 0, B).stats.median == 1.5
 
 
 def test_a_flag_set_by_outcomes_needs_no_evaluation():
@@ -161,8 +161,8 @@ def test_a_flag_set_by_outcomes_needs_no_evaluation():
 
 def test_errors_in_a_row_flag_a_node_where_they_are_counted():
     scope = failing(3, replace(ARTICLE, errors_limit=2, errors_counted=True))
-    assert row(scope, 59).standing.failing
-    assert not row(scope, 60).standing.failing
+    assert row(scope, 59).stats.failing
+    assert not row(scope, 60).stats.failing
     scope.failed(A, 60)
     assert scope.records[A].errors == 1
 

@@ -161,7 +161,7 @@ def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: Param
     trace = [
         {
             "id": row.node,
-            "weighted_s": row.standing.weighted,
+            "weighted_s": row.stats.weighted,
             "benchmark_s": row.benchmark,
             "difference_s": round(row.difference, 6),
             "lost": row.lost,

@@ -12,7 +12,7 @@ from oracle.systems.pocket.node_record import Record
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.pocket.ranking import Ranking, evaluate, rank
 from oracle.systems.pocket.record_scope import RecordScope
-from oracle.systems.pocket.record_stats import NodeStats, standing_of
+from oracle.systems.pocket.record_stats import NodeStats, stats_of
 from tests.domain.vectors import Vector, named_vectors, vectors_of
 
 POCKET = "pocket"
@@ -47,11 +47,11 @@ def seen(scope: RecordScope, ranking: Ranking, now: float, nodes: list[Address])
     rows = {row.node: row for row in ranking.rows}
     stats: dict[str, Any] = {
         node: {
-            "attempts": rows[node].standing.attempts,
-            "success_rate": round(rows[node].standing.success_rate, 10),
-            "median_s": rows[node].standing.median,
-            "weighted_s": rows[node].standing.weighted,
-            "failure": rows[node].standing.failing,
+            "attempts": rows[node].stats.attempts,
+            "success_rate": round(rows[node].stats.success_rate, 10),
+            "median_s": rows[node].stats.median,
+            "weighted_s": rows[node].stats.weighted,
+            "failure": rows[node].stats.failing,
         }
         for node in nodes
     }
@@ -102,27 +102,27 @@ def logged(
     return record
 
 
-def statistics(standing: NodeStats) -> Vector:
+def statistics(stats: NodeStats) -> Vector:
     return {
-        "attempts": standing.attempts,
-        "success_rate": standing.success_rate,
-        "median_s": standing.median,
-        "weighted_s": standing.weighted,
-        "failure": standing.failing,
+        "attempts": stats.attempts,
+        "success_rate": stats.success_rate,
+        "median_s": stats.median,
+        "weighted_s": stats.weighted,
+        "failure": stats.failing,
     }
 
 
 @PROFILES
 def test_an_unused_node_has_no_attempt_and_no_latency(profile: str):
-    standing = standing_of(A, Record(), 0, PARAMS[profile])
-    assert statistics(standing) == UNIT["unused node"]["expected"]
+    stats = stats_of(A, Record(), 0, PARAMS[profile])
+    assert statistics(stats) == UNIT["unused node"]["expected"]
 
 
 @PROFILES
 def test_a_used_node_has_the_latencies_of_its_log(profile: str):
     case = UNIT["used node"]
-    standing = standing_of(A, logged(**case["input"]), 0, PARAMS[profile])
-    assert statistics(standing) == case["expected"]
+    stats = stats_of(A, logged(**case["input"]), 0, PARAMS[profile])
+    assert statistics(stats) == case["expected"]
 
 
 @PROFILES
@@ -134,7 +134,7 @@ def test_a_success_erases_the_flag(profile: str):
     )
     ranking = evaluate(scope.records, [A], 0, PARAMS[profile])
     scope.apply(ranking.effects)
-    assert ranking.rows[0].standing.failing is case["expected"]["failure"]
+    assert ranking.rows[0].stats.failing is case["expected"]["failure"]
     assert flag_of(scope, A, 0) == case["expected"]["failure_flag_after"]
 
 
@@ -146,11 +146,11 @@ def test_a_first_failure_leaves_both_latencies_at_zero():
     assert {"500": record.failures} == expected["results"]
     assert to_fixed(record.median) == expected["median"]
     assert to_fixed(record.weighted) == expected["weighted"]
-    standing = standing_of(A, record, 0, PORTAL_API_HEAD)
+    stats = stats_of(A, record, 0, PORTAL_API_HEAD)
     assert {
-        "attempts": standing.attempts,
-        "success_rate": standing.success_rate,
-        "p90": standing.p90,
+        "attempts": stats.attempts,
+        "success_rate": stats.success_rate,
+        "p90": stats.p90,
     } == expected["metadata"]
 
 
@@ -160,7 +160,7 @@ def test_a_success_is_added_to_the_samples_there_are(profile: str):
     record = logged(**_arguments(case["input"]["log"]))
     record.samples = [(duration, 0.0) for duration in case["input"]["timing_log"]]
     record.samples_until = 300.0
-    before, expected = standing_of(A, record, 1, params), case["expected"]
+    before, expected = stats_of(A, record, 1, params), case["expected"]
     assert {
         "attempts": before.attempts,
         "success_rate": before.success_rate,

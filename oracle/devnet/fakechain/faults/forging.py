@@ -92,8 +92,8 @@ class _Forger(NamedTuple):
         told = self.lie.tell(true)
         if self.depth < Depth.BLOCKS:
             is_so = told == true_of(true)
-            twin = true if is_so else self._mined(true, true.parent, told)
-            return _Forged(true, below, twin, self)
+            sibling = true if is_so else self._mined(true, true.parent, told)
+            return _Forged(true, below, sibling, self)
         if told == true_of(true) and below.hash == true.parent_hash:
             return _Forged(true, below, true, self)
         return _Forged(true, below, self._mined(true, below, told), self)
@@ -138,35 +138,35 @@ class _Retold(Block):
 class _Forged(_Retold):
     """A block as the liar tells it: parts of the true one, parts of a twin that holds the lie."""
 
-    def __init__(self, true: Block, below: Block, twin: Block, forger: _Forger) -> None:
+    def __init__(self, true: Block, below: Block, sibling: Block, forger: _Forger) -> None:
         has_own = forger.depth >= Depth.BLOCKS
-        super().__init__(true, below, twin.hash if has_own else None)
-        self._twin, self._depth, self._lie = twin, forger.depth, forger.lie
+        super().__init__(true, below, sibling.hash if has_own else None)
+        self._sibling, self._depth, self._lie = sibling, forger.depth, forger.lie
 
     @property
     @override
     def parent_hash(self) -> str:
-        return self._twin.parent_hash
+        return self._sibling.parent_hash
 
     @property
     @override
     def txs(self) -> tuple[Tx, ...]:
-        return self._twin.txs
+        return self._sibling.txs
 
     @cached_property
     @override
     def header(self) -> Json:
         if self._depth < Depth.HEADERS:
             return self._true.header
-        return {**self._twin.header, "hash": self.hash}
+        return {**self._sibling.header, "hash": self.hash}
 
     @cached_property
     @override
     def transactions(self) -> list[Json]:
         if self._depth >= Depth.HEADERS:
-            told = [self._named(tx) for tx in self._twin.transactions]
+            told = [self._named(tx) for tx in self._sibling.transactions]
         else:
-            pairs = zip(self._true.transactions, self._twin.transactions, strict=True)
+            pairs = zip(self._true.transactions, self._sibling.transactions, strict=True)
             told = [{**true, **_only(said, _SAID_OF_CALLS)} for true, said in pairs]
         if self._depth is Depth.ANSWERS:
             return told
@@ -176,7 +176,7 @@ class _Forged(_Retold):
     @override
     def receipts(self) -> list[Json]:
         if self._depth is Depth.ANSWERS:
-            pairs = zip(self._true.receipts, self._twin.receipts, strict=True)
+            pairs = zip(self._true.receipts, self._sibling.receipts, strict=True)
             return [{**true, "status": said["status"]} for true, said in pairs]
         return self._told
 
@@ -188,9 +188,9 @@ class _Forged(_Retold):
     @cached_property
     def _told(self) -> list[Json]:
         """The receipts that hold the lie, under this block's name."""
-        by_twin = self._depth >= Depth.HEADERS
-        names = self._twin.tx_hashes if by_twin else self._true.tx_hashes
-        pairs = zip(self._twin.receipts, map(self._lie.rename, names), strict=True)
+        by_sibling = self._depth >= Depth.HEADERS
+        names = self._sibling.tx_hashes if by_sibling else self._true.tx_hashes
+        pairs = zip(self._sibling.receipts, map(self._lie.rename, names), strict=True)
         return [self._receipt(receipt, name) for receipt, name in pairs]
 
     def _receipt(self, said: Json, name: str) -> Json:

@@ -23,7 +23,7 @@ _AT_A_TIME = 5.0
 
 
 @dataclass(slots=True)
-class Patience:
+class EndpointPatience:
     """Waits for one thing that is asked for again and again; `stop` ends any wait."""
 
     stop: StopSignal
@@ -57,7 +57,9 @@ class Patience:
         if error.retry_after is None or self._waited + error.retry_after > self.seconds:
             raise error
         seconds = min(_AT_A_TIME, max(error.retry_after, 0.1))
-        structlog.get_logger().warning("waiting", seconds=round(seconds, 1), reason=str(error))
+        structlog.get_logger().warning(
+            "waiting_for_endpoint", seconds=round(seconds, 1), reason=str(error)
+        )
         self._waited += seconds
         self.stop.event.wait(seconds)
         return seconds
@@ -69,10 +71,10 @@ class Patience:
 
 def patient(steps: Sequence[Job], stop: StopSignal) -> list[Job]:
     """Return the steps; each waits where it is asked to, and is turned again then."""
-    return [_patient(step, Patience(stop)) for step in steps]
+    return [_patient(step, EndpointPatience(stop)) for step in steps]
 
 
-def _patient(step: Job, patience: Patience) -> Job:
+def _patient(step: Job, patience: EndpointPatience) -> Job:
     def turn() -> Mapping[str, object] | None:
         try:
             done = step.turn()
