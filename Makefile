@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard reference nightly cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard reference nightly cover wheel initial clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -83,6 +83,10 @@ nightly:  ## Everything that CI leaves out or plays in short, one after the othe
 
 cover:  ## Run the quick tests and show what they miss
 	pytest -m 'not slow' --cov --cov-report=term-missing
+
+initial:  ## Make the one migration of before the first release anew from the tables
+	PYTHONPATH=. python migrations/squash.py
+	ruff format migrations/versions/0001_initial.py
 
 wheel:  ## Build the wheel into dist/
 	python -m build --wheel

@@ -1,28 +1,16 @@
 """Runs migrations on the connection that `oracle.store.schema` hands over, in its transaction."""
 
+import pkgutil
+from importlib import import_module
+
 from alembic import context
 
-from oracle.store.tables import (
-    chain_tables,
-    integrity_tables,
-    outbox_tables,
-    round_tables,
-    selection_tables,
-    selection_tables as rule_tables,
-    state_tables,
-)
+from oracle.store import tables
 from oracle.store.tables.metadata import metadata
 
 # Importing them puts their tables into the metadata, which `alembic check` compares.
-TABLES = (
-    chain_tables,
-    selection_tables,
-    integrity_tables,
-    state_tables,
-    outbox_tables,
-    round_tables,
-    rule_tables,
-)
+for found in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
+    import_module(found.name)
 
 context.configure(
     connection=context.config.attributes["connection"],

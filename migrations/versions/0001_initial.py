@@ -1,52 +1,15 @@
-"""All tables of the first version: raw rows, projections, journal, reports, outbox, lease.
+"""All tables, made from the code's by migrations/squash.py.
 
-Revision 0001, after None. One transaction on both databases.
+Revision 0001_initial, after none. One transaction on both databases.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0001_initial"
 down_revision = None
 branch_labels = None
 depends_on = None
-
-# SQLite numbers rows by itself only where the key is called INTEGER.
-ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
-# Each before those that it refers to.
-TABLES = (
-    "pub_attempt",
-    "pub_nonce",
-    "pub_intent",
-    "undo",
-    "task",
-    "score",
-    "report",
-    "reliability_change",
-    "pub_signature",
-    "pub_account",
-    "pub_journal",
-    "progress",
-    "open_group",
-    "node_index",
-    "node",
-    "mark",
-    "log",
-    "lease",
-    "last_event",
-    "lane_word",
-    "kickout",
-    "kick",
-    "identity",
-    "group_result",
-    "group_member",
-    "cursor",
-    "call",
-    "block",
-    "anomaly",
-    "accepted_round",
-)
 
 
 def upgrade() -> None:
@@ -100,6 +63,13 @@ def upgrade() -> None:
         postgresql_where=sa.text("canonical"),
     )
     op.create_table(
+        "bookmark",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_bookmark")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "call",
         sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("tx_index", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -116,6 +86,18 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "coverage",
+        sa.Column("scope", sa.LargeBinary(), nullable=False),
+        sa.Column("first_block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("last_block", sa.BigInteger(), nullable=False),
+        sa.Column("level", sa.SmallInteger(), nullable=False),
+        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("audited_by", sa.Text(), nullable=True),
+        sa.Column("audited_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("scope", "first_block", name=op.f("pk_coverage")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "cursor",
         sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
         sa.Column("number", sa.BigInteger(), nullable=False),
@@ -126,6 +108,51 @@ def upgrade() -> None:
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("id = 1", name=op.f("ck_cursor_one_row")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_cursor")),
+    )
+    op.create_table(
+        "dead_letter",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log_index", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("block_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("error", sa.Text(), nullable=False),
+        sa.Column("canonical", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "block", "tx_index", "log_index", "block_hash", name=op.f("pk_dead_letter")
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "draw",
+        sa.Column("task", sa.LargeBinary(), nullable=False),
+        sa.Column("seed_block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("seed_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("voided_block", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("task", "seed_block", name=op.f("pk_draw")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "active_draw",
+        "draw",
+        ["task"],
+        unique=True,
+        sqlite_where=sa.text("voided_block IS NULL"),
+        postgresql_where=sa.text("voided_block IS NULL"),
+    )
+    op.create_index(op.f("ix_draw_seed_block"), "draw", ["seed_block"], unique=False)
+    op.create_index(op.f("ix_draw_voided_block"), "draw", ["voided_block"], unique=False)
+    op.create_table(
+        "endpoint_fact",
+        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("expires", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("endpoint", "name", name=op.f("pk_endpoint_fact")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "group_member",
@@ -158,6 +185,29 @@ def upgrade() -> None:
     )
     op.create_index(
         op.f("ix_group_result_task_group"), "group_result", ["task_group"], unique=False
+    )
+    op.create_table(
+        "halt",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("since_block", sa.BigInteger(), nullable=False),
+        sa.Column("since_time", sa.BigInteger(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("block", sa.BigInteger(), nullable=True),
+        sa.Column("our_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("their_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("cleared_time", sa.BigInteger(), nullable=True),
+        sa.Column("cleared_by", sa.Text(), nullable=True),
+        sa.Column("cleared_reason", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_halt")),
+    )
+    op.create_index(
+        "one_active_halt",
+        "halt",
+        ["name"],
+        unique=True,
+        sqlite_where=sa.text("cleared_time IS NULL"),
+        postgresql_where=sa.text("cleared_time IS NULL"),
     )
     op.create_table(
         "identity",
@@ -247,13 +297,6 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
-        "mark",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("number", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("name", name=op.f("pk_mark")),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
         "node",
         sa.Column("address", sa.LargeBinary(), nullable=False),
         sa.Column("membership", sa.Text(), nullable=False),
@@ -277,6 +320,12 @@ def upgrade() -> None:
         sa.Column("kickout_due_since", sa.Text(), nullable=True),
         sa.Column("changed_at", sa.BigInteger(), nullable=False),
         sa.Column("recovers_until", sa.BigInteger(), nullable=True),
+        sa.Column("window", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("window_sum", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("window_count", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("online_since", sa.BigInteger(), nullable=True),
+        sa.Column("online_seconds", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("pending", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("address", name=op.f("pk_node")),
         sqlite_with_rowid=False,
     )
@@ -298,15 +347,19 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("task_group", name=op.f("pk_open_group")),
     )
     op.create_table(
-        "progress",
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("name", name=op.f("pk_progress")),
-        sqlite_with_rowid=False,
+        "pub_account",
+        sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("next_nonce", sa.BigInteger(), nullable=False),
+        sa.Column("paused", sa.Boolean(), nullable=False),
+        sa.Column("pause_reason", sa.Text(), nullable=True),
+        sa.Column("pause_class", sa.Text(), nullable=True),
+        sa.CheckConstraint("next_nonce >= 0", name=op.f("ck_pub_account_next_nonce")),
+        sa.PrimaryKeyConstraint("chain_id", "address", name=op.f("pk_pub_account")),
     )
     op.create_table(
         "pub_journal",
-        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.Column("intent_id", sa.BigInteger(), nullable=True),
         sa.Column("nonce", sa.BigInteger(), nullable=True),
@@ -314,22 +367,40 @@ def upgrade() -> None:
         sa.Column("event", sa.Text(), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("lease_epoch", sa.BigInteger(), nullable=True),
+        sa.Column("actor", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_journal")),
     )
     op.create_index(op.f("ix_pub_journal_intent_id"), "pub_journal", ["intent_id"], unique=False)
     op.create_table(
-        "pub_account",
-        sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("address", sa.LargeBinary(), nullable=False),
-        sa.Column("next_nonce", sa.BigInteger(), nullable=False),
-        sa.Column("paused", sa.Boolean(), nullable=False),
-        sa.Column("pause_reason", sa.Text(), nullable=True),
-        sa.CheckConstraint("next_nonce >= 0", name=op.f("ck_pub_sender_next_nonce")),
-        sa.PrimaryKeyConstraint("chain_id", "address", name=op.f("pk_pub_sender")),
+        "pub_peer_statement",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("chain_id", sa.BigInteger(), nullable=False),
+        sa.Column("contract", sa.LargeBinary(), nullable=False),
+        sa.Column("signer", sa.LargeBinary(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("round", sa.BigInteger(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("prev_digest", sa.LargeBinary(), nullable=True),
+        sa.Column("as_of_block", sa.BigInteger(), nullable=True),
+        sa.Column("as_of_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.Column("signature", sa.LargeBinary(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("received_at", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f("ck_pub_peer_statement_kind")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_peer_statement")),
+        sa.UniqueConstraint("signer", "digest", name=op.f("uq_pub_peer_statement_signer_digest")),
+    )
+    op.create_index(
+        "peer_statement_round",
+        "pub_peer_statement",
+        ["contract", "kind", "round", "subject"],
+        unique=False,
     )
     op.create_table(
         "pub_signature",
-        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("chain_id", sa.BigInteger(), nullable=False),
         sa.Column("contract", sa.LargeBinary(), nullable=False),
         sa.Column("signer", sa.LargeBinary(), nullable=False),
@@ -346,7 +417,7 @@ def upgrade() -> None:
         sa.Column("signed_at", sa.BigInteger(), nullable=False),
         sa.CheckConstraint(
             "expiry_reason IN ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken')",
-            name=op.f("ck_pub_signature_dead_why"),
+            name=op.f("ck_pub_signature_expiry_reason"),
         ),
         sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f("ck_pub_signature_kind")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_pub_signature")),
@@ -382,6 +453,20 @@ def upgrade() -> None:
         op.f("ix_reliability_change_block"), "reliability_change", ["block"], unique=False
     )
     op.create_table(
+        "reorg_log",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("ancestor", sa.BigInteger(), nullable=False),
+        sa.Column("ancestor_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("old_tip", sa.BigInteger(), nullable=False),
+        sa.Column("old_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("new_tip", sa.BigInteger(), nullable=True),
+        sa.Column("new_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("endpoints", sa.Text(), nullable=False),
+        sa.Column("logs_orphaned", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_reorg_log")),
+    )
+    op.create_table(
         "report",
         sa.Column("period", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("as_of_number", sa.BigInteger(), nullable=False),
@@ -412,6 +497,34 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_report_as_of_number"), "report", ["as_of_number"], unique=False)
     op.create_table(
+        "report_hold",
+        sa.Column("period", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("facts", sa.Text(), nullable=False),
+        sa.Column("held_at", sa.BigInteger(), nullable=False),
+        sa.Column("released_at", sa.BigInteger(), nullable=True),
+        sa.Column("released_by", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("period", name=op.f("pk_report_hold")),
+    )
+    op.create_table(
+        "rule_set",
+        sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("sha256", sa.LargeBinary(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_rule_set")),
+        sa.UniqueConstraint("sha256", name=op.f("uq_rule_set_sha256")),
+    )
+    op.create_table(
+        "scope",
+        sa.Column("id", sa.LargeBinary(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("number", sa.SmallInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_scope")),
+        sa.UniqueConstraint("number", name=op.f("uq_scope_number")),
+    )
+    op.create_table(
         "score",
         sa.Column("node", sa.LargeBinary(), nullable=False),
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -425,10 +538,19 @@ def upgrade() -> None:
         sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("rule_set", sa.SmallInteger(), nullable=True),
         sa.PrimaryKeyConstraint("node", "seq", name=op.f("pk_score")),
         sqlite_with_rowid=False,
     )
     op.create_index(op.f("ix_score_block"), "score", ["block"], unique=False)
+    op.create_table(
+        "signing_embargo",
+        sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("contract", sa.LargeBinary(), nullable=False),
+        sa.Column("signer", sa.LargeBinary(), nullable=False),
+        sa.Column("until", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("chain_id", "contract", "signer", name=op.f("pk_signing_embargo")),
+    )
     op.create_table(
         "task",
         sa.Column("key", sa.LargeBinary(), nullable=False),
@@ -460,6 +582,26 @@ def upgrade() -> None:
         sa.Column("runs", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_task")),
     )
+    op.create_index(
+        "unscored_task",
+        "task",
+        ["task_group"],
+        unique=False,
+        sqlite_where=sa.text("task_group IS NOT NULL AND scored_in IS NULL"),
+        postgresql_where=sa.text("task_group IS NOT NULL AND scored_in IS NULL"),
+    )
+    op.create_index(
+        "waiting_task",
+        "task",
+        ["created_at"],
+        unique=False,
+        sqlite_where=sa.text(
+            "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
+        ),
+        postgresql_where=sa.text(
+            "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
+        ),
+    )
     op.create_table(
         "undo",
         sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -470,8 +612,27 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "verified_block",
+        sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("hash", sa.LargeBinary(), nullable=False),
+        sa.Column("level", sa.SmallInteger(), nullable=False),
+        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("number", "hash", name=op.f("pk_verified_block")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "vetoer",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_vetoer")),
+    )
+    op.create_table(
         "pub_intent",
-        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("chain_id", sa.BigInteger(), nullable=False),
         sa.Column("sender", sa.LargeBinary(), nullable=False),
         sa.Column("contract", sa.LargeBinary(), nullable=False),
@@ -496,10 +657,9 @@ def upgrade() -> None:
         sa.Column("error_text", sa.Text(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint(
-            "kind IN ('push', 'propose_kick', 'execute_kick', 'cancel_kick', 'noop')",
-            name=op.f("ck_pub_intent_kind"),
-        ),
+        sa.Column("replaces", sa.BigInteger(), nullable=True),
+        sa.Column("yielded_at", sa.BigInteger(), nullable=True),
+        sa.Column("exclusive_key", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "state IN ('planned', 'ready', 'assigned', 'live', 'mined', 'final', 'reverted', 'superseded', 'cancelled', 'expired', 'rejected', 'held')",
             name=op.f("ck_pub_intent_state"),
@@ -524,6 +684,7 @@ def upgrade() -> None:
             name=op.f("uq_pub_intent_chain_id_contract_dedup_key"),
         ),
     )
+    op.create_index("intent_nonce", "pub_intent", ["chain_id", "sender", "nonce"], unique=False)
     op.create_index(
         "intent_work",
         "pub_intent",
@@ -533,24 +694,12 @@ def upgrade() -> None:
         postgresql_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"),
     )
     op.create_index(
-        "one_live_kick",
+        "one_got_ready",
         "pub_intent",
-        ["chain_id", "contract", "kind", "subject"],
+        ["chain_id", "sender", "contract", "exclusive_key"],
         unique=True,
-        sqlite_where=sa.text(
-            "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned', 'live', 'mined')"
-        ),
-        postgresql_where=sa.text(
-            "kind IN ('propose_kick', 'execute_kick', 'cancel_kick') AND state IN ('ready', 'assigned', 'live', 'mined')"
-        ),
-    )
-    op.create_index(
-        "one_open_push",
-        "pub_intent",
-        ["chain_id", "contract"],
-        unique=True,
-        sqlite_where=sa.text("kind = 'push' AND state IN ('ready', 'assigned')"),
-        postgresql_where=sa.text("kind = 'push' AND state IN ('ready', 'assigned')"),
+        sqlite_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"),
+        postgresql_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"),
     )
     op.create_table(
         "pub_nonce",
@@ -568,15 +717,28 @@ def upgrade() -> None:
         sa.Column("opened_at", sa.BigInteger(), nullable=False),
         sa.Column("last_bump_at", sa.BigInteger(), nullable=True),
         sa.Column("finalised_at", sa.BigInteger(), nullable=True),
+        sa.Column("opened_block", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("last_bump_block", sa.BigInteger(), nullable=True),
+        sa.Column("mined_at", sa.BigInteger(), nullable=True),
+        sa.Column("l1_fee_wei", sa.LargeBinary(), nullable=True),
         sa.CheckConstraint(
             "state IN ('open', 'live', 'mined', 'final', 'foreign')",
-            name=op.f("ck_pub_slot_state"),
+            name=op.f("ck_pub_nonce_state"),
         ),
         sa.ForeignKeyConstraint(
-            ["intent_id"], ["pub_intent.id"], name=op.f("fk_pub_slot_intent_id")
+            ["intent_id"], ["pub_intent.id"], name=op.f("fk_pub_nonce_intent_id")
         ),
-        sa.PrimaryKeyConstraint("chain_id", "sender", "nonce", name=op.f("pk_pub_slot")),
+        sa.PrimaryKeyConstraint("chain_id", "sender", "nonce", name=op.f("pk_pub_nonce")),
     )
+    op.create_index(
+        "nonce_bumped",
+        "pub_nonce",
+        ["chain_id", "sender", "last_bump_at"],
+        unique=False,
+        sqlite_where=sa.text("last_bump_at IS NOT NULL"),
+        postgresql_where=sa.text("last_bump_at IS NOT NULL"),
+    )
+    op.create_index("nonce_opened", "pub_nonce", ["chain_id", "sender", "opened_at"], unique=False)
     op.create_index(
         "nonce_work",
         "pub_nonce",
@@ -587,7 +749,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "pub_attempt",
-        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("chain_id", sa.BigInteger(), nullable=False),
         sa.Column("sender", sa.LargeBinary(), nullable=False),
         sa.Column("nonce", sa.BigInteger(), nullable=False),
@@ -607,6 +769,8 @@ def upgrade() -> None:
         sa.Column("sends", sa.Integer(), nullable=False),
         sa.Column("last_error_class", sa.Text(), nullable=True),
         sa.Column("last_error_text", sa.Text(), nullable=True),
+        sa.Column("reason", sa.Text(), server_default="first", nullable=False),
+        sa.Column("first_sent_block", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["chain_id", "sender", "nonce"],
             ["pub_nonce.chain_id", "pub_nonce.sender", "pub_nonce.nonce"],
@@ -628,5 +792,135 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for table in TABLES:
-        op.drop_table(table)
+    op.drop_table("pub_attempt")
+    op.drop_index(
+        "nonce_work",
+        table_name="pub_nonce",
+        sqlite_where=sa.text("state IN ('open', 'live', 'mined')"),
+        postgresql_where=sa.text("state IN ('open', 'live', 'mined')"),
+    )
+    op.drop_index("nonce_opened", table_name="pub_nonce")
+    op.drop_index(
+        "nonce_bumped",
+        table_name="pub_nonce",
+        sqlite_where=sa.text("last_bump_at IS NOT NULL"),
+        postgresql_where=sa.text("last_bump_at IS NOT NULL"),
+    )
+    op.drop_table("pub_nonce")
+    op.drop_index(
+        "one_got_ready",
+        table_name="pub_intent",
+        sqlite_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"),
+        postgresql_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"),
+    )
+    op.drop_index(
+        "intent_work",
+        table_name="pub_intent",
+        sqlite_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"),
+        postgresql_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"),
+    )
+    op.drop_index("intent_nonce", table_name="pub_intent")
+    op.drop_table("pub_intent")
+    op.drop_table("vetoer")
+    op.drop_table("verified_block")
+    op.drop_table("undo")
+    op.drop_index(
+        "waiting_task",
+        table_name="task",
+        sqlite_where=sa.text(
+            "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
+        ),
+        postgresql_where=sa.text(
+            "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
+        ),
+    )
+    op.drop_index(
+        "unscored_task",
+        table_name="task",
+        sqlite_where=sa.text("task_group IS NOT NULL AND scored_in IS NULL"),
+        postgresql_where=sa.text("task_group IS NOT NULL AND scored_in IS NULL"),
+    )
+    op.drop_table("task")
+    op.drop_table("signing_embargo")
+    op.drop_index(op.f("ix_score_block"), table_name="score")
+    op.drop_table("score")
+    op.drop_table("scope")
+    op.drop_table("rule_set")
+    op.drop_table("report_hold")
+    op.drop_index(op.f("ix_report_as_of_number"), table_name="report")
+    op.drop_index(
+        "due_report",
+        table_name="report",
+        sqlite_where=sa.text("state = 'due'"),
+        postgresql_where=sa.text("state = 'due'"),
+    )
+    op.drop_table("report")
+    op.drop_table("reorg_log")
+    op.drop_index(op.f("ix_reliability_change_block"), table_name="reliability_change")
+    op.drop_table("reliability_change")
+    op.drop_index(
+        "one_live_signature",
+        table_name="pub_signature",
+        sqlite_where=sa.text("expiry_reason IS NULL"),
+        postgresql_where=sa.text("expiry_reason IS NULL"),
+    )
+    op.drop_table("pub_signature")
+    op.drop_index("peer_statement_round", table_name="pub_peer_statement")
+    op.drop_table("pub_peer_statement")
+    op.drop_index(op.f("ix_pub_journal_intent_id"), table_name="pub_journal")
+    op.drop_table("pub_journal")
+    op.drop_table("pub_account")
+    op.drop_table("open_group")
+    op.drop_index(op.f("ix_node_index_node"), table_name="node_index")
+    op.drop_table("node_index")
+    op.drop_index(op.f("ix_node_recovers_until"), table_name="node")
+    op.drop_index(op.f("ix_node_changed_at"), table_name="node")
+    op.drop_table("node")
+    op.drop_table("log")
+    op.drop_table("lease")
+    op.drop_table("last_event")
+    op.drop_table("lane_word")
+    op.drop_index(
+        "open_kickout",
+        table_name="kickout",
+        sqlite_where=sa.text("closed_block IS NULL"),
+        postgresql_where=sa.text("closed_block IS NULL"),
+    )
+    op.drop_table("kickout")
+    op.drop_table("kick")
+    op.drop_table("identity")
+    op.drop_index(
+        "one_active_halt",
+        table_name="halt",
+        sqlite_where=sa.text("cleared_time IS NULL"),
+        postgresql_where=sa.text("cleared_time IS NULL"),
+    )
+    op.drop_table("halt")
+    op.drop_index(op.f("ix_group_result_task_group"), table_name="group_result")
+    op.drop_table("group_result")
+    op.drop_table("group_member")
+    op.drop_table("endpoint_fact")
+    op.drop_index(op.f("ix_draw_voided_block"), table_name="draw")
+    op.drop_index(op.f("ix_draw_seed_block"), table_name="draw")
+    op.drop_index(
+        "active_draw",
+        table_name="draw",
+        sqlite_where=sa.text("voided_block IS NULL"),
+        postgresql_where=sa.text("voided_block IS NULL"),
+    )
+    op.drop_table("draw")
+    op.drop_table("dead_letter")
+    op.drop_table("cursor")
+    op.drop_table("coverage")
+    op.drop_table("call")
+    op.drop_table("bookmark")
+    op.drop_index(
+        "one_canonical_block",
+        table_name="block",
+        sqlite_where=sa.text("canonical"),
+        postgresql_where=sa.text("canonical"),
+    )
+    op.drop_table("block")
+    op.drop_table("anomaly")
+    op.drop_index(op.f("ix_accepted_round_round"), table_name="accepted_round")
+    op.drop_table("accepted_round")

@@ -134,7 +134,7 @@ class OracleContract:
             }
 
     def constitution(self) -> ContractConfiguration:
-        """Return who may do what, and under which code. Raises TransientError: see `contract_status`."""
+        """Return who may do what, and under which code. As `contract_status` raises."""
         contract_status = self.contract_status()
         names = ("NETWORK", "admin", "pauser", "vetoer", "signers", "quorum")
         network, admin, pauser, vetoer, signers, quorum = self._read(contract_status.block, *names)

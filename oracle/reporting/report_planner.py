@@ -178,8 +178,8 @@ def _turn(
         return None
     if contract_status.rules_hash != context.rules_hash:
         raise TransientError(
-            f"the contract asks for rules {contract_status.rules_hash}, ours are {context.rules_hash}: "
-            "nothing is published until they agree"
+            f"the contract asks for rules {contract_status.rules_hash}, "
+            f"ours are {context.rules_hash}: nothing is published until they agree"
         )
     return turn
 

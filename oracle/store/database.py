@@ -17,7 +17,7 @@ from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
-from oracle.store.ops.bookmarks import ProgressRepository
+from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.identity import IdentityRepository
@@ -70,7 +70,7 @@ class UnitOfWork:
         self.rounds = RoundRepository(connection)
         self.undo = UndoJournal(connection)
         self.projections = ProjectionRepository(connection)
-        self.progress = ProgressRepository(connection)
+        self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
         self.draws = DrawRepository(connection)
         self.lease = Lease(connection)

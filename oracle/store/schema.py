@@ -1,5 +1,6 @@
 """Whether a database has our tables, and bringing it up to the code's (Alembic)."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from oracle.store.engine import is_missing_file, parsed, reading_engine, writing
 
 # The newest file in migrations/versions; a test compares. Here, because Alembic is slow to import
 # and only `migrate` needs it.
-REVISION = "0007"
+REVISION = "0001_initial"
+# Ours are a number of four digits and a name. The five of before the first release had the number
+# alone, and no way leads from them to the one that took their place.
+_OURS, _UNRELEASED = re.compile(r"\d{4}_[a-z0-9_]+"), re.compile(r"\d{4}")
 
 
 class SchemaAge(StrEnum):
@@ -23,6 +27,8 @@ class SchemaAge(StrEnum):
     OLDER = "older"
     CURRENT = "current"
     NEWER = "newer"
+    # Of before the first release; cannot be brought up.
+    UNRELEASED = "unreleased"
     # Tables, but none of ours.
     FOREIGN = "foreign"
 
@@ -54,13 +60,14 @@ def migrate(url: str) -> SchemaState:
     """Bring the database to the code's revision in one transaction; return what it was before.
 
     Raises:
-        InputError: it cannot be reached or written, is newer than the code, or is not ours.
+        InputError: it cannot be reached or written, is newer than the code or of before the first
+            release, or is not ours.
         TransientError: another process is writing to it.
     """
     address = parsed(url)
     with _transaction(writing_engine(address), address) as connection:
         before = _state_of(connection)
-        _refuse(before, address, (SchemaAge.NEWER, SchemaAge.FOREIGN))
+        _refuse(before, address, _NO_WAY_UP)
         if before.age is not SchemaAge.CURRENT:
             _upgrade(connection)
         return before
@@ -79,6 +86,9 @@ def check_schema(url: str, *, create: bool) -> None:
     _refuse(state, parsed(url), tuple(age for age in SchemaAge if age is not SchemaAge.CURRENT))
 
 
+_NO_WAY_UP = (SchemaAge.NEWER, SchemaAge.UNRELEASED, SchemaAge.FOREIGN)
+
+
 def _refuse(state: SchemaState, address: URL, ages: tuple[SchemaAge, ...]) -> None:
     if state.age not in ages:
         return
@@ -88,6 +98,10 @@ def _refuse(state: SchemaState, address: URL, ages: tuple[SchemaAge, ...]) -> No
         f"{state.wanted}); run `qos-oracle migrate`",
         SchemaAge.NEWER: f"is newer than the program (revision {state.found}, known "
         f"{state.wanted}); install the newer qos-oracle",
+        SchemaAge.UNRELEASED: f"is of before the first release (revision {state.found}) and "
+        "cannot be brought up; name an empty one in [database] url, which the daemon fills "
+        "from the chain, and where keys have sent or signed, run "
+        "`qos-oracle outbox rebuild --from-chain`",
         SchemaAge.FOREIGN: "holds the tables of another program; name an empty one",
         SchemaAge.CURRENT: "is up to date",
     }[state.age]
@@ -108,10 +122,11 @@ def _state(tables: list[str], found: str | None) -> SchemaState:
         age = SchemaAge.FOREIGN if others else SchemaAge.EMPTY
     elif found == REVISION:
         age = SchemaAge.CURRENT
-    elif not (found.isdigit() and len(found) == len(REVISION)):
+    elif _UNRELEASED.fullmatch(found):
+        age = SchemaAge.UNRELEASED
+    elif not _OURS.fullmatch(found):
         age = SchemaAge.FOREIGN
     else:
-        # Our revisions are numbers of equal length.
         age = SchemaAge.OLDER if found < REVISION else SchemaAge.NEWER
     return SchemaState(age, found, REVISION)
 

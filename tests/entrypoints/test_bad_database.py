@@ -18,7 +18,12 @@ def test_a_database_without_tables_names_migrate(capsys, sound, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("revision", "words"), [("0000", "qos-oracle migrate"), ("9999", "install the newer")]
+    ("revision", "words"),
+    [
+        ("0000_first", "qos-oracle migrate"),
+        ("9999_last", "install the newer"),
+        ("0005", "name an empty one in [database] url"),
+    ],
 )
 def test_a_database_of_another_age_says_what_to_do(capsys, sound, tmp_path, revision, words):
     path = write(sound, tmp_path / "config.toml")
@@ -27,7 +32,9 @@ def test_a_database_of_another_age_says_what_to_do(capsys, sound, tmp_path, revi
         database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     database.close()
 
-    assert words in refused(capsys, "status", "--config", path)
+    for command in (["status"], ["migrate"], ["run", "--once"]):
+        if command == ["status"] or revision == "0005":
+            assert words in refused(capsys, *command, "--config", path)
 
 
 def test_a_file_that_is_no_database(capsys, sound, tmp_path):

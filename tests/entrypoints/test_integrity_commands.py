@@ -1,4 +1,4 @@
-"""`resync verify`, `gaps`, `dead-letters` and `export --fixture`, beside a chain of true blocks."""
+"""`resync verify`, `gaps`, `dead-letters`, `export --fixture`, beside a chain of true blocks."""
 
 import json
 from collections.abc import Iterator

@@ -7,10 +7,14 @@ import msgspec
 from sqlalchemy import Column, Select, Table, create_engine, select
 
 from oracle.store.engine import parsed
+from oracle.store.ops.bookmarks import UNDO_FLOOR
+from oracle.store.tables.chain_tables import bookmark
 from oracle.store.tables.metadata import metadata
 
-# Who writes at present, and for how long; what an interrupted command had come to.
-_LOCAL_TABLES = {"lease", "progress", "endpoint_fact"}
+# Who writes at present, and for how long.
+_LOCAL_TABLES = {"lease", "endpoint_fact"}
+# The others say what an interrupted command had come to.
+_BOOKMARKS = (UNDO_FLOOR, "reports_complete_from")
 # How often the cursor was moved is a matter of how the windows fell; and PostgreSQL gives no
 # number twice, also where the transaction that took it was lost.
 _LOCAL_COLUMNS = {("cursor", "epoch"), ("reorg_log", "id"), ("halt", "id")}
@@ -19,7 +23,7 @@ _LOCAL_COLUMNS = {("cursor", "epoch"), ("reorg_log", "id"), ("halt", "id")}
 def dump(url: str, *, orphans: bool = True, without: Collection[str] = ()) -> list[str]:
     """Return every row of every table, a line each, in order of their keys.
 
-    Not in it: the lease, the progress of commands, what was learned of endpoints, the number of
+    Not in it: the lease, how far commands have come, what was learned of endpoints, the number of
     the cursor's moves, numbers that are counted up. `orphans` False leaves out what belongs to
     blocks that left the chain; `without` whole tables.
     """
@@ -48,6 +52,8 @@ def _rows(table: Table, *, orphans: bool) -> Select[Any]:
         column for column in table.columns if (table.name, column.name) not in _LOCAL_COLUMNS
     ]
     rows = select(*columns).order_by(*table.primary_key.columns)
+    if table is bookmark:
+        rows = rows.where(bookmark.c.name.in_(_BOOKMARKS))
     return rows if orphans or "canonical" not in table.c else rows.where(table.c.canonical)
 
 

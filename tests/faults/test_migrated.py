@@ -1,20 +1,18 @@
 """A migration of a populated database that dies on the way."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from alembic import command
 from sqlalchemy import MetaData, create_engine, inspect, select
 
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next
-from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.engine import parsed
 from oracle.store.schema import SchemaAge, schema_state
 from tests.faults.a_chain import AChain
 from tests.faults.conftest import OpenIndexer
 from tests.faults.indexer import Indexer
 from tests.machine.mortal import Nursery, nursery
-from tests.store.test_schema import connected, migrations
+from tests.store import later
 
 
 @pytest.fixture(scope="module")
@@ -45,34 +43,30 @@ def everything(url: str) -> list[str]:
         engine.dispose()
 
 
-def test_case_73_a_migration_killed_at_any_statement_leaves_the_tables_as_they_were(
+def test_case_73_a_migration_killed_at_any_statement_leaves_the_tables_as_they_were(  # noqa: PLR0913,PLR0917
     a_chain: AChain,
     database_url: str,
     open_indexer: OpenIndexer,
     bearing: Nursery,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     old = Indexer(a_chain.urls, database_url)
     old.index()
     folded = old.digest()
     old.close()
-    with connected(database_url) as connection:
-        command.downgrade(migrations(connection), "0002")
-    before = everything(database_url)
+    before, migrations = everything(database_url), later.written(tmp_path)
     deaths: list[str] = []
 
-    while (life := bearing.migrate(database_url, die_at=len(deaths))).died_at is not None:
+    while (life := bearing.migrate(database_url, len(deaths), migrations)).died_at is not None:
         deaths.append(life.died_at)
         assert everything(database_url) == before, f"killed before {life.died_at}"
 
     assert deaths[-1] == "commit"
     assert sum(death.startswith(("CREATE TABLE", "ALTER TABLE")) for death in deaths) > 5
+    later.release(monkeypatch, migrations)
     assert schema_state(database_url).age is SchemaAge.CURRENT
     migrated = open_indexer(*a_chain.urls, url=database_url)
-    scope_backfill = ScopeBackfill()
-    while backfill_next(
-        migrated.source, migrated.store, migrated.folder, scope_backfill, RebuildOptions()
-    ):
-        pass
     assert migrated.digest() == folded
     a_chain.live(5)
     migrated.index()

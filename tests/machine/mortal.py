@@ -35,9 +35,10 @@ class Nursery:
         """
         return self._do({"deed": "index", "urls": list(urls), "url": url, "die_at": die_at})
 
-    def migrate(self, url: str, die_at: int | None = None) -> Life:
-        """Bring the tables of the database up; die before the n-th statement."""
-        return self._do({"deed": "migrate", "url": url, "die_at": die_at})
+    def migrate(self, url: str, die_at: int | None = None, migrations: Path | None = None) -> Life:
+        """Bring the tables up, by `migrations` of a later release; die before a statement."""
+        where = None if migrations is None else str(migrations)
+        return self._do({"deed": "migrate", "url": url, "die_at": die_at, "migrations": where})
 
     def _do(self, job: dict[str, object]) -> Life:
         assert self.process.stdin is not None

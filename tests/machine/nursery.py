@@ -10,13 +10,16 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Engine, event
 
 from oracle.store.database import Store
 from oracle.store.schema import migrate
 from tests.faults.indexer import Indexer
+from tests.store import later
 
 # They hand out the rooms.
 _NO_ROOMS = {"oracle.store.database", "oracle.store.engine"}
@@ -97,6 +100,8 @@ def _index(job: dict[str, Any], countdown: Countdown) -> list[str]:
 def _migrate(job: dict[str, Any], countdown: Countdown) -> list[str]:
     """Bring the tables up; what they were."""
     watch_everything(countdown.reached)
+    if job["migrations"] is not None:
+        later.release(pytest.MonkeyPatch(), Path(job["migrations"]))
     return [migrate(job["url"]).age.value]
 
 

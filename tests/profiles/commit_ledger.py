@@ -86,7 +86,7 @@ class Job:
 
 @dataclass
 class Member:
-    """A node: `status` in the words of `replay`; `request` pause or quit, once its task has ended."""
+    """A node: `status` in the words of `replay`; `request` pause or quit, when its task ended."""
 
     status: str = "unknown"
     gpu: str = ""

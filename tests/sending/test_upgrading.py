@@ -1,7 +1,9 @@
-"""A database of the version before, with transactions under way, goes on after `migrate`."""
+"""A database with transactions under way goes on after `migrate`, and after a newer fold."""
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from alembic import command
 
 from oracle.chain.decode.oracle_logs import ORACLE
 from oracle.domain.events.oracle_events import RoleSet
@@ -14,29 +16,39 @@ from oracle.store.schema import SchemaAge, migrate
 from tests.office import Office
 from tests.sending.test_kickouts_late import cancelled, died, state_of_kick
 from tests.services.test_kicking import proposed
-from tests.store.test_schema import connected, migrations
+from tests.store import later
+from tests.store.test_schema import connected
 
 
-def brought_back(office: Office, revision: str = "0003") -> str:
-    """Make the office's database one of an older revision, with all that is in it."""
+def left(office: Office) -> str:
+    """Close the office; return where its database is."""
     office.close()
     office.store.close()
-    url = office.store._url.render_as_string(hide_password=False)
-    with connected(url) as connection:
-        command.downgrade(migrations(connection), revision)
-    return url
+    return office.store._url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Office], str]:
+    """Leave the office, and bring its database up to a later release."""
+
+    def upgrade(office: Office) -> str:
+        url = left(office)
+        later.release(monkeypatch, later.written(tmp_path))
+        assert migrate(url).age is SchemaAge.OLDER
+        return url
+
+    return upgrade
 
 
 def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_final(
-    office: Office,
+    office: Office, upgraded: Callable[[Office], str]
 ):
     office.period()
     office.tick()
     with office.store.reading() as uow:
         (before,) = uow.outbox.slots.watched(office.context.account)
         (sent,) = uow.outbox.slots.attempts(before)
-    url = brought_back(office)
-    assert migrate(url).age is SchemaAge.OLDER
+    url = upgraded(office)
 
     with Store.open(url) as store:
         office.restart(store=store)
@@ -60,7 +72,7 @@ def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_fina
 
 
 def test_case_f49_what_is_paused_and_what_is_assigned_or_mined_stays_so_and_goes_on(
-    office: Office,
+    office: Office, upgraded: Callable[[Office], str]
 ):
     office.period()
     office.tick()
@@ -70,8 +82,7 @@ def test_case_f49_what_is_paused_and_what_is_assigned_or_mined_stays_so_and_goes
     reason = "nonce 7 was used by a transaction that is not ours"
     with office.context.writing() as uow:
         uow.outbox.accounts.pause(account, PauseKind.FOREIGN, reason, office.context.stamp)
-    url = brought_back(office)
-    migrate(url)
+    url = upgraded(office)
     with Store.open(url) as store:
         office.restart(store=store)
         with office.context.writing() as uow:
@@ -99,9 +110,8 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
         died(office)
         network = office.premises.network
         cancelled(office, by=network.nodes[2] if by_node else network.admin)
-        url = brought_back(office, "0004")
+        url = left(office)
     assert kicks_of(url) == ["cancelled"]
-    assert migrate(url).age is SchemaAge.OLDER
 
     with Store.open(url) as store:
         office.store = store

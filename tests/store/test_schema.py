@@ -18,28 +18,7 @@ from oracle.resources import shipped
 from oracle.store.database import Store
 from oracle.store.engine import parsed, writing_engine
 from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
-from oracle.store.tables import (
-    chain_tables,
-    integrity_tables,
-    outbox_tables,
-    round_tables,
-    selection_tables,
-    selection_tables as rule_tables,
-    state_tables,
-    statement_tables,
-)
 from oracle.store.tables.metadata import metadata
-
-TABLES = (
-    chain_tables,
-    selection_tables,
-    integrity_tables,
-    state_tables,
-    outbox_tables,
-    round_tables,
-    rule_tables,
-    statement_tables,
-)
 
 
 @contextmanager
@@ -138,7 +117,7 @@ def test_a_store_makes_its_tables_where_it_may(empty_database_url: str):
 
 @pytest.mark.parametrize(
     ("revision", "complaint"),
-    [("0000", "is older than the program"), ("9999", "is newer than the program")],
+    [("0000_first", "is older than the program"), ("9999_last", "is newer than the program")],
 )
 def test_a_store_of_another_age_is_refused(database_url: str, revision: str, complaint: str):
     with connected(database_url) as connection:
@@ -150,9 +129,29 @@ def test_a_store_of_another_age_is_refused(database_url: str, revision: str, com
 
 def test_a_newer_database_is_not_migrated(database_url: str):
     with connected(database_url) as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999_last'")
     with pytest.raises(InputError, match="install the newer qos-oracle"):
         migrate(database_url)
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
+def test_a_database_of_before_the_first_release_is_left_as_it_is(
+    empty_database_url: str, revision: str
+):
+    with connected(empty_database_url) as connection:
+        connection.exec_driver_sql("CREATE TABLE latch (name TEXT)")
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        version = table("alembic_version", column("version_num"))
+        connection.execute(insert(version).values(version_num=revision))
+        before = layout(connection)
+
+    for act in (migrate, lambda url: Store.open(url, create=True), Store.open):
+        with pytest.raises(InputError, match=f"revision {revision}.* name an empty one"):
+            act(empty_database_url)
+    with connected(empty_database_url) as connection:
+        assert layout(connection) == before
+        told = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+        assert told == revision
 
 
 @pytest.mark.parametrize("revision", [None, "3f2a9c"])

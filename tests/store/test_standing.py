@@ -1,4 +1,4 @@
-"""Where we stand: identity, cursor, headers, progress, last event."""
+"""Where we stand: identity, cursor, headers, bookmarks, last event."""
 
 from dataclasses import replace
 

@@ -149,8 +149,7 @@ class Calibration:
                     self.demote(feature, f"none of {len(state.wrong)} blocks with logs makes it")
 
     def doubt(self, feature: HeaderFeature, block_hash: str, endpoint: str, said: str) -> bool:
-        """Note that an endpoint contradicted a proven feature; tell whether the feature is lost
-        now.
+        """Note that an endpoint contradicted a proven feature; tell whether it is lost now.
 
         It is, where a second endpoint says the very same of the block: then it is not a lie, but
         how the chain is. One alone may say it for ever.

@@ -157,8 +157,9 @@ def all_of(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
 
 
 def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> list[FullHeader]:
-    """Return the blocks of the range, each the parent of the next; see `full_headers_of` for
-    `full`.
+    """Return the blocks of the range, each the parent of the next.
+
+    For `full` see `full_headers_of`.
 
     Heights that the chain skipped are left out: only where the block after them names the block
     before them as its parent. What is missing at the end is left out too, and asked for again.

@@ -98,8 +98,8 @@ def _why_not_sent(
     if capacity_of_round(context, uow, contract_status) <= 0:
         most = contract_status.limits.max_kicks_per_round
         return (
-            f"round {contract_status.head.round} has as many proposals as it may ({most}), those on "
-            "their way included: it is proposed in the next round"
+            f"round {contract_status.head.round} has as many proposals as it may ({most}), those "
+            "on their way included: it is proposed in the next round"
         )
     earlier = tried(uow, record)
     if earlier is not None:

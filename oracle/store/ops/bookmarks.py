@@ -1,42 +1,34 @@
-"""Single numbers of the store itself, by name."""
+"""Small facts of our own by name: how far the undo journal reaches, where a command goes on."""
 
 from sqlalchemy import Connection, delete, select
 
 from oracle.store.bulk import upsert
-from oracle.store.tables.chain_tables import mark, progress
+from oracle.store.tables.chain_tables import bookmark
 
 # Blocks up to this one cannot be undone any more.
 UNDO_FLOOR = "undo_floor"
 
 
 class Bookmarks:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    """The table bookmark, inside one transaction."""
 
-    def get(self, name: str) -> int | None:
-        marked = select(mark.c.number).where(mark.c.name == name)
-        return self._connection.execute(marked).scalar_one_or_none()
-
-    def set(self, name: str, number: int) -> None:
-        upsert(self._connection, mark, [(name, number)])
-
-    def clear(self, name: str) -> None:
-        self._connection.execute(delete(mark).where(mark.c.name == name))
-
-
-class ProgressRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def get(self, name: str) -> str | None:
         """Return what was left under this name."""
-        left = select(progress.c.value).where(progress.c.name == name)
+        left = select(bookmark.c.value).where(bookmark.c.name == name)
         return self._connection.execute(left).scalar_one_or_none()
 
-    def set(self, name: str, value: str) -> None:
-        """Leave a text under a name, for the next start."""
-        upsert(self._connection, progress, [(name, value)])
+    def number(self, name: str) -> int | None:
+        """Return the whole number that was left under this name."""
+        left = self.get(name)
+        return None if left is None else int(left)
+
+    def set(self, name: str, value: str | int) -> None:
+        """Leave a text or a whole number under a name, for later and for the next start."""
+        upsert(self._connection, bookmark, [(name, str(value))])
 
     def clear(self, name: str) -> None:
         """Forget it: the command came to its end."""
-        self._connection.execute(delete(progress).where(progress.c.name == name))
+        self._connection.execute(delete(bookmark).where(bookmark.c.name == name))

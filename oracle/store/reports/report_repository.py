@@ -54,7 +54,7 @@ class StoredCut(NamedTuple):
 class ReportRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._marks = Bookmarks(connection)
+        self._bookmarks = Bookmarks(connection)
 
     def add(self, new: Report) -> None:
         """Write a new report down: due, or skipped where it has nothing to send."""
@@ -158,12 +158,12 @@ class ReportRepository:
 
     def complete_from(self) -> int:
         """Return the first period from which on none was left out (see `left_out`)."""
-        return self._marks.get(_COMPLETE_FROM) or 0
+        return self._bookmarks.number(_COMPLETE_FROM) or 0
 
     def left_out(self, period: int) -> None:
         """Note that reports of periods below this one were left out: they ended in history."""
         if period > self.complete_from():
-            self._marks.set(_COMPLETE_FROM, period)
+            self._bookmarks.set(_COMPLETE_FROM, period)
 
     def miss_unsigned_below(self, block: int, reason: str) -> None:
         """Mark due reports that nothing was signed for, as of a block below `block`, as missed."""

@@ -52,7 +52,7 @@ _JSON = Encoder()
 
 
 class ProjectionRepository:
-    """Not in it: logs, calls, blocks, identity, cursor, reports, outbox, lease, progress."""
+    """Not in it: logs, calls, blocks, identity, cursor, reports, outbox, lease, bookmarks."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -66,7 +66,7 @@ _CLOSING = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 class UndoJournal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._marks = Bookmarks(connection)
+        self._bookmarks = Bookmarks(connection)
 
     def write(self, pre_images: Sequence[PreImages | RoundsPreImages]) -> None:
         """Write pre-images down; of one row in one block the first counts."""
@@ -103,21 +103,21 @@ class UndoJournal:
 
     def prune_to(self, final: int) -> None:
         """Forget how to undo blocks up to `final`; every block above it must be journaled."""
-        known = self._marks.get(UNDO_FLOOR)
+        known = self._bookmarks.number(UNDO_FLOOR)
         if known is not None and known >= final:
             return
-        self._marks.set(UNDO_FLOOR, final)
+        self._bookmarks.set(UNDO_FLOOR, final)
         self._connection.execute(delete(undo).where(undo.c.block <= final))
 
     def reach(self) -> int | None:
         """Return the lowest block that `rollback_to` can return to; None without a cursor."""
         heads = self._connection.execute(select(cursor.c.number)).scalars().all()
-        return min([*heads, self._marks.get(UNDO_FLOOR) or 0]) if heads else None
+        return min([*heads, self._bookmarks.number(UNDO_FLOOR) or 0]) if heads else None
 
     def clear(self) -> None:
         """Forget everything: what could be undone is gone itself."""
         self._connection.execute(delete(undo))
-        self._marks.clear(UNDO_FLOOR)
+        self._bookmarks.clear(UNDO_FLOOR)
 
     def _oldest_above(self, number: int) -> dict[str, dict[Key, Row | None]]:
         """Return by kind and key what stood there after block `number`."""

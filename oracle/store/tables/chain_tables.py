@@ -113,18 +113,9 @@ undo = Table(
     sqlite_with_rowid=False,
 )
 
-# Single numbers, such as how far back the journal reaches.
-mark = Table(
-    "mark",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("number", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-# Single texts, such as how far a work of several turns has come.
-progress = Table(
-    "progress",
+# Small facts of our own, such as how far back the journal reaches.
+bookmark = Table(
+    "bookmark",
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),

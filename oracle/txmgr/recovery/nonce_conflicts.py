@@ -112,7 +112,8 @@ def _rest(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
         counted=ahead.most,
         given_out=ahead.known,
         transaction=use.hash,
-        act=f"find out who uses the key; `outbox rebuild --from-chain`, `outbox release {address}`",
+        act="find out who uses the key; `outbox rebuild --from-chain`, "
+        f"`outbox release {address}`",
     )
     return StepResult("paused", None, reason)
 

@@ -85,7 +85,8 @@ def bump(context: TxContext, bumped: Replacement, heads: Heads) -> StepResult:
     step = _signed(context, bumped)
     if step is None:
         raise InputError(
-            f"intent {bumped.waiting.intent.id} is not bumped: the budgets of [limits] were used up"
+            f"intent {bumped.waiting.intent.id} is not bumped: "
+            "the budgets of [limits] were used up"
         )
     return send_newest(context, bumped.waiting.slot, heads) or step
 

@@ -1,0 +1,70 @@
+"""Makes the one first migration anew from the tables of the code: `make initial`.
+
+Only until the first release; from then on no migration is edited. It deletes every other one, so
+that what an ordinary migration did belongs into `oracle/store/tables` first, where it is already.
+"""
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from alembic.autogenerate import produce_migrations, render_python_code
+from alembic.autogenerate.api import AutogenContext
+from alembic.migration import MigrationContext
+from alembic.operations.ops import OpContainer
+
+from oracle.store import tables
+from oracle.store.tables.column_types import Hex, Wei
+from oracle.store.tables.metadata import metadata
+
+VERSIONS = Path(__file__).parent / "versions"
+FIRST = VERSIONS / "0001_initial.py"
+HEAD = '''"""All tables, made from the code's by migrations/squash.py.
+
+Revision 0001_initial, after none. One transaction on both databases.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001_initial"
+down_revision = None
+branch_labels = None
+depends_on = None
+'''
+
+
+def _plain(kind: str, made: object, _: AutogenContext) -> str | Literal[False]:
+    """Return our own types as what the database sees of them."""
+    return "sa.LargeBinary()" if kind == "type" and isinstance(made, Hex | Wei) else False
+
+
+def _code(operations: OpContainer | None) -> str:
+    lines = render_python_code(operations or OpContainer(), render_item=_plain).splitlines()
+    # What Alembic says of every one; ruff lays out the rest.
+    return (
+        "\n".join(f"    {line.strip()}" for line in lines if not line.strip().startswith("#"))
+        + "\n"
+    )
+
+
+def main() -> None:
+    """Write the migration, and delete the others."""
+    for found in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
+        import_module(found.name)  # puts its tables into the metadata
+    options: dict[str, Any] = {"render_item": _plain}
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts=options)
+        made = produce_migrations(context, metadata)
+    ways = (("upgrade", made.upgrade_ops), ("downgrade", made.downgrade_ops))
+    steps = [f"def {name}() -> None:\n{_code(operations)}" for name, operations in ways]
+    for other in VERSIONS.glob("*.py"):
+        other.unlink()
+    FIRST.write_text("\n\n".join([HEAD, *steps]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

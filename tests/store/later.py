@@ -1,0 +1,49 @@
+"""One migration more than the code has: how a database of today meets the release after it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from oracle.resources import shipped
+from oracle.store import schema
+
+REVISION = "9000_later"
+_TEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "9000_later"
+down_revision = "{before}"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table("later", sa.Column("name", sa.Text(), primary_key=True))
+    for table in ("node", "score", "pub_account", "pub_intent", "pub_nonce", "pub_attempt"):
+        op.add_column(table, sa.Column("later", sa.BigInteger(), nullable=True))
+        op.execute("UPDATE " + table + " SET later = 1")
+    op.create_index("later_intent", "pub_intent", ["later"])
+    op.execute("INSERT INTO later (name) VALUES ('one')")
+
+
+def downgrade() -> None:
+    raise NotImplementedError
+"""
+
+
+def written(folder: Path) -> Path:
+    """Copy the migrations into a folder, one more at their end; return where they lie."""
+    made = folder / "migrations"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(shipped("migrations"), made, ignore=ignored)
+    text = _TEXT.replace("{before}", schema.REVISION)
+    (made / "versions" / f"{REVISION}.py").write_text(text, encoding="utf-8")
+    return made
+
+
+def release(monkeypatch: pytest.MonkeyPatch, migrations: Path) -> None:
+    """From here on the program is the later one."""
+    monkeypatch.setattr(schema, "shipped", lambda _: migrations)
+    monkeypatch.setattr(schema, "REVISION", REVISION)
