@@ -164,8 +164,7 @@ def proof_behind(
 
 
 def is_wanted(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
-    """Tell whether the interval that a kickout was proposed on is still open, on the same
-    evidence.
+    """Tell whether the interval of a proposed kickout is still open, on the same evidence.
 
     One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
     """

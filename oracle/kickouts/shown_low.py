@@ -14,8 +14,7 @@ from oracle.store.database import UnitOfWork
 def first_low(
     uow: UnitOfWork, interval: KickoutDue, index: int, settings: ReportSettings
 ) -> tuple[Shown, ...]:
-    """Return the first rounds in a row, of blocks since the interval's opening, that showed it
-    low.
+    """Return the first rounds in a row, of blocks since the interval opened, that showed it low.
 
     They are `settings.kick_after_rounds`, fewer where there were not as many yet. What comes later
     does not change them: they are what every reporter's evidence names.

@@ -138,7 +138,7 @@ def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
 
 
 def _embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
-    """Sign nothing for a while; return whether that is news: `outbox rebuild` signs nothing too."""
+    """Sign nothing for a while; return whether that is news: `outbox rebuild` does so too."""
     domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
     signatures = uow.statements
     embargoed_to = signatures.embargoed_until(domain.chain_id, domain.contract, signer)

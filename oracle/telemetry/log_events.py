@@ -23,8 +23,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "endpoint_slow": "An endpoint is so much slower than another one that it lost its place.",
     "endpoint_contradicted": "An endpoint had left out, made up or changed logs.",
     "equivocation": "A signer signed two statements about one round that could both land.",
-    "finalized_tag_went_back": "For a long time no endpoint showed a block as high as our final one: the "
-    "heads are taken as they are shown.",
+    "finalized_tag_went_back": "For a long time no endpoint showed a block as high as our final "
+    "one: the heads are taken as they are shown.",
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
     "holder_gone": "The process that held the lease is gone: it was taken at once.",
     "kickout_needs_review": "A kickout went out, and what it rested on left the chain.",
@@ -33,10 +33,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "lease_renewal_failed": "The lease could not be renewed. After 20 s of that the process signs "
     "and sends nothing more, and ends.",
     "log_times_differ": "A log's `blockTimestamp` is not its header's time, which was taken.",
-    "unknown_signature_from_peer": "Another reporter shows a statement with a signature of our key "
-    "that this database never made.",
-    "proposal_not_decoded": "A proposal of a kickout shows no signatures: whether ours is among them "
-    "is not known.",
+    "unknown_signature_from_peer": "Another reporter shows a statement with a signature of our "
+    "key that this database never made.",
+    "proposal_not_decoded": "A proposal of a kickout shows no signatures: whether ours is among "
+    "them is not known.",
     "report_held": "The sanity gate holds a report until `report release`.",
     "report_waiting": "What the reports wait for; told when it changes.",
     "reporting": "At the start: contract, signer, transmitter, rank, quorum, signers, peers.",
@@ -44,11 +44,11 @@ LOG_EVENTS: Mapping[str, str] = {
     "round may still land.",
     "account_nonce_ahead": "The chain has counted more transactions of our account than this "
     "database gave out: somebody else uses the key.",
-    "transaction_missing_effect": "A transaction succeeded without the event that it was sent for.",
+    "transaction_missing_effect": "A transaction succeeded without its event.",
     "signed_elsewhere": "An accepted round or a proposed kickout carries a signature of our key "
     "that this database never made; we sign nothing for a while.",
-    "standby": "Another process leads on this database; this one waits for the lease.",
-    "standby": "The standby serves HTTP at this address.",
+    "standby": "Another process leads on this database; this one waits for the lease, and serves "
+    "HTTP at the address that it names.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
     "dispatches, epoch of the lease.",
     "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "
@@ -57,7 +57,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "step_failed": "A step failed and is tried again; told at the 1st, 2nd, 4th, 8th … in a row.",
     "step_recovered": "A step that had failed works again.",
     "stopped": "The process ends; by which signal.",
-    "statement_from_unknown_signer": "A peer showed a statement of somebody who is no signer; told once.",
+    "statement_from_unknown_signer": "A peer showed a statement of somebody who is no signer.",
     "calibration_lost": "Blooms, roots or hashes that 20 blocks had "
     "proven are not true any more: less is proven from now on.",
     "waiting": "The daemon waits: for whom or what, how long, and why.",

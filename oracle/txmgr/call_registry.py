@@ -222,7 +222,7 @@ class CallRegistry:
         kind = self._kinds.get(call.request.kind)
         if kind is None:
             raise FatalError(
-                f"outbox intent {call.id} is a {call.request.kind}, which this account does not send"
+                f"outbox intent {call.id} is a {call.request.kind}, which is not ours to send"
             )
         return kind
 

@@ -1,4 +1,4 @@
-"""The contract is paused while a push is on its way: it goes when it may, and not at its deadline."""
+"""The contract is paused while a push is on its way: it goes when it may, before its deadline."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is measured of one system: intervals to the second, kickouts, scores, and how tasks spread."""
+"""What is measured of one system: intervals to the second, kickouts, scores, how tasks spread."""
 
 import pytest
 

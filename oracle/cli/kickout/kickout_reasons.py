@@ -79,7 +79,8 @@ def _why_unsigned(
         return None
     embargoed_to = uow.statements.embargoed_until(record.chain_id, record.contract, record.signer)
     if embargoed_to is not None and contract_status.block.time < embargoed_to:
-        return f"our signer signs nothing until chain time {embargoed_to}, since its database was lost"
+        since = "since its database was lost"
+        return f"our signer signs nothing until chain time {embargoed_to}, {since}"
     return (
         "our signer does not sign it: it rests, or another statement of its about the node "
         f"on round {record.round} may still land"

@@ -41,7 +41,7 @@ _OF_STATE = {
 
 
 class SentState(NamedTuple):
-    """What was sent of a call, where it has a nonce, and why its sender is paused, where it does."""
+    """What was sent of a call, where it has a nonce; why its sender is paused, if it is."""
 
     slot: NonceSlot | None
     attempts: Sequence[Attempt]

@@ -27,8 +27,7 @@ _BEFORE = "; it rested before, "
 def compare_at_start(
     context: TxContext, if_known: Callable[[], None] | None = None
 ) -> StepResult | None:
-    """As `reconcile`, at the start of a daemon: one whose sender is paused already for it may
-    start.
+    """As `reconcile`, at the start of a daemon: one whose sender is paused for it may start.
 
     `if_known` is done then: an old copy of the database may hold that pause as well.
 
@@ -49,8 +48,7 @@ def compare_at_start(
 
 
 def compare_again(context: TxContext) -> StepResult | None:
-    """As `reconcile`, in a daemon that runs: the sender is paused where the chain has overtaken
-    it.
+    """As `reconcile`, in a daemon that runs: the sender is paused where the chain is ahead.
 
     Raises:
         InputError, TransientError: as `reconcile`: no endpoint answers, one alone counts more, or

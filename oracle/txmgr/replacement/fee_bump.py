@@ -33,7 +33,7 @@ _REFUSED = TOO_LITTLE | {SendOutcome.INTRINSIC.value}
 
 
 class _Gas(NamedTuple):
-    """The gas of a fee bump; None: it would only fail, and why. `is_malformed`: as it is, for ever."""
+    """The gas of a fee bump; None: it would fail, and why. `is_malformed`: as it is, for ever."""
 
     limit: int | None
     why: str = ""

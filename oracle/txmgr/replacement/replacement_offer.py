@@ -93,7 +93,7 @@ def offer(
 
 
 def dearest(attempts: Sequence[Attempt]) -> Fees:
-    """Return what a fee bump has to beat: the highest of each fee that was signed for the nonce."""
+    """Return what a fee bump has to beat: the highest of each fee signed for the nonce."""
     return Fees(
         max(one.signed.max_fee_wei for one in attempts),
         max(one.signed.tip_wei for one in attempts),
