@@ -97,7 +97,7 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
         pushed_without_kickouts(office)
     assert refusal(office, proposal.request.calldata) == "WrongReport"
     with office.store.reading() as uow:
-        assert expiry_reason(uow, old, office.quorum.standing()) == "prev_reorged"
+        assert expiry_reason(uow, old, office.quorum.contract_status()) == "prev_reorged"
     office.tick()
     office.mine()
     assert kick(office)["live"]

@@ -118,7 +118,7 @@ def test_twenty_nodes_are_proposed_within_three_rounds_of_being_due(quick: Compa
 
 def room(office: Office) -> int:
     """How many more proposals the round has room for."""
-    standing = office.quorum.standing()
+    standing = office.quorum.contract_status()
     with office.store.reading() as uow:
         return capacity_of_round(office.kickouts, uow, standing)
 
