@@ -111,7 +111,9 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
         network = office.premises.network
         cancelled(office, by=network.nodes[2] if by_node else network.admin)
         url = left(office)
-    assert kicks_of(url) == ["cancelled"]
+    with connected(url) as connection:
+        # The fold of then took every cancellation for one.
+        connection.exec_driver_sql("UPDATE kick SET state = 'cancelled'")
 
     with Store.open(url) as store:
         office.store = store
@@ -123,8 +125,3 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
             pass
         assert state_of_kick(office) is (KickState.CANCELLED if by_node else KickState.VETOED)
         office.close()
-
-
-def kicks_of(url: str) -> list[str]:
-    with connected(url) as connection:
-        return list(connection.exec_driver_sql("SELECT state FROM kick").scalars())
