@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
-from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import CallRequest
 from oracle.txmgr.admission import admit
 from oracle.txmgr.broadcaster import broadcast_unsent
 from oracle.txmgr.budget import resume_funded
@@ -41,10 +39,6 @@ class TransactionManager:
     """One account's calls, `context.batch_size` at a time; it knows none of its customers."""
 
     context: TxContext
-
-    def add(self, uow: UnitOfWork, request: CallRequest) -> int | None:
-        """Plan a call in the commit that decides it; None: its dedup key is there already."""
-        return uow.outbox.intents.add(request, self.context.stamp)
 
     def step(self, heads: Heads) -> StepResult | None:
         """Take the most urgent step, with all that can be taken along; None: nothing now."""
