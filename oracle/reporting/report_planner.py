@@ -1,6 +1,6 @@
 """A report is signed when it has the turn; a quorum of signatures of it becomes a push.
 
-What is signed follows from the chain alone (`domain.turns`, decision 0088); when it is sent, and
+What is signed follows from the chain alone (decision 0088); when it is sent, and
 whether it is worth its gas, is the transmitter's affair and changes no byte of it.
 """
 
@@ -92,16 +92,14 @@ def _plan_beside(
 
     What we send keeps us from signing nothing: the others may have gone on without us.
     """
-    contract_status = context.quorum.contract_status()
-    step = _miss(context, cuts, contract_status) if clears else None
+    status = context.quorum.contract_status()
+    step = _miss(context, cuts, status) if clears else None
     if step is not None:
         return step
-    turn = _turn(context, heads, cuts, contract_status)
+    turn = _turn(context, heads, cuts, status)
     if turn is None:
         return None
-    is_free = (
-        pushing is None or _is_sent(pushing, turn) or _is_stuck(context, pushing, contract_status)
-    )
+    is_free = pushing is None or _is_sent(pushing, turn) or _is_stuck(context, pushing, status)
     return _sign(context, turn) or (_push(context, turn) if is_free else None)
 
 
@@ -139,20 +137,20 @@ def _is_sent(push: Intent, turn: _Turn) -> bool:
     return push.state is IntentState.LIVE and push.request.digest == turn.record.digest
 
 
-def _is_stuck(context: ReportingContext, push: Intent, contract_status: ContractStatus) -> bool:
+def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
     """Tell whether a push that was sent can no longer land: the next one takes its nonce."""
     if push.state is not IntentState.LIVE:
         return False
     with context.tx.store.reading() as uow:
-        return why_hopeless(uow, push, contract_status) is not None
+        return why_hopeless(uow, push, status) is not None
 
 
 def _miss(
-    context: ReportingContext, cuts: list[StoredCut], contract_status: ContractStatus
+    context: ReportingContext, cuts: list[StoredCut], status: ContractStatus
 ) -> StepResult | None:
     """Mark what nothing was signed for and can never be accepted any more."""
     unsigned = [one.cut for one in cuts if one.state is ReportState.DUE and one.digest is None]
-    missed = [(cut.period, why_missed(cut, contract_status)) for cut in unsigned]
+    missed = [(cut.period, why_missed(cut, status)) for cut in unsigned]
     gone = [(period, reason) for period, reason in missed if reason is not None]
     if not gone:
         return None
@@ -163,7 +161,7 @@ def _miss(
 
 
 def _turn(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut], contract_status: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
 ) -> _Turn | None:
     """Return the report that has the turn; None: none has, or we cannot tell.
 
@@ -171,37 +169,35 @@ def _turn(
         TransientError: the contract's rules are not ours.
     """
     with context.tx.store.reading() as uow:
-        if why_blind(context, uow, heads, contract_status) is not None:
+        if why_blind(context, uow, heads, status) is not None:
             return None
-    turn = _whose_turn(context, heads, cuts, contract_status)
+    turn = _whose_turn(context, heads, cuts, status)
     if turn is None:
         return None
-    if contract_status.rules_hash != context.rules_hash:
+    if status.rules_hash != context.rules_hash:
         raise TransientError(
-            f"the contract asks for rules {contract_status.rules_hash}, "
+            f"the contract asks for rules {status.rules_hash}, "
             f"ours are {context.rules_hash}: nothing is published until they agree"
         )
     return turn
 
 
 def _whose_turn(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut], contract_status: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
 ) -> _Turn | None:
     with context.tx.store.reading() as uow:
-        stored = turn_now(uow, context.settings, cuts, contract_status)
+        stored = turn_now(uow, context.settings, cuts, status)
     if stored is None or stored.report.as_of.number > context.newest_as_of(heads):
         return None
-    statement = statement_of(stored.report, contract_status)
-    return _Turn(
-        stored.report, contract_status, statement, report_record(context.quorum, statement)
-    )
+    statement = statement_of(stored.report, status)
+    return _Turn(stored.report, status, statement, report_record(context.quorum, statement))
 
 
 def turn_now(
     uow: UnitOfWork,
     settings: ReportSettings,
     cuts: list[StoredCut],
-    contract_status: ContractStatus,
+    status: ContractStatus,
 ) -> StoredReport | None:
     """Return the report that has the turn; None: none has. `cuts`: see `cuts_now`."""
     cursor = uow.cursor.get()
@@ -210,9 +206,9 @@ def turn_now(
     moment = ScheduleMoment(
         number=cursor.number,
         time=cursor.time,
-        head_round=contract_status.head.round,
-        last_report=contract_status.last_report,
-        anchor_window=contract_status.limits.anchor_window,
+        head_round=status.head.round,
+        last_report=status.last_report,
+        anchor_window=status.limits.anchor_window,
     )
     chosen = turn_at([one.cut for one in cuts], uow.reports.complete_from(), moment, settings)
     return None if chosen is None else uow.reports.at(chosen.period)
@@ -234,8 +230,7 @@ def _sign(context: ReportingContext, turn: _Turn) -> StepResult | None:
     with context.tx.writing() as uow:
         uow.reports.bind(turn.report.period, signed.round, signed.digest)
     context.quorum.missing.contract_status = why_not_counted(context.quorum, turn.contract_status)
-    detail = f"round {signed.round}, period {turn.report.period}"
-    return StepResult("report signed", None, detail)
+    return StepResult("report signed", None, f"round {signed.round}, period {turn.report.period}")
 
 
 def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
@@ -289,9 +284,8 @@ def _tries(context: ReportingContext, record: SignedStatement, calldata: str) ->
     same = [one for one in pushes if one.request.digest == record.digest]
     if len(same) >= MOST_TRIES:
         return None
-    if not same or same[0].state in MAY_GO_AGAIN:
-        return len(same)
-    return len(same) if may_go_again(context, same[0], calldata) else None
+    is_over = not same or same[0].state in MAY_GO_AGAIN
+    return len(same) if is_over or may_go_again(context, same[0], calldata) else None
 
 
 def _look_for_dissent(context: ReportingContext, turn: _Turn) -> StepResult | None:
@@ -299,8 +293,7 @@ def _look_for_dissent(context: ReportingContext, turn: _Turn) -> StepResult | No
     if turn.contract_status.head.quorum == 1:
         return None
     found = tally(context.quorum, turn.record, turn.contract_status)
-    reason = found.why_hopeless
-    now = turn.contract_status.block.time
+    now, reason = turn.contract_status.block.time, found.why_hopeless
     lasted = now - context.quorum.missing.began(turn.record.digest, now)
     is_late = reason is None and lasted > context.settings.period_seconds
     context.quorum.missing.signatures = found.missing_of(turn.record.round) if is_late else None

@@ -39,14 +39,14 @@ LOG_EVENTS: Mapping[str, str] = {
     "them is not known.",
     "report_held": "The sanity gate holds a report until `report release`.",
     "report_waiting": "What the reports wait for; told when it changes.",
-    "reporting": "At the start: contract, signer, transmitter, rank, quorum, signers, peers.",
+    "reporting_as": "At the start: contract, signer, transmitter, rank, quorum, signers, peers.",
     "conflicting_statement_refused": "We did not sign a statement, because an earlier one of its "
     "round may still land.",
     "account_nonce_ahead": "The chain has counted more transactions of our account than this "
     "database gave out: somebody else uses the key.",
     "transaction_missing_effect": "A transaction succeeded without its event.",
-    "signed_elsewhere": "An accepted round or a proposed kickout carries a signature of our key "
-    "that this database never made; we sign nothing for a while.",
+    "unknown_signature_on_chain": "An accepted round or a proposed kickout has a signature of our "
+    "key that this database never made; we sign nothing for a while.",
     "standby": "Another process leads on this database; this one waits for the lease, and serves "
     "HTTP at the address that it names.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
@@ -60,6 +60,6 @@ LOG_EVENTS: Mapping[str, str] = {
     "statement_from_unknown_signer": "A peer showed a statement of somebody who is no signer.",
     "calibration_lost": "Blooms, roots or hashes that 20 blocks had "
     "proven are not true any more: less is proven from now on.",
-    "waiting": "The daemon waits: for whom or what, how long, and why.",
+    "waiting_for_endpoint": "The daemon waits: for whom or what, how long, and why.",
     "websocket_ended": "The websocket was given up; polling goes on.",
 }

@@ -233,30 +233,14 @@ def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
 
 # Name, meaning, and what to read; None: not known now.
 _OF_AN_ACCOUNT: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
-    ("oracle_txmgr_nonce_next", "Nonce that the next call takes.", lambda one: one.next_nonce),
-    (
-        "oracle_txmgr_nonce_chain_latest",
-        "Nonces used at the newest block.",
-        lambda one: one.latest,
-    ),
-    (
-        "oracle_txmgr_nonce_chain_finalized",
-        "Nonces used at the final block.",
-        lambda one: one.final,
-    ),
-    ("oracle_txmgr_nonce_gap", "Nonces that nobody holds below one of ours.", lambda one: one.gap),
-    ("oracle_txmgr_nonces_open", "Nonces given out and not over.", lambda one: one.open_nonces),
-    ("oracle_txmgr_balance_wei", "What the account has.", lambda one: one.balance_wei),
-    (
-        "oracle_txmgr_reserved_wei",
-        "What open nonces may still cost.",
-        lambda one: one.reserved_wei,
-    ),
-    (
-        "oracle_txmgr_runway_seconds",
-        "The balance over the last day's pace.",
-        lambda one: one.runway_seconds,
-    ),
+    ("oracle_txmgr_nonce_next", "Nonce that the next call takes.", lambda a: a.next_nonce),
+    ("oracle_txmgr_nonce_chain_latest", "Nonces used at the newest block.", lambda a: a.latest),
+    ("oracle_txmgr_nonce_chain_finalized", "Nonces used at the final block.", lambda a: a.final),
+    ("oracle_txmgr_nonce_gap", "Nonces that nobody holds below one of ours.", lambda a: a.gap),
+    ("oracle_txmgr_nonces_open", "Nonces given out and not over.", lambda a: a.open_nonces),
+    ("oracle_txmgr_balance_wei", "What the account has.", lambda a: a.balance_wei),
+    ("oracle_txmgr_reserved_wei", "What open nonces may still cost.", lambda a: a.reserved_wei),
+    ("oracle_txmgr_runway_seconds", "Balance over the day's pace.", lambda a: a.runway_seconds),
 )
 
 
@@ -265,7 +249,7 @@ def _of_contract(told: ContractFigures) -> Iterator[Metric]:
         ("oracle_report_round_on_chain", "Round of the contract at the newest block.", told.round),
         (
             "oracle_report_asof_lag_blocks",
-            "Blocks since the last report's block.",
+            "Blocks since the last report's.",
             told.as_of_lag_blocks,
         ),
         (
@@ -273,16 +257,8 @@ def _of_contract(told: ContractFigures) -> Iterator[Metric]:
             "Unix time until which the contract is paused.",
             told.paused_until,
         ),
-        (
-            "oracle_kickout_paused",
-            "1 while the contract takes no kickouts.",
-            int(told.kicks_paused),
-        ),
-        (
-            "oracle_report_rules_agree",
-            "0: the contract names other rules than ours.",
-            int(told.rules_agree),
-        ),
+        ("oracle_kickout_paused", "1 while the contract takes none.", int(told.kicks_paused)),
+        ("oracle_report_rules_agree", "0: other rules than ours.", int(told.rules_agree)),
         ("oracle_kickout_tokens", "Kickouts that the bucket still allows.", told.kick_tokens),
     ):
         yield GaugeMetricFamily(name, text, value=value)

@@ -26,7 +26,7 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
         office.premises.chain.rpc("anvil_setNonce", sender, hex(99))
         watch = DaemonHealth(JobLiveness(time.monotonic))
         work = DaemonSteps(
-            app_of(office), office.epoch, watch, office.context, ingest=office.ingest
+            app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest
         )
         endpoint.faults["eth_getTransactionCount"] = Fault.SWALLOW
         with pytest.raises(TransientError):

@@ -12,9 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "oracle").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
-# What stands in docs/glossary.md today is on the right. Left out are words with an ordinary second
-# meaning, which only a reader can judge: line, door, roll, rest, part, look, turn, told, column,
-# slot, member, fact, settle, shift, step, quiet, tail, lack, gate, written, standing.
+# What stands in docs/reference/glossary.md today is on the right. Left out are words with an
+# ordinary second meaning, which only a reader can judge: line, door, roll, rest, part, look, turn,
+# told, column, slot, member, fact, settle, shift, step, quiet, tail, lack, gate, written and
+# standing.
 RETIRED = {
     "accusation": "fork claim",
     "adopt": "rebuild",

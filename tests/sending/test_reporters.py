@@ -14,7 +14,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.tables.round_tables import report
-from oracle.telemetry import quorum_metrics, quorum_metrics as gate_metrics
+from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
 from tests.office import SETTINGS
 from tests.sending.reporters import Company, Reporter
@@ -269,7 +269,7 @@ def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
 
 def gauges() -> tuple[float, float]:
     """What is held because it looks wrong, and whether something is because others differ."""
-    return gate_metrics.HELD._value.get(), gate_metrics.DISPUTED._value.get()
+    return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
 
 
 def test_a_kickout_is_proposed_by_two_signatures(three: Company):

@@ -29,7 +29,7 @@ def test_a_long_life_among_failing_endpoints_loses_nothing_and_needs_no_more_mem
     assert ran.returncode in {0, 1}, ran.stderr
     told = json.loads(ran.stdout)
     assert told["logs_are_the_chains"]
-    assert told["state_is_a_refold"]
+    assert told["state_is_a_rebuild"]
     assert told["rewinds"] > 0
     assert told["spoiled"] > 20
     assert told["end_mb"] - told["warm_mb"] <= MOST_MB, told

@@ -139,7 +139,7 @@ def test_a_database_of_before_the_first_release_is_left_as_it_is(
     empty_database_url: str, revision: str
 ):
     with connected(empty_database_url) as connection:
-        connection.exec_driver_sql("CREATE TABLE latch (name TEXT)")
+        connection.exec_driver_sql("CREATE TABLE halt (name TEXT)")
         connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
         version = table("alembic_version", column("version_num"))
         connection.execute(insert(version).values(version_num=revision))

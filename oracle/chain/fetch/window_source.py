@@ -39,8 +39,7 @@ from oracle.rpc.endpoints.range_sizer import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Rounds through the endpoints for one window: nobody understands, a feature is lost, and once
-# more.
+# Rounds through the endpoints for one window: nobody understands, a feature is lost, once more.
 _ROUNDS = 4
 _MAX_BLOCKS = "max_blocks"
 # At how many logs its answers stop without a word; that its ranges leave logs out.
