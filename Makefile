@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending lies sim machine soak fuzz bench dashboard nightly cover wheel migration clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending lies sim machine soak fuzz bench dashboard house nightly cover wheel migration clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -19,7 +19,7 @@ check:  ## Everything that must be true before a commit; what CI runs
 	./check
 
 test:  ## Run the quick tests (ARGS="-k outbox" for some of them)
-	pytest -m 'not slow' -n 3 --dist loadfile $(ARGS)
+	pytest -m 'not slow' -n 2 --dist worksteal $(ARGS)
 
 lint:  ## Read the code for style
 	ruff check .
@@ -38,7 +38,7 @@ floors:  ## Read the code for its architecture
 contracts:  ## Compile the Solidity contracts into abi/
 	node contracts/build.mjs
 
-slow:  ## Run the long tests, and every property with all its examples
+slow:  ## Run the long tests, the nightly ones too, and every property with all its examples
 	pytest -m 'slow or hypothesis' $(ARGS)
 
 mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick for a few)
@@ -71,8 +71,11 @@ bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 dashboard:  ## Draw the Grafana dashboard anew
 	PYTHONPATH=ops/grafana python -m dashboard.drawing ops/grafana/qos-oracle.json
 
+house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone ARGS=--places)
+	python tests/house/measure.py $(TREE) $(ARGS)
+
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
-	$(MAKE) slow mutants lies sim machine fuzz
+	$(MAKE) slow mutants lies sim machine soak fuzz
 	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and show what they miss

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.store.outbox.records import IntentKind
@@ -63,6 +65,7 @@ def test_a_call_that_falls_out_leaves_no_hole_below_those_that_are_signed(office
     assert "gave back" in {step.did for step in office.steps}
 
 
+@pytest.mark.main_path
 def test_no_more_starts_are_on_their_way_than_allowed(office: DispatchOffice):
     office.restart(dispatch=settings(max_in_flight=2))
     tasks = drawn(office, 3)
