@@ -72,7 +72,7 @@ dashboard:  ## Draw the Grafana dashboard anew
 	PYTHONPATH=ops/grafana python -m dashboard.drawing ops/grafana/qos-oracle.json
 
 house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone ARGS=--places)
-	python tests/house/measure.py $(TREE) $(ARGS)
+	python -m tests.house.measure $(TREE) $(ARGS)
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
 	$(MAKE) slow mutants lies sim machine soak fuzz
