@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard reference nightly cover wheel initial clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard reference house nightly cover wheel initial clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -19,7 +19,7 @@ check:  ## Everything that must be true before a commit; what CI runs
 	./check
 
 test:  ## Run the quick tests (ARGS="-k outbox" for some of them)
-	pytest -m 'not slow' -n 3 --dist loadfile $(ARGS)
+	pytest -m 'not slow' -n 2 --dist worksteal $(ARGS)
 
 lint:  ## Read the code for style
 	ruff check .
@@ -38,7 +38,7 @@ floors:  ## Read the code for its architecture
 contracts:  ## Compile the Solidity contracts into abi/
 	node contracts/build.mjs
 
-slow:  ## Run the long tests, and every property with all its examples
+slow:  ## Run the long tests, the nightly ones too, and every property with all its examples
 	pytest -m 'slow or hypothesis' $(ARGS)
 
 mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick for a few)
@@ -77,8 +77,11 @@ dashboard:  ## Draw the Grafana dashboard anew
 reference:  ## Write settings, commands, metrics, alerts, tables … into build/reference/
 	PYTHONPATH=ops/docs python -m reference build/reference
 
+house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone ARGS=--places)
+	python -m tests.house.measure $(TREE) $(ARGS)
+
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
-	$(MAKE) slow mutants lies sim machine fuzz
+	$(MAKE) slow mutants lies sim machine soak fuzz
 	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and show what they miss

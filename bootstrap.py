@@ -240,7 +240,8 @@ def _pip_install(*what: str) -> None:
     # By the environment, so that the build's own tools are pinned as well; by a name without the
     # path, which may hold spaces, and pip takes them to part one file from the next.
     limits = {"PIP_CONSTRAINT": "constraints.txt", "PIP_BUILD_CONSTRAINT": "constraints.txt"}
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what]
+    pip: list[str | Path] = [PYTHON, "-m", "pip"]
+    command = [*pip, "install", "--quiet", "--disable-pip-version-check", *what]
     with _begun():
         _run(command, limits)
 

@@ -1,5 +1,6 @@
 """Fixtures for every floor: real databases, and logging as it was."""
 
+import gc
 import logging
 import os
 import sys
@@ -9,13 +10,13 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.examples import QUICK, part_of
+from tests.examples import QUICK, is_bounded, is_quick, part_of
 
 # Also where Python is told to keep none: every process would make the asserts of 400 files explain
 # themselves anew, which takes longer than most tests.
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.databases", "tests.leaks"]
+pytest_plugins = ["tests.databases", "tests.leaks", "tests.suites"]
 
 # How fast a shared machine draws examples says nothing about us. CI plays the same examples every
 # time, so that it is red only for what a change did; everywhere else they are new ones.
@@ -44,8 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
     What is named by hand, the slow suite (which plays every property again) and the mutants play
     all of them.
     """
-    if "not slow" in config.option.markexpr:
+    if is_quick(config):
         settings.load_profile(QUICK)
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects are there when tests begin, and stay: no collector looks again."""
+    gc.freeze()
 
 
 # Python's own. py_ecc, which web3 brings, raises it to what no C stack bears: a test that reads
@@ -57,6 +63,12 @@ _MOST_FRAMES = 1000
 def frames_as_many_as_the_stack_bears() -> None:
     """Whoever was imported meanwhile."""
     sys.setrecursionlimit(_MOST_FRAMES)
+
+
+@pytest.fixture(scope="session")
+def bounded(request: pytest.FixtureRequest) -> bool:
+    """Whether to die, stall and lie at the first of each kind of place, not everywhere."""
+    return is_bounded(request.config)
 
 
 @pytest.fixture(autouse=True)

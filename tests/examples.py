@@ -1,16 +1,26 @@
-"""How many examples a property plays: a part of them in the quick suite, all anywhere else."""
+"""How much a test plays: ten examples of a property in the quick suite, all anywhere else."""
 
+import pytest
 from hypothesis import settings
 
 # Loaded by tests/conftest.py for a run that leaves the slow tests out.
 QUICK = "quick"
-_PART = 4
-_FEWEST = 5
+_MOST = 10
 
 
 def part_of(count: int) -> int:
     """As many of `count` examples as the quick suite has the time for."""
-    return min(count, max(_FEWEST, count // _PART))
+    return min(count, _MOST)
+
+
+def is_quick(config: pytest.Config) -> bool:
+    """Tell whether slow tests are left out of this run."""
+    return "not slow" in config.option.markexpr
+
+
+def is_bounded(config: pytest.Config) -> bool:
+    """Tell whether this is CI's run, or the quick one: nightly tests are left out."""
+    return "not nightly" in config.option.markexpr or is_quick(config)
 
 
 def examples(count: int) -> settings:

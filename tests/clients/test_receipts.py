@@ -12,7 +12,8 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.clients.networks import a_network
 from tests.clients.nodes import NODES, install
 
-pytestmark = [pytest.mark.slow, pytest.mark.evm]
+# Three kinds of nodes, two of them from npm.
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.evm]
 
 
 @pytest.mark.parametrize("kind", NODES)

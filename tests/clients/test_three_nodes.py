@@ -11,7 +11,8 @@ from tests.clients.ledgers import Ledger, canonical, ledger_of, orphaned
 from tests.clients.networks import Network, a_network
 from tests.clients.nodes import NODES, install
 
-pytestmark = [pytest.mark.slow, pytest.mark.evm]
+# Three kinds of nodes, two of them from npm.
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.evm]
 
 OpenNetwork = Callable[[str], AbstractContextManager[Network]]
 

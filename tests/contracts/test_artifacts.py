@@ -34,12 +34,14 @@ def copy(tmp_path: Path) -> Path:
 
 # ./check compares them before it runs the quick suite.
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fresh_compilation_equals_what_is_committed():
     checked = build(ROOT, "--check")
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_check_sees_what_is_missing_stale_or_orphaned(copy: Path):
     missing = build(copy, "--check")
     assert (missing.returncode, missing.stdout) == (1, "abi/ITaskNetwork.json is missing\n")

@@ -31,6 +31,7 @@ def test_the_same_seed_walks_the_same_way():
     assert walks[0].state == walks[1].state
 
 
+@pytest.mark.nightly
 def test_a_contract_that_does_otherwise_is_shown_a_shorter_way(
     monkeypatch: pytest.MonkeyPatch,
 ):

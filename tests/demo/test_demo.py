@@ -34,6 +34,7 @@ def wrong_scores(summary):
     return [fault for fault in summary["faults"] if "its logs say" in fault]
 
 
+@pytest.mark.nightly
 def test_the_whole_show_holds(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys)
 
@@ -54,6 +55,7 @@ def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, ca
     assert "no kickout was executed by executeKick" in summary["faults"]
 
 
+@pytest.mark.nightly
 def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
 
@@ -61,6 +63,7 @@ def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
     assert len(wrong_scores(summary)) >= 6
 
 
+@pytest.mark.nightly
 def test_a_log_that_the_endpoint_leaves_out_is_read_again_and_the_scores_hold(monkeypatch, capsys):
     """Its receipts tell; a draw made in the meantime may have been another, and is then named."""
     hidden: list[str] = []

@@ -52,6 +52,7 @@ def test_it_stops_soon_after_sigterm_and_gives_the_lease_back(running, config):
     assert run(["run", "--once", "--config", str(config)]) == 0
 
 
+@pytest.mark.nightly
 def test_it_stops_in_time_while_its_endpoint_keeps_silent(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     with daemon(write(settings, tmp_path / "config.toml")) as running:
@@ -64,6 +65,7 @@ def test_it_stops_in_time_while_its_endpoint_keeps_silent(moody, settings, tmp_p
     assert seconds < STOP_SECONDS
 
 
+@pytest.mark.nightly
 def test_it_leaves_at_once_while_it_still_prepares(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     moody.mood = Mood.SILENT
@@ -142,6 +144,7 @@ def test_readyz_gives_the_reason_when_the_endpoint_goes_away_and_recovers(
         running.wait_until_ready()
 
 
+@pytest.mark.nightly
 def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
     moody, settings, tmp_path
 ):

@@ -5,8 +5,9 @@ them ends with 2.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +94,13 @@ def at(settings: Settings, folder: Path, *urls: str) -> Path:
     return write(settings, folder / "config.toml")
 
 
+def in_ci(names: Iterable[str], *chosen: str) -> list[Any]:
+    """Every command and fault takes ten seconds: CI plays the chosen ones, the night all."""
+    return [
+        name if name in chosen else pytest.param(name, marks=pytest.mark.nightly) for name in names
+    ]
+
+
 def left(config: Path, *command: str) -> int:
     return run([*command, "--config", str(config)])
 
@@ -102,7 +110,7 @@ def test_every_command_asks_an_endpoint_or_is_known_not_to():
     assert not set(ASKING) & SILENT
 
 
-@pytest.mark.parametrize("fault", NO_ANSWERS)
+@pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "away"))
 def test_a_run_says_the_same_before_and_after_its_tables_exist(
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
@@ -119,7 +127,7 @@ def test_a_run_says_the_same_before_and_after_its_tables_exist(
         assert said[0] == said[1]
 
 
-@pytest.mark.parametrize("name", sorted(ASKING))
+@pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout propose"))
 def test_no_answer_of_an_endpoint_makes_a_command_end_with_2(
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
 ):

@@ -38,6 +38,7 @@ __all__ = [
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.nightly
 def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, capsys):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     # Its sender is paused: the proposal gets no nonce, and is called off.

@@ -26,6 +26,7 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.main_path
 def test_status_says_how_far_the_database_has_come(indexed, capsys):
     status = told(capsys, "status", "--config", indexed)
 

@@ -99,7 +99,9 @@ def test_an_event_that_is_waited_for_again_stays_set_where_a_signal_came():
 
 @pytest.mark.evm
 @pytest.mark.slow
-@pytest.mark.parametrize("collection", [1, 5, 20, 60, 100, 140])
+@pytest.mark.parametrize(
+    "collection", [20, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 5, 60, 100, 140))]
+)
 def test_a_run_ends_on_sigterm_in_the_middle_of_a_collection_and_gives_the_lease_back(
     config, settings, monkeypatch: pytest.MonkeyPatch, collection: int
 ):

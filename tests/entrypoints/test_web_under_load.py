@@ -94,6 +94,7 @@ def settings(url: str, folder: Path):
 @pytest.mark.parametrize(
     "events", [20_000, pytest.param(400_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
 )
+@pytest.mark.nightly
 def test_history_is_taken_in_while_the_door_is_hammered(events, tmp_path):
     with (
         served(events) as url,

@@ -16,16 +16,7 @@ import pytest
 from tests.faults.a_chain import AChain
 from tests.faults.indexer import Indexer
 
-_HERE = Path(__file__).resolve().parent
-
 OpenIndexer = Callable[..., Indexer]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder; the hook is told of every other one too."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

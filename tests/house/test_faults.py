@@ -1,4 +1,9 @@
-"""Every fault case has a test of its name, and a critical one a mutant that the test notices."""
+"""Every fault case has a test of its name; a critical one is played in CI, and has a mutant.
+
+A mutant of a critical case is noticed by a test that plays the case.
+"""
+
+import ast
 
 from tests.faults.catalogue import (
     INGEST,
@@ -9,7 +14,8 @@ from tests.faults.catalogue import (
     played,
     rules_of_the_outbox,
 )
-from tests.mutants.patches import all_mutants
+from tests.mutants.patches import ROOT, all_mutants
+from tests.suites import proofs, representatives
 
 
 def test_there_are_seventy_six_cases_of_ingest():
@@ -63,3 +69,37 @@ def test_a_mutant_that_names_a_test_of_a_case_says_so():
         if not {case_of(test) for test in mutant.tests} - {None} <= set(mutant.cases)
     ]
     assert silent == []
+
+
+def test_every_critical_case_is_played_in_ci():
+    critical = {case.number for case in all_cases() if case.severity == "critical"}
+    in_ci = {case_of(test) for test in proofs() if not _is_nightly(test)}
+    assert critical - in_ci == set()
+
+
+def test_of_a_test_of_a_fault_ci_plays_the_first_parameters_on_each_engine():
+    test = min(test for test in proofs() if "test_crashes.py" in test)
+    cases = [f"{test}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
+    assert representatives(cases) == {cases[0], cases[2]}
+
+
+def test_what_no_mutant_of_a_critical_case_names_is_left_to_the_night():
+    assert representatives(["tests/sending/test_crashes.py::test_a_twin[sqlite]"]) == set()
+
+
+def _is_nightly(test: str) -> bool:
+    """Tell whether a mark in the source keeps a test out of CI."""
+    path, _, name = test.partition("::")
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    (found,) = (node for node in tree.body if getattr(node, "name", None) == name)
+    assert isinstance(found, ast.FunctionDef)
+    of_module = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+    ]
+    return any(
+        "pytest.mark.nightly" in ast.unparse(mark)
+        for mark in [*found.decorator_list, *of_module]
+        if "param" not in ast.unparse(mark)
+    )

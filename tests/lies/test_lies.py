@@ -12,7 +12,7 @@ from tests.lies.verdicts import RIGHT, Verdict, is_steady, verdict
 
 QUICK = quick()
 # CI plays one of so many cells of the bounded matrix; the night plays all of them.
-_ONE_OF = 6
+_ONE_OF = 24
 REST = [
     pytest.param(cell, id=cell.name, marks=[] if place % _ONE_OF == 0 else pytest.mark.nightly)
     for place, cell in enumerate(cell for cell in bounded() if cell not in QUICK)
@@ -43,7 +43,11 @@ def test_a_lie_anywhere_is_put_right_or_refused_or_said_to_be_unproven(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", QUICK[2:6], ids=lambda cell: cell.name)
+@pytest.mark.parametrize(
+    "cell",
+    [QUICK[2], *(pytest.param(cell, marks=pytest.mark.nightly) for cell in QUICK[3:6])],
+    ids=lambda cell: cell.name,
+)
 def test_a_process_of_its_own_comes_to_the_same(cell: Cell, tmp_path: Path, sqlite_template: Path):
     (other := tmp_path / "other").mkdir()
     here = told(cell, tmp_path, sqlite_template)

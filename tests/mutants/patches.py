@@ -12,6 +12,8 @@ ROOT = FOLDER.parents[1]
 BUILD = ROOT / "build"
 REPORT = BUILD / "reliability.md"
 
+_OF_A_CHANGE = 6
+
 _FIELD = re.compile(r"# (Build|Case|Defence|Outbox|Quick|Room|Test): (.+)")
 # Of a fault case: c (ingest) or f (publishing) and its number; of any other defence: a number, or
 # other letters and one.
@@ -54,6 +56,23 @@ def all_mutants() -> list[Mutant]:
         ValueError: a patch has no proper name or header.
     """
     return [_read(path) for path in sorted(FOLDER.glob("*.patch"))]
+
+
+def of_the_change() -> list[Mutant]:
+    """Return some mutants whose code, or whose tests, the last commit or what follows it touches.
+
+    At most six, from all over: a change that touches many is looked at by the night.
+    """
+    asked = ["git", "diff", "--name-only", "HEAD~1"]
+    # A clone of one commit knows no other.
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    changed = {*told.stdout.splitlines()}
+    found = [
+        mutant
+        for mutant in all_mutants()
+        if changed.intersection([*mutant.patched, *(t.partition("::")[0] for t in mutant.tests)])
+    ]
+    return found[:: -(-len(found) // _OF_A_CHANGE) or 1]
 
 
 def _read(path: Path) -> Mutant:

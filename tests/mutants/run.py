@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.faults.catalogue import played  # noqa: E402
-from tests.mutants.patches import REPORT, Mutant, all_mutants  # noqa: E402
+from tests.mutants.patches import REPORT, Mutant, all_mutants, of_the_change  # noqa: E402
 from tests.mutants.report import written_now  # noqa: E402
 from tests.mutants.results import changing, digest, results  # noqa: E402
 from tests.mutants.running import FAILED, ONE_ENGINE, PASSED, Ran, Tester  # noqa: E402
@@ -45,7 +45,7 @@ def main() -> int:
     verdicts: dict[str, str | None] = {}
     with (
         tempfile.TemporaryDirectory(prefix="mutants-") as folder,
-        _Trial(chosen, Path(folder), asked.jobs) as trial,
+        _Trial(chosen, Path(folder), asked.jobs, is_quick=asked.quick) as trial,
     ):
         if not asked.quick:
             _write_tests(trial)
@@ -69,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default: 2)")
     parser.add_argument("--again", action="store_true", help="those too that nothing changed for")
-    parser.add_argument("--quick", action="store_true", help="a handful of the fastest")
+    parser.add_argument(
+        "--quick", action="store_true", help="those of the last change, or the fastest"
+    )
     parser.add_argument(
         "--stale", action="store_true", help="only those not yet noticed on the files as they are"
     )
@@ -79,11 +81,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _chosen(asked: argparse.Namespace) -> list[Mutant]:
     known = results()
+    if asked.quick:
+        return of_the_change() or [mutant for mutant in all_mutants() if mutant.is_quick]
     return [
         mutant
         for mutant in all_mutants()
         if any(part in mutant.name for part in asked.only or [""])
-        and (mutant.is_quick or not asked.quick)
         and not (asked.stale and known.is_known(mutant, ROOT))
     ]
 
@@ -91,7 +94,9 @@ def _chosen(asked: argparse.Namespace) -> list[Mutant]:
 class _Trial:
     """These mutants, each in a tree of its own beside the whole one."""
 
-    def __init__(self, mutants: Sequence[Mutant], folder: Path, jobs: int) -> None:
+    def __init__(
+        self, mutants: Sequence[Mutant], folder: Path, jobs: int, *, is_quick: bool
+    ) -> None:
         """Copy the checkout, and start as many testers as mutants may run at a time."""
         self.mutants = mutants
         self._folder = folder
@@ -99,7 +104,8 @@ class _Trial:
         self._jobs = jobs
         self._stack = ExitStack()
         self._idle: SimpleQueue[Tester] = SimpleQueue()
-        by_case = played()
+        # The bounded run reports on no case.
+        by_case = {} if is_quick else played()
         self.of_cases = sorted(
             {
                 test

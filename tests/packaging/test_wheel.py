@@ -7,6 +7,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from sysconfig import get_path
 from zipfile import ZipFile
 
 import pytest
@@ -58,11 +59,16 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def program(wheel, tmp_path_factory):
-    """`qos-oracle` as a user has it."""
+def program(wheel, tmp_path_factory, *, bounded):
+    """`qos-oracle` as a user has it; bounded, with the libraries that we have installed."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=True)
-    ran(folder, folder / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, **PINNED)
+    alone = ["--no-deps"] if bounded else []
+    install = ("-m", "pip", "install", "--quiet", *alone, wheel)
+    ran(folder, folder / "venv/bin/python", *install, **PINNED)
+    if bounded:
+        (site,) = (folder / "venv").glob("lib/python*/site-packages")
+        (site / "libraries.pth").write_text(f"{get_path('purelib')}\n", "utf-8")
     return folder / "venv/bin/qos-oracle"
 
 
@@ -115,6 +121,7 @@ def test_it_replays_a_file(program, elsewhere):
 
 
 @pytest.mark.evm
+@pytest.mark.nightly
 def test_it_plays_the_demo(program, elsewhere):
     summary = json.loads(ran(elsewhere, program, "demo", "--json"))
     assert summary["faults"] == []

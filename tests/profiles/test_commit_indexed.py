@@ -133,7 +133,7 @@ def assert_scored(daemon: CommitDaemon) -> None:
         assert row["qos"] == wanted["Q"]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_everything_that_is_told_is_true_at_every_stop(
     network: CommitNetwork, daemon: CommitDaemon, seed: int
 ):

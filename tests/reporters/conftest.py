@@ -15,7 +15,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of this folder; the hook is told of every other one too."""
     for item in items:
         if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.evm)
             # Each of their waits has an end of its own.
             item.add_marker(pytest.mark.timeout(900))

@@ -1,6 +1,11 @@
 """One of three is down, dies, or stands still in the middle of a round: the others go on."""
 
+import pytest
+
 from tests.reporters.company import Company
+
+# Three daemons, killed and stopped: minutes on a shared machine. CI plays the rounds of three.
+pytestmark = pytest.mark.nightly
 
 
 def test_rounds_go_on_without_one_and_while_the_one_who_sends_is_killed_in_mid_round(

@@ -43,22 +43,14 @@ __all__ = [
     "store",
 ]
 
-_HERE = Path(__file__).resolve().parent
-
 OpenProxy = Callable[[], Proxy]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder; the hook is told of every other one too."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.slow)
-
-
 @pytest.fixture
-def deaths(request: pytest.FixtureRequest) -> Deaths:
+def deaths(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
     """Where to die on the engine that `new_store` makes databases of."""
-    return Deaths(is_everywhere=request.node.callspec.params["new_store"] == "sqlite")
+    is_sqlite = request.node.callspec.params["new_store"] == "sqlite"
+    return Deaths(is_everywhere=is_sqlite and not bounded)
 
 
 @pytest.fixture

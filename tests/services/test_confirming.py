@@ -118,6 +118,7 @@ def test_bytes_that_fall_out_of_the_pool_are_sent_again(office: Office):
     assert office.states() == ["final"]
 
 
+@pytest.mark.main_path
 def test_a_push_that_a_reorg_takes_back_lands_again_with_the_same_bytes(office: Office):
     office.period()
     office.tick()

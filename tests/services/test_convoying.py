@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import pytest
+
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
@@ -65,6 +67,7 @@ def test_a_call_that_falls_out_leaves_no_gap_below_those_that_are_signed(office:
     assert "gave back" in {step.did for step in office.steps}
 
 
+@pytest.mark.main_path
 def test_no_more_starts_are_on_their_way_than_allowed(office: DispatchOffice):
     office.restart(dispatch=settings(max_in_flight=2))
     tasks = drawn(office, 3)

@@ -24,6 +24,7 @@ __all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqli
 GWEI = 10**9
 
 
+@pytest.mark.main_path
 def test_a_report_becomes_a_round_on_chain(office: Office):
     office.period()
     office.tick()

@@ -61,6 +61,7 @@ def ends_as_if_it_had_never_been(
 
 @PATIENT
 @FORKS
+@pytest.mark.slow
 def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
     new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
 ):
@@ -72,6 +73,7 @@ def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
 @pytest.mark.timeout(900)
 @settings(PATIENT, max_examples=200)
 @FORKS
+@pytest.mark.nightly
 def test_many_forks_end_as_if_they_had_never_been(
     new_sqlite_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
 ):

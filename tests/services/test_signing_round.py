@@ -58,6 +58,7 @@ def signed_on(folder: Path, last: int, seconds: int = 6) -> int | None:
     return None if found is None else found.round
 
 
+@pytest.mark.slow
 def test_eight_rounds_long_a_kickout_is_signed_on_one_round(tmp_path: Path):
     found = [signed_on(tmp_path, last) for last in range(SINCE - 1, SINCE + 17)]
     assert found == [None, *8 * [SINCE], *8 * [SINCE + 8], SINCE + 16]
@@ -66,9 +67,9 @@ def test_eight_rounds_long_a_kickout_is_signed_on_one_round(tmp_path: Path):
 @pytest.mark.parametrize(
     ("seconds", "chosen"),
     [
-        (60, [5, 5, 5, 5, 5, 5, 9, 9, 13]),
-        (100, [5, 5, 5, 5, 9, 9, 9, 9, 13]),
-        (200, [5, 5, 7, 7, 9, 9, 11, 11, 13]),
+        pytest.param(60, [5, 5, 5, 5, 5, 5, 9, 9, 13], marks=pytest.mark.slow),
+        pytest.param(100, [5, 5, 5, 5, 9, 9, 9, 9, 13], marks=pytest.mark.slow),
+        pytest.param(200, [5, 5, 7, 7, 9, 9, 11, 11, 13], marks=pytest.mark.slow),
         (400, [5, 6, 7, 8, 9, 10, 11, 12, 13]),
     ],
 )

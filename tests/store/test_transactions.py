@@ -163,6 +163,7 @@ def test_a_commit_of_sqlite_survives_a_power_cut(sqlite_url: str):
         assert settings("PRAGMA journal_mode").scalar() == "wal"
 
 
+@pytest.mark.slow
 def test_the_write_ahead_log_stays_bounded(sqlite_url: str):
     wal = Path(sqlite_url.removeprefix("sqlite:///") + "-wal")
     longest = 0

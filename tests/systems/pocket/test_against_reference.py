@@ -1,4 +1,4 @@
-"""Random histories, evaluated by us and by the reference in tests/systems/pocket/reference.py."""
+"""Random histories, evaluated by us and by the reference beside this file."""
 
 import pytest
 from hypothesis import given, strategies as st

@@ -1,0 +1,60 @@
+"""Measures the house: how large its rooms are, how often a thing is there, what points nowhere.
+
+    make house                 this tree
+    make house TREE=/a/clone   another one, of whatever age
+
+The rows are those that the plan of the rooms began with; each is counted the same way in any tree.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.house import measures as count
+from tests.house.measures import House
+
+ROOT = Path(__file__).resolve().parents[2]
+Row = Callable[[House], str | list[str]]
+ROWS: dict[str, tuple[str, Row]] = {
+    "files of oracle/": ("-", lambda house: str(len(house.sources))),
+    "files in the largest folder": ("15", count.crowded_folder),
+    "files in the largest room": ("-", count.crowded_room),
+    "imports among files of one room": ("186", count.inner_imports),
+    "arrows that point upward": ("0", count.arrows_left),
+    "RPC stacks": ("1", count.rpc_stacks),
+    "transaction pipelines": ("1", count.pipelines),
+    "ABI readers": ("2", count.abi_readers),
+    "files that exec": ("0", count.executed),
+    "files that import web3": ("some", count.web3_importers),
+    "public class names used twice": ("0", count.doubled_names),
+    "control by error text of our own": ("0", count.control_by_text),
+    "files under 40 lines": ("15", count.short_files),
+    "dangling citations": ("0", count.dangling_citations),
+    "mutants": ("165", count.mutants),
+    "largest page of docs/": ("15 KB", count.largest_page),
+    "pages above 15 KB": ("0", count.long_pages),
+    "docs by hand": ("290 KB", count.all_pages),
+    "files of tests/": ("-", count.test_files),
+}
+
+
+def measured(root: Path) -> dict[str, str | list[str]]:
+    """Return what each row counts in a tree: a figure, or the places that are counted."""
+    house = House(root)
+    return {name: row(house) for name, (_, row) in ROWS.items()}
+
+
+def main(*arguments: str) -> int:
+    """Print the table; with `--places` what was counted too, where it is a list."""
+    shown = [one for one in arguments if one != "--places"]
+    found = measured(Path(shown[0]) if shown else ROOT)
+    for name, value in found.items():
+        figure = value if isinstance(value, str) else str(len(value))
+        sys.stdout.write(f"{name:<36}{figure:<34}{ROWS[name][0]}\n")
+        if "--places" in arguments and not isinstance(value, str):
+            sys.stdout.writelines(f"    {place}\n" for place in value)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

@@ -1,0 +1,265 @@
+"""What can be counted of a house: how large, how often, and what points nowhere."""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+SHORT_LINES = 40
+LONG_PAGE_BYTES = 15_000
+# Rooms of endpoints that we serve ourselves, and of signers, which are no endpoints of a chain.
+_OTHER_PROTOCOLS = {"demo", "fakechain", "devnet", "signing", "signers"}
+_READS_TEXT = ("startswith", "endswith")
+# Where nothing but words tells: a library raises a bare error, a vendor answers in prose.
+_FOREIGN_TEXT = {"store/failures.py", "publisher/keys.py", "signing/keystore.py"}
+_CITED = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.md\b")
+_NUMBERED = re.compile(r"\b[Dd]ecision \d{1,2}\b")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module of the product; `name` from the top of `oracle/`."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """What Python makes of it."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def imported(self) -> list[str]:
+        """The dotted names of what it imports, wherever in the file."""
+        found = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                found += [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                found += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        return found
+
+    @property
+    def room(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def module(self) -> str:
+        dotted = self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return f"oracle.{dotted}"
+
+
+class House:
+    """A tree and its sources, read once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        top = root / "oracle"
+        self.sources = [
+            Source(path.relative_to(top).as_posix(), path.read_text("utf-8"))
+            for path in sorted(top.rglob("*.py"))
+        ]
+
+    def where(self, is_one: Callable[[Source], bool]) -> list[str]:
+        """Return the names of the sources of which this is true."""
+        return [one.name for one in self.sources if is_one(one)]
+
+
+def crowded_folder(house: House) -> str:
+    """Return the folder with most files, its sub-folders not counted."""
+    (folder, many), *_ = Counter(one.name.rpartition("/")[0] for one in house.sources).most_common(
+        1
+    )
+    return f"{many} ({folder or '.'})"
+
+
+def crowded_room(house: House) -> str:
+    """Return the room with most files, its sub-folders included."""
+    (room, many), *_ = Counter(one.room for one in house.sources).most_common(1)
+    return f"{many} ({room})"
+
+
+def inner_imports(house: House) -> str:
+    """Return the room whose files import each other most: arrows from a file to a file."""
+    modules = {one.module: one for one in house.sources}
+    arrows: Counter[str] = Counter()
+    for one in house.sources:
+        reached = {modules[name].module for name in one.imported if name in modules}
+        arrows[one.room] += sum(modules[name].room == one.room for name in reached)
+    (room, many), *_ = arrows.most_common(1)
+    return f"{many} ({room})"
+
+
+def rpc_stacks(house: House) -> list[str]:
+    """Return who writes JSON-RPC requests for a chain's endpoint."""
+    return house.where(
+        lambda one: _OTHER_PROTOCOLS.isdisjoint(one.name.split("/")) and any(_requests(one.tree))
+    )
+
+
+def _requests(tree: ast.Module) -> Iterator[ast.Dict]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            if {"jsonrpc", "method", "id"} <= keys:
+                yield node
+
+
+def pipelines(house: House) -> list[str]:
+    """Return who gives nonces to transactions."""
+    return house.where(lambda one: one.room != "store" and ".take_nonce(" in one.text)
+
+
+def abi_readers(house: House) -> list[str]:
+    """Return what takes ABI apart: our own decoder, web3's contracts, eth_abi by hand."""
+    ours = house.where(lambda one: one.name.endswith(("/decode.py", "/log_decoder.py")))
+    by_hand = house.where(
+        lambda one: any(name in {"eth_abi.decode", "eth_abi.abi.decode"} for name in one.imported)
+    )
+    web3 = ["web3"] if web3_importers(house) else []
+    return ours + by_hand + web3
+
+
+def executed(house: House) -> list[str]:
+    """Return who runs text that it has put together."""
+    return house.where(
+        lambda one: any(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in {"exec", "eval"}
+            for node in ast.walk(one.tree)
+        )
+    )
+
+
+def web3_importers(house: House) -> list[str]:
+    """Return who imports web3."""
+    return house.where(lambda one: any(name.partition(".")[0] == "web3" for name in one.imported))
+
+
+def doubled_names(house: House) -> list[str]:
+    """Return the public class names that stand more than once."""
+    places = defaultdict(list)
+    for one in house.sources:
+        for node in one.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(one.name)
+    return sorted(name for name, where in places.items() if len(where) > 1)
+
+
+def control_by_text(house: House) -> list[str]:
+    """Return where our own words decide: of an error, of its `words`, of a journal's `detail`."""
+    return [
+        f"{one.name}:{node.lineno}"
+        for one in house.sources
+        if one.name not in _FOREIGN_TEXT
+        for node in ast.walk(one.tree)
+        if isinstance(node, ast.Compare | ast.Call) and _asks_words(node)
+    ]
+
+
+def _asks_words(node: ast.Compare | ast.Call) -> bool:
+    if isinstance(node, ast.Compare):
+        is_in = isinstance(node.ops[0], ast.In | ast.NotIn)
+        return is_in and _is_text(node.left) and _is_of_an_error(node.comparators[0])
+    return (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in _READS_TEXT
+        and _is_of_an_error(node.func.value)
+    )
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def _is_of_an_error(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in {"words", "detail"}
+    if isinstance(node, ast.Name):
+        return node.id == "words"
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "str"
+        and len(node.args) == 1
+        and isinstance(node.args[0], ast.Name)
+        and node.args[0].id in {"error", "refusal", "fault"}
+    )
+
+
+def short_files(house: House) -> list[str]:
+    """Return the files of less than forty lines, without those that only make a package."""
+    return house.where(
+        lambda one: (
+            not one.name.endswith("__init__.py") and len(one.text.splitlines()) < SHORT_LINES
+        )
+    )
+
+
+def dangling_citations(house: House) -> list[str]:
+    """Return the pages that code cites and that are not there, and decisions without a page."""
+    found = []
+    folders = ("oracle", "migrations", "contracts")
+    for path in (path for name in folders for path in sorted((house.root / name).rglob("*.*"))):
+        if path.suffix not in {".py", ".sol", ".toml", ".md"} or "node_modules" in path.parts:
+            continue
+        text = path.read_text("utf-8")
+        cited = [name for name in _CITED.findall(text) if not _is_there(house.root, path, name)]
+        place = path.relative_to(house.root).as_posix()
+        found += [f"{place}: {name}" for name in cited + _NUMBERED.findall(text)]
+    return found
+
+
+def _is_there(root: Path, path: Path, name: str) -> bool:
+    return any((folder / name).exists() for folder in (root, path.parent))
+
+
+def mutants(house: House) -> list[str]:
+    """Return the patches that take a defence away."""
+    return [path.stem for path in sorted((house.root / "tests" / "mutants").glob("*.patch"))]
+
+
+def arrows_left(house: House) -> list[str]:
+    """Return the imports that the linter of floors is told to overlook."""
+    text = (house.root / "pyproject.toml").read_text("utf-8")
+    return sorted(set(re.findall(r'"(oracle\.\S+ -> oracle\.\S+)"', text)))
+
+
+def _pages(house: House) -> dict[str, int]:
+    docs = house.root / "docs"
+    return {
+        path.relative_to(docs).as_posix(): path.stat().st_size
+        for path in docs.rglob("*.md")
+        if "decisions" not in path.relative_to(docs).parts
+    }
+
+
+def largest_page(house: House) -> str:
+    """Return the longest page of the documents, decisions apart."""
+    sizes = _pages(house)
+    name = max(sizes, key=lambda page: sizes[page])
+    return f"{sizes[name] // 1000} KB ({name})"
+
+
+def long_pages(house: House) -> list[str]:
+    """Return the pages above 15 KB."""
+    return sorted(name for name, size in _pages(house).items() if size > LONG_PAGE_BYTES)
+
+
+def all_pages(house: House) -> str:
+    """Return how much there is to read by hand, decisions apart."""
+    return f"{sum(_pages(house).values()) // 1000} KB in {len(_pages(house))} pages"
+
+
+def test_files(house: House) -> str:
+    """Return the size of the tests and the folder of them with most files."""
+    top = house.root / "tests"
+    paths = list(top.rglob("*.py"))
+    (folder, many), *_ = Counter(path.parent for path in paths).most_common(1)
+    return f"{len(paths)} ({many} in {folder.relative_to(house.root).as_posix()})"

@@ -1,0 +1,67 @@
+"""The measures of the house, on a tree that is small enough to count by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.house.measure import measured
+
+FILES = {
+    "oracle/rpc/client.py": '''"""Asks."""
+def body(method):
+    return {"jsonrpc": "2.0", "id": 1, "method": method}
+class Name: ...
+''',
+    "oracle/rpc/pool.py": '''"""As oracle/missing.md says, and decision 7 (docs/there.md)."""
+from oracle.rpc.client import Name
+def is_late(error):
+    return "in time" in str(error) or error.words.endswith("late")
+''',
+    "oracle/txmgr/sending.py": '''"""Gives a nonce."""
+import web3
+class Name: ...
+def give(senders):
+    return exec(senders.take_nonce())
+''',
+    "docs/there.md": "there\n",
+    "docs/decisions/0001-a.md": "not a page to read\n" * 1000,
+    "pyproject.toml": '"oracle.rpc.a -> oracle.txmgr.b"\n"oracle.rpc.a -> oracle.txmgr.b"\n',
+    "tests/mutants/f01-a.patch": "",
+}
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> dict[str, str | list[str]]:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "tests" / "a.py").write_text("", "utf-8")
+    return measured(tmp_path)
+
+
+def test_rooms_and_arrows_are_counted(found):
+    assert found["files in the largest folder"] == "2 (rpc)"
+    assert found["imports among files of one room"] == "1 (rpc)"
+    assert found["arrows that point upward"] == ["oracle.rpc.a -> oracle.txmgr.b"]
+
+
+def test_what_is_there_twice_is_counted(found):
+    assert found["RPC stacks"] == ["rpc/client.py"]
+    assert found["transaction pipelines"] == ["txmgr/sending.py"]
+    assert found["public class names used twice"] == ["Name"]
+    assert found["ABI readers"] == ["web3"]
+    assert found["files that exec"] == ["txmgr/sending.py"]
+
+
+def test_decisions_by_words_of_our_own_are_counted(found):
+    assert found["control by error text of our own"] == 2 * ["rpc/pool.py:4"]
+
+
+def test_a_citation_of_what_is_not_there_is_counted(found):
+    cited = ["oracle/rpc/pool.py: oracle/missing.md", "oracle/rpc/pool.py: decision 7"]
+    assert found["dangling citations"] == cited
+
+
+def test_pages_are_counted_without_decisions(found):
+    assert found["docs by hand"] == "0 KB in 1 pages"
+    assert found["mutants"] == ["f01-a"]
