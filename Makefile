@@ -45,22 +45,22 @@ mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick 
 	python tests/mutants/run.py $(ARGS)
 
 faults:  ## Play the 76 fault cases of ingest (ARGS="-k case_29" for one of them)
-	pytest tests/faults $(ARGS)
+	pytest tests/faults/ingest $(ARGS)
 
 sending:  ## Play the 74 fault cases of publishing (ARGS="-k case_f09" for one of them)
 	pytest tests -k test_case_f $(ARGS)
 
 fidelity:  ## Write what became of every statement of the sources, into build/fidelity.md
-	python -m tests.house.fidelity
+	python -m tests.house.pages.fidelity
 
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
-	python -m tests.lies.run $(ARGS)
+	python -m tests.faults.lies.run $(ARGS)
 
 sim:  ## Publish ten thousand rounds through seeded chaos (ROUNDS=1000 ARGS="--naive")
 	python -m tests.simulation.run --rounds $(or $(ROUNDS),10000) $(ARGS)
 
 machine:  ## Let anything happen to an index, a thousand times (EXAMPLES=100 for fewer)
-	QOS_ORACLE_MACHINE_EXAMPLES=$(or $(EXAMPLES),1000) pytest tests/machine --timeout 0 $(ARGS)
+	QOS_ORACLE_MACHINE_EXAMPLES=$(or $(EXAMPLES),1000) pytest tests/properties/machine --timeout 0 $(ARGS)
 
 soak:  ## Index a million events from endpoints that fail by lot (ARGS="--events 100000")
 	python -m tests.soak.run $(ARGS)

@@ -41,7 +41,7 @@ from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
-from tests.chain.network_logs import NETWORK  # noqa: E402
+from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 TARGET = 20
 # The exit code of a run that worked and was too slow.

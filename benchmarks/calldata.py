@@ -1,9 +1,9 @@
 """What calldata costs: history of a profile that reads calls, from whole blocks, in batches.
 
 Run: .venv/bin/python benchmarks/calldata.py [--rounds 3]
-The recorded chain of Crynux's VSSTask contracts (tests/traces), served over HTTP by a process of
-its own: 1,376 blocks, 2,346 transactions, of which 721 are watched calls. "logs alone" reads the
-same blocks by a profile that has the same events and no calls. Then the reader alone.
+The recorded chain of Crynux's VSSTask contracts (tests/integration/traces), served over HTTP by a
+process of its own: 1,376 blocks, 2,346 transactions, of which 721 are watched calls. "logs alone"
+reads the same blocks by a profile that has the same events and no calls. Then the reader alone.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Call, Log  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
-from tests.traces.following import addresses, recorded  # noqa: E402
+from tests.integration.traces.following import addresses, recorded  # noqa: E402
 
 HEAD = 1375
 # Far enough below the head to be history.
@@ -36,7 +36,7 @@ CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node"
 _SERVE = """
 import sys
 from oracle.devnet.fakechain.server import serving
-from tests.traces.following import recorded
+from tests.integration.traces.following import recorded
 with serving(recorded().provider()) as served:
     print(served.url, flush=True)
     sys.stdin.read()

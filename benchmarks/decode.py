@@ -38,7 +38,7 @@ from oracle.resources import shipped  # noqa: E402
 from oracle.rpc.endpoints.range_sizer import WANTED_LOGS  # noqa: E402
 from oracle.rpc.replies import Reply  # noqa: E402
 from oracle.rpc.responses import LogResponse  # noqa: E402
-from tests.chain.network_logs import NETWORK  # noqa: E402
+from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 ROUNDS = 3
 TARGET_MICROSECONDS = 5.0

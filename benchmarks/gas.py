@@ -17,18 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from tests.contracts.gas import (  # noqa: E402
-    FIRST,
-    NODES,
-    SECOND,
-    SIZES,
-    packed,
-    populated,
-    sample,
-    send,
-)
-from tests.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
-from tests.evm.chain import Chain  # noqa: E402
+from tests.contracts.gas import FIRST, NODES, SECOND, SIZES, packed, populated, sample, send  # noqa: E402
+from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
+from tests.support.evm.chain import Chain  # noqa: E402
 
 QUORUMS = (1, 3)
 TARGET = 460

@@ -33,7 +33,7 @@ from oracle.store.state.node_repository import node_row  # noqa: E402
 from oracle.store.state.task_repository import task_row  # noqa: E402
 from oracle.store.tables import chain_tables, state_tables as tables  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
-from tests.postgresql import Server, find_programs  # noqa: E402
+from tests.support.postgresql import Server, find_programs  # noqa: E402
 
 
 @dataclass

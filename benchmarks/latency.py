@@ -28,9 +28,9 @@ from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
-from tests.evm.anvil import anvil  # noqa: E402
-from tests.evm.chain import Chain  # noqa: E402
-from tests.evm.network import FEE, Network  # noqa: E402
+from tests.support.evm.anvil import anvil  # noqa: E402
+from tests.support.evm.chain import Chain  # noqa: E402
+from tests.support.evm.network import FEE, Network  # noqa: E402
 
 TARGET_MILLISECONDS = 50.0
 # The exit code of a run that worked and was too slow.

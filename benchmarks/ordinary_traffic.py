@@ -24,9 +24,9 @@ sys.path.insert(0, str(ROOT))
 
 from oracle.chain.decode.abi import load  # noqa: E402
 from oracle.resources import shipped  # noqa: E402
-from tests.chain.memory_chain import MemoryChain, Said  # noqa: E402
-from tests.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
-from tests.chain.server import serving  # noqa: E402
+from tests.support.chain.memory_chain import MemoryChain, Said  # noqa: E402
+from tests.support.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
+from tests.support.chain.server import serving  # noqa: E402
 
 NODES = 200
 LOGS_A_BLOCK = 20

@@ -24,7 +24,7 @@ from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.fold.row_prefetch import tasks_named  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
-from tests.postgresql import Server, find_programs  # noqa: E402
+from tests.support.postgresql import Server, find_programs  # noqa: E402
 
 DEPTH = 64
 ROUNDS = 5

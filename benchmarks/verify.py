@@ -45,7 +45,7 @@ from oracle.indexer.loop import IngestState, WindowCommitted, index_next  # noqa
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
-from tests.chain.network_logs import NETWORK  # noqa: E402
+from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 # What is watched in the last way: four bytes, and one argument.
 WATCHED = "0x12345678" + "00" * 32

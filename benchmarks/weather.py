@@ -27,9 +27,9 @@ from oracle.devnet.fakechain.server import serving  # noqa: E402
 from oracle.devnet.fakechain.tree import Tree  # noqa: E402
 from oracle.errors import TransientError  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
-from tests.faults.indexer import CHAIN_ID, Indexer  # noqa: E402
-from tests.faults.speaking import txs  # noqa: E402
-from tests.traffic import Traffic  # noqa: E402
+from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402
+from tests.support.ingest.speaking import txs  # noqa: E402
+from tests.support.traffic import Traffic  # noqa: E402
 
 # Of the speed without faults at least this share is to be left.
 TARGET = 1 / 3

@@ -10,13 +10,13 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.examples import QUICK, is_bounded, is_quick, part_of
+from tests.support.examples import QUICK, is_bounded, is_quick, part_of
 
 # Also where Python is told to keep none: every process would make the asserts of 400 files explain
 # themselves anew, which takes longer than most tests.
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.databases", "tests.leaks", "tests.suites"]
+pytest_plugins = ["tests.support.databases", "tests.support.leaks", "tests.support.suites"]
 
 # How fast a shared machine draws examples says nothing about us. CI plays the same examples every
 # time, so that it is red only for what a change did; everywhere else they are new ones.

@@ -1,6 +1,6 @@
 """The calls about a kickout, and when they must not go on: what was not sent ends.
 
-See tests/sending/cases.toml#f56.
+See tests/faults/sending/cases.toml#f56.
 """
 
 import structlog
@@ -100,7 +100,10 @@ def lane_of(request: CallRequest) -> int:
 
 
 class _KickCall(CallKind):
-    """A call about a kickout; nobody is in a hurry to kick out (tests/sending/cases.toml#f58)."""
+    """A call about a kickout; nobody is in a hurry to kick out.
+
+    See tests/faults/sending/cases.toml#f58.
+    """
 
     is_shared = True
 

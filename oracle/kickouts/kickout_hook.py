@@ -1,4 +1,7 @@
-"""Reviews the kickouts whose evidence a rewind takes away (tests/sending/cases.toml#f56)."""
+"""Reviews the kickouts whose evidence a rewind takes away.
+
+See tests/faults/sending/cases.toml#f56.
+"""
 
 from typing_extensions import override
 

@@ -179,7 +179,7 @@ def _when(verdict: PreflightResult, otherwise: int) -> int | None:
     """Return from when a refused call may work, in chain time; None: now, or never.
 
     `otherwise`: where the contract does not say. An empty bucket is not asked in every block
-    again, but when it has been refilled (tests/sending/cases.toml#f58).
+    again, but when it has been refilled (tests/faults/sending/cases.toml#f58).
     """
     refusal = verdict.refusal
     if refusal is None or refusal.action is not Action.WAIT:

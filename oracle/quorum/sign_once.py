@@ -98,7 +98,7 @@ def _may_sign(
 def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
     """Tell of a second statement that was asked for while the first may land.
 
-    See tests/sending/cases.toml#f61.
+    See tests/faults/sending/cases.toml#f61.
     """
     quorum_metrics.REFUSED.labels(record.kind).inc()
     structlog.get_logger().warning(

@@ -1,6 +1,6 @@
 """Whether the fold knows enough to report from.
 
-See docs/explanation/reports.md#when-to-publish; tests/sending/cases.toml#f50.
+See docs/explanation/reports.md#when-to-publish; tests/faults/sending/cases.toml#f50.
 """
 
 from collections.abc import Iterator, Sequence

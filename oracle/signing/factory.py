@@ -1,6 +1,6 @@
 """Opens a key wherever it lies, and makes sure that it is the one that is meant.
 
-See tests/sending/cases.toml#f69.
+See tests/faults/sending/cases.toml#f69.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A key behind another host's JSON-RPC (Web3Signer, Clef, a KMS proxy): asked once, then checked.
 
 One request, one answer, no retries, no redirects, a limit on time and size: `rpc.transport`. What
-comes back is believed in nothing (tests/sending/cases.toml#f70).
+comes back is believed in nothing (tests/faults/sending/cases.toml#f70).
 """
 
 import itertools

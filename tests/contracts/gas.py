@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, node, word  # noqa: E402
-from tests.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
-from tests.evm.chain import Chain  # noqa: E402
+from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
+from tests.support.evm.chain import Chain  # noqa: E402
 
 KEPT = ROOT / "tests" / "contracts" / "gas.json"
 NODES = 1000

@@ -4,8 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.evm.chain import Receipt
-from tests.evm.network import Standing, Status
+from tests.support.evm.chain import Receipt
+from tests.support.evm.network import Standing, Status
 
 STEPS = {
     "TaskQueued": Status.QUEUED,

@@ -10,7 +10,7 @@ from eth_account.signers.local import LocalAccount
 from web3 import Web3
 from web3.contract import Contract
 
-from tests.evm.chain import Chain, Receipt, encoded
+from tests.support.evm.chain import Chain, Receipt, encoded
 
 ZERO = "0x" + 40 * "0"
 NO_DIGEST = bytes(32)

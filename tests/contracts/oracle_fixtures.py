@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contracts.oracle_driver import Oracle, deployed
-from tests.evm.chain import Chain
+from tests.support.evm.chain import Chain
 
 NODES = 20
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.evm.artifacts import ABI, artifact
+from tests.support.evm.artifacts import ABI, artifact
 
 ROOT = ABI.parent
 CODE_LIMIT = 24_576  # EIP-170

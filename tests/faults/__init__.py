@@ -1,1 +1,1 @@
-"""The 76 fault cases, each played through the real parts: endpoints lie, the index does not."""
+"""The fault cases, and the lies of endpoints."""

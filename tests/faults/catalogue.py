@@ -1,7 +1,7 @@
 """The fault cases of both suites, and which tests play them.
 
-76 of ingest, "01" to "76", in tests/faults/; 74 of publishing, "f01" to "f74", in tests/sending/
-and wherever else a test is called after one.
+76 of ingest, "01" to "76", in tests/faults/ingest/; 74 of publishing, "f01" to "f74", in
+tests/faults/sending/ and wherever else a test is called after one.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 TESTS = Path(__file__).resolve().parents[1]
-INGEST, SENDING = TESTS / "faults", TESTS / "sending"
+INGEST, SENDING = TESTS / "faults" / "ingest", TESTS / "faults" / "sending"
 _TEST = re.compile(r"^def (test_case_(f?\d\d)_\w+)\(", re.MULTILINE)
 
 
@@ -57,7 +57,7 @@ def rules_of_the_outbox() -> list[Rule]:
 def played() -> dict[str, list[str]]:
     """Return by number of a case the node ids of its tests, `test_case_NN_...`."""
     found: dict[str, list[str]] = {}
-    for path in sorted(TESTS.glob("*/test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         for name, number in _TEST.findall(path.read_text("utf-8")):
             node_id = f"{path.relative_to(TESTS.parent).as_posix()}::{name}"
             found.setdefault(number, []).append(node_id)

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.drawing import ROWS, dashboard, text
 from reference.metrics_page import metric_labels
-from tests.house.test_documents import ALERTS, RULES
+from tests.house.pages.test_documents import ALERTS, RULES
 from tests.house.test_prometheus import with_promtool
 
 SHIPPED = Path(__file__).resolve().parents[2] / "ops" / "grafana" / "qos-oracle.json"

@@ -15,7 +15,7 @@ from tests.faults.catalogue import (
     rules_of_the_outbox,
 )
 from tests.mutants.patches import ROOT, all_mutants
-from tests.suites import proofs, representatives
+from tests.support.suites import proofs, representatives
 
 
 def test_there_are_seventy_six_cases_of_ingest():
@@ -84,7 +84,10 @@ def test_of_a_test_of_a_fault_ci_plays_the_first_parameters_on_each_engine():
 
 
 def test_what_no_mutant_of_a_critical_case_names_is_left_to_the_night():
-    assert representatives(["tests/sending/test_crashes.py::test_a_twin[sqlite]"]) == set()
+    assert (
+        representatives(["tests/faults/sending/processes/test_crashes.py::test_a_twin[sqlite]"])
+        == set()
+    )
 
 
 def _is_nightly(test: str) -> bool:

@@ -3,11 +3,14 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES = 300
 LEAST_WORDS = 3
+# Of tests: those of a product's folder are fewer (test_rooms.py).
+MOST_FILES = 25
 # CONTRIBUTING.md: a thing without a room is a thing not understood yet.
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "base", "types", "misc", "shared"}
 # A path of somebody's machine: of a home, or of this very checkout.
@@ -45,6 +48,11 @@ def test_every_file_is_short_enough_to_be_read_at_a_sitting():
     assert [name for name, lines in lengths.items() if lines > MOST_LINES] == []
 
 
+def test_no_folder_of_tests_has_more_files_than_can_be_taken_in():
+    folders = Counter(str(Path(name).parent) for name in CODE if name.startswith("tests/"))
+    assert {name: many for name, many in folders.items() if many > MOST_FILES} == {}
+
+
 def test_every_module_opens_with_its_purpose():
     assert [name for name in CODE if len(opening(name).split()) < LEAST_WORDS] == []
 
@@ -66,6 +74,10 @@ def test_nothing_names_a_machine():
 
 
 def test_lock_files_name_no_registry():
-    for name in ("package-lock.json", "tests/clients/package-lock.json", "constraints.txt"):
+    for name in (
+        "package-lock.json",
+        "tests/integration/clients/package-lock.json",
+        "constraints.txt",
+    ):
         assert "resolved" not in (ROOT / name).read_text("utf-8")
         assert "registry" not in (ROOT / name).read_text("utf-8")

@@ -36,15 +36,15 @@ _INGEST = """
 ## The 76 fault cases
 
 What the chain and its endpoints, the machine and the operator can do to an indexer, and what is
-expected of ours. Tests stand in `tests/faults/`, tried against endpoints over HTTP that serve a
-tree of real blocks.
+expected of ours. Tests stand in `tests/faults/ingest/`, tried against endpoints over HTTP that
+serve a tree of real blocks.
 """
 _SENDING = """
 ## The 74 cases of publishing
 
-What can happen to money and statements on their way to the chain. Tests stand in `tests/sending/`
-and, where a contract or an encoder is at stake, with theirs; they drive the real services on a
-real chain, behind a proxy that drops, delays and forges answers.
+What can happen to money and statements on their way to the chain. Tests stand in
+`tests/faults/sending/` and, where a contract or an encoder is at stake, with theirs; they drive
+the real services on a real chain, behind a proxy that drops, delays and forges answers.
 """
 _RULES = """
 ## The rules of the outbox

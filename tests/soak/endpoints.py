@@ -19,10 +19,10 @@ from oracle.devnet.fakechain.block_json import Block, Tx
 from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.requests import FakeRequest
 from oracle.devnet.fakechain.tree import branch
-from tests.chain.network_logs import NETWORK
-from tests.faults.a_chain import AChain
-from tests.machine.faulty import LOUD
+from tests.properties.machine.faulty import LOUD
 from tests.soak.traffic import blocks_of
+from tests.support.chain.network_logs import NETWORK
+from tests.support.ingest.a_chain import AChain
 
 # Of a hundred questions, how many are spoiled, by the endpoint; the last one is the best.
 _PER_CENT = (25.0, 10.0, 3.0)

@@ -29,7 +29,7 @@ from oracle.indexer.reorgs.reorg import Rewound
 from oracle.store import engine
 from oracle.store.schema import migrate
 from oracle.telemetry import logging_setup
-from tests.faults.indexer import Indexer
+from tests.support.ingest.indexer import Indexer
 
 ROOT = Path(__file__).resolve().parents[2]
 # Full early, so that what grows later is not SQLite's.

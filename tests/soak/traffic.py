@@ -6,9 +6,9 @@ from random import Random
 
 from benchmarks.ordinary_traffic import Network
 from oracle.devnet.fakechain.block_json import Said, Tx
-from tests.chain.memory_chain import Said as Words
-from tests.chain.network_logs import NETWORK
-from tests.faults.speaking import ANYBODY
+from tests.support.chain.memory_chain import Said as Words
+from tests.support.chain.network_logs import NETWORK
+from tests.support.ingest.speaking import ANYBODY
 
 # What one step of a group says.
 Stage = list[Words]

@@ -216,7 +216,7 @@ def _route(speeches: Sequence[ContractVocabulary]) -> _Route:
 def _told_apart(speeches: Sequence[ContractVocabulary]) -> Callable[[Log], list[DomainEvent]]:
     """Return the reader of events of one first topic, by topics and length.
 
-    See tests/faults/cases.toml#64.
+    See tests/faults/ingest/cases.toml#64.
     """
     known = {
         (1 + sum(given.indexed for given in signature.inputs), compiled.digits): compiled

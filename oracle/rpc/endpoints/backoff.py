@@ -1,4 +1,7 @@
-"""When an endpoint that asked us to wait may be asked again (tests/sending/cases.toml#f26)."""
+"""When an endpoint that asked us to wait may be asked again.
+
+See tests/faults/sending/cases.toml#f26.
+"""
 
 from collections.abc import Callable
 from secrets import SystemRandom

@@ -12,7 +12,7 @@ from eth_utils.abi import (
 )
 from pyrevm import EVM, AccountInfo, BlockEnv
 
-from tests.evm.artifacts import artifact
+from tests.support.evm.artifacts import artifact
 
 # What a caller gives unless it wants to starve a call.
 GAS = 12_000_000

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.contracts.fuzz.shrinking import fault, shortest  # noqa: E402
 from tests.contracts.fuzz.walk import Walk  # noqa: E402
-from tests.evm.artifacts import artifact  # noqa: E402
+from tests.support.evm.artifacts import artifact  # noqa: E402
 
 # Then another oracle begins, with other limits, on another kind of chain.
 CALLS_OF_A_WALK = 500

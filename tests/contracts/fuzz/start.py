@@ -14,7 +14,7 @@ from tests.contracts.fuzz.evm import (
 )
 from tests.contracts.fuzz.signing import ring
 from tests.contracts.fuzz.state import Bucket, Limits, Place, State
-from tests.evm.artifacts import artifact
+from tests.support.evm.artifacts import artifact
 
 ADMIN, PAUSER, VETOER, STRANGER, SPARE = (0xA0 + number for number in range(5))
 WEEK = 7 * 24 * 3600

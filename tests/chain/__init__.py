@@ -1,1 +1,0 @@
-"""Tests of oracle/chain: against Anvil, and against a served chain that fails as it is told."""

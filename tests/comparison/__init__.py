@@ -1,1 +1,0 @@
-"""The histories that docs/explanation/comparison.md speaks of, and whether it tells the truth."""

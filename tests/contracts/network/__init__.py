@@ -1,0 +1,1 @@
+"""TaskNetwork on a real EVM."""

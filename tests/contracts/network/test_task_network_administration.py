@@ -1,0 +1,144 @@
+"""Who sets the roles and limits of the reference network."""
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.network import MIN_STAKE, NOBODY, Network
+
+pytestmark = pytest.mark.evm
+
+MONTH = 30 * 86400
+FOREVER = 2**32 - 1
+DEFAULTS = (MIN_STAKE, 600, 3600, 1800, FOREVER)
+
+
+@pytest.fixture(scope="module")
+def empty(fresh_chain: Chain) -> Network:
+    return Network.deployed(fresh_chain)
+
+
+@pytest.fixture
+def network(empty: Network, chain: Chain) -> Network:
+    return empty
+
+
+@pytest.fixture
+def stranger(network: Network) -> str:
+    return network.nodes[5]
+
+
+def test_a_new_network_says_who_does_what(network: Network):
+    does = network.does
+    roles = [does.admin().call(), does.dispatcher().call(), does.treasury().call()]
+
+    assert roles == network.chain.accounts[:3]
+    assert does.oracle().call() == NOBODY
+    assert does.settings().call() == DEFAULTS
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_no_role_is_nobody_s(network: Network, place: int):
+    roles = [*network.chain.accounts[:3]]
+    roles[place] = NOBODY
+    network.chain.contract("TaskNetwork", network.contract.address)
+    with pytest.raises(RevertedError, match="ZeroAddress"):
+        network.chain.deploy("TaskNetwork", *roles, MIN_STAKE)
+
+
+def test_only_the_admin_sets_anything(network: Network, stranger: str):
+    does = network.does
+    for call in (
+        does.offerAdmin(stranger),
+        does.setDispatcher(stranger),
+        does.setTreasury(stranger),
+        does.setSettings(DEFAULTS),
+        does.setOracle(network.contract.address),
+        does.readmit(stranger),
+    ):
+        with pytest.raises(RevertedError, match="NotAdmin"):
+            network.by(stranger, call)
+
+
+def test_the_admin_s_role_changes_hands_in_two_steps(network: Network, stranger: str):
+    offered = network.by(network.admin, network.does.offerAdmin(stranger))
+    with pytest.raises(RevertedError, match="NotOffered"):
+        network.by(network.admin, network.does.acceptAdmin())
+    accepted = network.by(stranger, network.does.acceptAdmin())
+
+    assert offered.only("AdminOffered") == {"offered": stranger}
+    assert accepted.only("AdminChanged") == {"admin": stranger}
+    with pytest.raises(RevertedError, match="NotAdmin"):
+        network.by(network.admin, network.does.setTreasury(stranger))
+    with pytest.raises(RevertedError, match="NotOffered"):
+        network.by(stranger, network.does.acceptAdmin())
+
+
+def test_an_offer_is_withdrawn(network: Network, stranger: str):
+    network.by(network.admin, network.does.offerAdmin(stranger))
+    network.by(network.admin, network.does.offerAdmin(NOBODY))
+    with pytest.raises(RevertedError, match="NotOffered"):
+        network.by(stranger, network.does.acceptAdmin())
+
+
+def test_a_new_dispatcher_takes_over(network: Network, stranger: str):
+    said = network.by(network.admin, network.does.setDispatcher(stranger))
+    task = network.create()
+
+    assert said.only("DispatcherChanged") == {"dispatcher": stranger}
+    with pytest.raises(RevertedError, match="NotDispatcher"):
+        network.by(network.dispatcher, network.does.queueTask(task))
+    network.by(stranger, network.does.queueTask(task))
+
+
+def test_the_treasury_moves(network: Network, stranger: str):
+    said = network.by(network.admin, network.does.setTreasury(stranger))
+    assert said.only("TreasuryChanged") == {"treasury": stranger}
+    assert network.does.treasury().call() == stranger
+
+
+def test_roles_are_not_given_to_nobody(network: Network):
+    for call in (network.does.setDispatcher(NOBODY), network.does.setTreasury(NOBODY)):
+        with pytest.raises(RevertedError, match="ZeroAddress"):
+            network.by(network.admin, call)
+
+
+@pytest.mark.parametrize(
+    ("validation", "patience"), [(0, 1), (1, 0), (MONTH + 1, 1), (1, MONTH + 1)]
+)
+def test_no_setting_locks_an_answer_up(network: Network, validation: int, patience: int):
+    with pytest.raises(RevertedError, match="BadSettings"):
+        network.by(network.admin, network.does.setSettings((0, validation, patience, 0, 0)))
+
+
+def test_new_settings_hold_at_once(network: Network):
+    settings = (1, MONTH, MONTH, 0, 0)
+    said = network.by(network.admin, network.does.setSettings(settings)).only("SettingsChanged")
+
+    assert tuple(said["settings"].values()) == settings
+    network.join(network.nodes[0], stake=1)
+    network.by(network.nodes[0], network.does.quit())
+    network.join(network.nodes[0], stake=1)
+
+
+def test_the_oracle_is_a_contract_and_is_set_once(network: Network, stranger: str):
+    oracle = network.chain.deploy("testing/PlainOracle").address
+    for nobody in (NOBODY, stranger):
+        with pytest.raises(RevertedError, match="NoCode"):
+            network.by(network.admin, network.does.setOracle(nobody))
+    said = network.by(network.admin, network.does.setOracle(oracle))
+
+    assert said.only("OracleSet") == {"oracle": oracle}
+    with pytest.raises(RevertedError, match="OracleAlreadySet"):
+        network.by(network.admin, network.does.setOracle(oracle))
+
+
+def test_the_oracle_is_set_before_the_first_join(network: Network):
+    oracle = network.chain.deploy("testing/PlainOracle").address
+    network.join(network.nodes[0])
+    with pytest.raises(RevertedError, match=r"MembersPresent\(1\)"):
+        network.by(network.admin, network.does.setOracle(oracle))
+
+
+def test_the_network_takes_no_ether_without_a_reason(network: Network):
+    with pytest.raises(RevertedError, match="unnamed 0x"):
+        network.chain.transact(to=network.contract.address, data="0x", value=1)

@@ -1,0 +1,149 @@
+"""A start that names the block of its draw lands on no other history."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from hexbytes import HexBytes
+from web3 import Web3
+
+from tests.support.evm.anvil import anvil
+from tests.support.evm.artifacts import artifact
+from tests.support.evm.chain import Chain, Receipt, RevertedError
+from tests.support.evm.network import Network, Status
+
+pytestmark = pytest.mark.evm
+
+ARB_SYS = "0x" + 38 * "0" + "64"
+# EIP-2935: what knows the blocks beyond the last 256.
+HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
+# Where the double's blocks begin.
+ARBITRUM = 1_000_000
+
+
+class Block(NamedTuple):
+    number: int
+    hash: bytes
+
+
+@pytest.fixture(scope="module")
+def busy(fresh_chain: Chain) -> Network:
+    """A network with one node."""
+    network = Network.deployed(fresh_chain)
+    network.join(network.nodes[0])
+    return network
+
+
+@pytest.fixture
+def network(busy: Network, chain: Chain) -> Network:
+    return busy
+
+
+@pytest.fixture
+def brittle() -> Iterator[Network]:
+    """On a chain of its own: Anvil's snapshots do not survive a reorg."""
+    with anvil() as url:
+        chain = Chain(url)
+        network = Network.deployed(chain)
+        network.join(network.nodes[0])
+        yield network
+        chain.close()
+
+
+def block(chain: Chain, number: int | None = None) -> Block:
+    number = chain.block if number is None else number
+    found = chain.rpc("eth_getBlockByNumber", hex(number), False)
+    return Block(number, bytes(HexBytes(found["hash"])))
+
+
+def start(network: Network, task: bytes, seed: Block, sender: str = "") -> Receipt:
+    call = network.does.startTaskAsOf(task, network.nodes[0], seed.number, seed.hash)
+    return network.by(sender or network.dispatcher, call)
+
+
+def test_a_drawn_start_says_the_block_of_its_draw_and_then_starts(network: Network):
+    task = network.create()
+    seed = block(network.chain)
+    receipt = start(network, task, seed)
+
+    assert receipt.names == ["TaskDrawn", "TaskStarted"]
+    assert receipt.only("TaskDrawn") == {
+        "task": task,
+        "node": network.nodes[0],
+        "asOf": seed.number,
+    }
+    assert network.status(task) is Status.STARTED
+
+
+def test_only_the_dispatcher_starts_what_was_drawn(network: Network):
+    task = network.create()
+    with pytest.raises(RevertedError, match="NotDispatcher"):
+        start(network, task, block(network.chain), network.creator)
+
+
+def test_a_drawn_start_is_held_to_all_that_a_start_is_held_to(network: Network):
+    first, second = network.create(), network.create()
+    start(network, first, block(network.chain))
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        start(network, first, block(network.chain))
+    with pytest.raises(RevertedError, match="NodeBusy"):
+        start(network, second, block(network.chain))
+
+
+@pytest.mark.parametrize("wrong", [bytes(32), bytes(31) + b"\x01"])
+def test_a_draw_by_another_hash_is_refused(network: Network, wrong: bytes):
+    task, seed = network.create(), block(network.chain)
+    with pytest.raises(RevertedError, match="Reorged") as caught:
+        start(network, task, Block(seed.number, wrong))
+    assert caught.value.values == (seed.number, wrong, seed.hash)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 1000])
+def test_a_draw_by_a_block_that_is_not_over_is_refused(network: Network, ahead: int):
+    task = network.create()
+    late = network.chain.block + ahead
+    with pytest.raises(RevertedError, match=rf"StaleAsOf\({late}\)"):
+        start(network, task, Block(late, bytes(32)))
+
+
+def test_a_draw_is_good_for_as_long_as_the_chain_knows_its_block(network: Network):
+    task, chain = network.create(), network.chain
+    seed = block(chain)
+    chain.mine(256)
+    with chain.undone():
+        start(network, task, seed)
+        assert network.status(task) is Status.STARTED
+    chain.rpc("anvil_setCode", HISTORY, "0x")
+    with pytest.raises(RevertedError, match=rf"AsOfTooOld\({seed.number}\)"):
+        start(network, task, seed)
+
+
+def test_a_start_drawn_on_a_block_that_was_reorged_cannot_land(brittle: Network):
+    chain, task = brittle.chain, brittle.create()
+    # Something that the reorg takes away: an empty block would come back with the same hash.
+    brittle.create()
+    seed = block(chain)
+    chain.rpc("anvil_reorg", 1, [])
+    assert block(chain, seed.number).hash != seed.hash
+    with pytest.raises(RevertedError, match="Reorged"):
+        start(brittle, task, seed)
+    assert brittle.status(task) is Status.CREATED
+
+
+def test_an_arbitrum_chain_is_asked_for_its_own_blocks(fresh_chain: Chain):
+    chain = fresh_chain
+    with chain.undone():
+        code = artifact("testing/ArbSysDouble")["deployedBytecode"]
+        chain.rpc("anvil_setCode", ARB_SYS, code)
+        network = Network.deployed(chain)
+        network.join(network.nodes[0])
+        task = network.create()
+        number = ARBITRUM + chain.block
+        words = ["string", "uint256"]
+        own = bytes(Web3.keccak(chain.web3.codec.encode(words, ["arbitrum", number])))
+
+        with pytest.raises(RevertedError, match="AsOfTooOld"):
+            start(network, task, block(chain))
+        with pytest.raises(RevertedError, match="AsOfTooOld"):
+            start(network, task, Block(number - 256, own))
+        assert start(network, task, Block(number, own)).only("TaskDrawn")["asOf"] == number

@@ -1,0 +1,160 @@
+"""How a task that is in no group ends, and to whom its fee goes."""
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.network import FEE, NOBODY, TIMEOUT, Last, Network, Standing, Why, word
+
+pytestmark = pytest.mark.evm
+
+VALIDATION = 600
+
+
+@pytest.fixture(scope="module")
+def busy(fresh_chain: Chain) -> Network:
+    """A network with one node."""
+    network = Network.deployed(fresh_chain)
+    network.join(network.nodes[0])
+    return network
+
+
+@pytest.fixture
+def network(busy: Network, chain: Chain) -> Network:
+    return busy
+
+
+@pytest.fixture
+def alice(network: Network) -> str:
+    return network.nodes[0]
+
+
+def test_an_answer_counts_up_to_the_last_second(network: Network, alice: str):
+    task = network.begun(alice)
+    limit = network.time_limit(task)
+    assert limit == network.chain.time + TIMEOUT
+
+    network.chain.at(limit)
+    with pytest.raises(RevertedError, match="TooEarly") as early:
+        network.time_out(task)
+    assert early.value.values[1] == limit
+    network.chain.at(limit)
+    assert network.submit(task, alice).names == ["TaskSubmitted"]
+
+
+def test_one_second_later_the_task_can_only_time_out(network: Network, alice: str):
+    task = network.begun(alice)
+    limit = network.time_limit(task)
+    network.chain.at(limit + 1)
+    with pytest.raises(RevertedError, match="TooLate") as late:
+        network.submit(task, alice)
+    assert late.value.values[1] == limit
+
+    network.chain.at(limit + 1)
+    ended = network.time_out(task, sender=network.chain.accounts[9])
+    said = ended.only("TaskTimedOut")
+    assert said == {"task": task, "node": alice, "lastStatus": Last.STARTED}
+    assert network.owed(network.creator) == FEE
+    assert network.standing(alice) is Standing.ACTIVE
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.time_out(task)
+
+
+def test_a_node_that_wants_to_leave_may_end_its_own_overdue_task(network: Network, alice: str):
+    task = network.begun(alice)
+    network.by(alice, network.does.quit())
+    network.chain.later(TIMEOUT + 1)
+
+    names = network.time_out(task, sender=alice).names
+    assert names == ["TaskTimedOut", "Credited", "NodeQuit", "Credited"]
+
+
+@pytest.mark.parametrize("last", [Last.CREATED, Last.QUEUED])
+def test_the_creator_takes_back_what_nobody_started(network: Network, last: Last):
+    task = network.create()
+    if last is Last.QUEUED:
+        network.by(network.dispatcher, network.does.queueTask(task))
+    said = network.by(network.creator, network.does.cancelTask(task)).only("TaskAborted")
+
+    assert said == {"task": task, "node": NOBODY, "reason": Why.CANCELLED, "lastStatus": last}
+    assert network.owed(network.creator) == FEE
+
+
+def test_a_started_task_is_taken_back_or_dropped_by_nobody(network: Network, alice: str):
+    task = network.begun(alice)
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.by(network.creator, network.does.cancelTask(task))
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.by(network.dispatcher, network.does.dropTask(task, Why.TIMEOUT))
+
+
+def test_a_task_is_taken_back_judged_and_excused_by_its_creator_only(network: Network, alice: str):
+    for act in ("cancelTask", "validateTask", "acceptError"):
+        with pytest.raises(RevertedError, match="NotCreator"):
+            network.by(alice, getattr(network.does, act)(network.create()))
+
+
+@pytest.mark.parametrize("reason", [Why.TIMEOUT, Why.FEE_TOO_LOW])
+def test_the_dispatcher_drops_from_the_queue(network: Network, reason: Why):
+    task = network.create()
+    network.by(network.dispatcher, network.does.queueTask(task))
+    said = network.by(network.dispatcher, network.does.dropTask(task, reason)).only("TaskAborted")
+
+    assert (said["reason"], said["lastStatus"]) == (reason, Last.QUEUED)
+    assert network.owed(network.creator) == FEE
+
+
+@pytest.mark.parametrize("reason", [0, 2, 3, 5, 6, 7, 8, 9, 10, 11, 255])
+def test_the_dispatcher_drops_for_no_other_reason(network: Network, reason: int):
+    with pytest.raises(RevertedError, match="BadReason"):
+        network.by(network.dispatcher, network.does.dropTask(network.create(), reason))
+
+
+def test_an_accepted_error_returns_the_fee(network: Network, alice: str):
+    task = network.begun(alice)
+    reported = network.report_error(task, alice)
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.by(network.creator, network.does.validateTask(task))
+    ended = network.by(network.creator, network.does.acceptError(task)).only("TaskAborted")
+
+    assert reported.only("TaskErrorReported") == {"task": task, "node": alice}
+    assert (ended["reason"], ended["lastStatus"]) == (Why.ERROR_REPORTED, Last.ERROR_REPORTED)
+    assert (network.owed(alice), network.owed(network.creator)) == (0, FEE)
+
+
+def test_a_result_is_no_error_to_accept(network: Network, alice: str):
+    task = network.submitted(alice)
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.by(network.creator, network.does.acceptError(task))
+
+
+@pytest.mark.parametrize("last", [Last.SUBMITTED, Last.ERROR_REPORTED])
+def test_anyone_ends_an_answer_that_the_creator_leaves_unjudged(
+    network: Network, alice: str, last: Last
+):
+    task = network.begun(alice)
+    answer = network.submit if last is Last.SUBMITTED else network.report_error
+    answer(task, alice)
+    answered = network.chain.time
+
+    network.chain.at(answered + VALIDATION)
+    with pytest.raises(RevertedError, match="StillTime") as early:
+        network.by(alice, network.does.endUnvalidated(task))
+    assert early.value.values[1] == answered + VALIDATION
+    network.chain.at(answered + VALIDATION + 1)
+    said = network.by(alice, network.does.endUnvalidated(task)).only("TaskAborted")
+
+    assert (said["reason"], said["lastStatus"]) == (Why.CREATOR_VALIDATION_TIMEOUT, last)
+    paid = (FEE, 0) if last is Last.SUBMITTED else (0, FEE)
+    assert (network.owed(alice), network.owed(network.creator)) == paid
+
+
+def test_a_task_without_an_answer_is_not_left_unjudged(network: Network, alice: str):
+    for task in (network.create(), network.begun(alice), word(404)):
+        with pytest.raises(RevertedError, match="WrongStatus"):
+            network.by(alice, network.does.endUnvalidated(task))
+
+
+def test_a_task_may_cost_nothing(network: Network, alice: str):
+    task = network.submitted(alice, fee=0)
+    names = network.by(network.creator, network.does.validateTask(task)).names
+    assert names == ["TaskValidated", "TaskSucceeded"]

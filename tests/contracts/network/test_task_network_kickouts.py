@@ -1,0 +1,199 @@
+"""Kickouts from the reference network: by the oracle alone, at once, and for how long."""
+
+from dataclasses import dataclass
+
+import pytest
+from web3.contract import Contract
+
+from tests.support.evm.chain import Chain, Receipt, RevertedError
+from tests.support.evm.network import FEE, MIN_STAKE, NOTHING, Last, Network, Standing, Why, word
+
+pytestmark = pytest.mark.evm
+
+EVIDENCE = word(0xE71D)
+FOREVER = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A network and the oracle that watches it."""
+
+    network: Network
+    oracle: Contract
+
+    def kick(self, node: str, evidence: bytes = EVIDENCE) -> Receipt:
+        call = self.oracle.functions.kick(self.network.contract.address, node, evidence)
+        return self.network.chain.send(call)
+
+
+@pytest.fixture(scope="module")
+def pair(fresh_chain: Chain) -> Watched:
+    network = Network.deployed(fresh_chain)
+    oracle = fresh_chain.deploy("testing/PlainOracle")
+    network.by(network.admin, network.does.setOracle(oracle.address))
+    return Watched(network, oracle)
+
+
+@pytest.fixture
+def watched(pair: Watched, chain: Chain) -> Watched:
+    return pair
+
+
+@pytest.fixture
+def network(watched: Watched) -> Network:
+    return watched.network
+
+
+@pytest.fixture
+def bob(network: Network) -> str:
+    node = network.nodes[1]
+    network.join(node)
+    return node
+
+
+def cool_down(network: Network, seconds: int) -> None:
+    settings = (MIN_STAKE, 600, 3600, 1800, seconds)
+    network.by(network.admin, network.does.setSettings(settings))
+
+
+def test_the_oracle_learns_of_every_join(watched: Watched, bob: str):
+    watched.network.by(bob, watched.network.does.quit())
+    watched.network.chain.later(1800)
+    watched.network.join(bob)
+
+    assert watched.oracle.functions.joins(bob).call() == 2
+
+
+def test_a_kickout_ends_the_membership_and_credits_the_stake(watched: Watched, bob: str):
+    network = watched.network
+    receipt = watched.kick(bob)
+
+    assert receipt.names == ["NodeKickedOut", "Credited"]
+    said = receipt.only("NodeKickedOut")
+    assert said == {"node": bob, "stake": MIN_STAKE, "evidence": EVIDENCE}
+    assert network.owed(bob) == MIN_STAKE
+    assert network.standing(bob) is Standing.KICKED_OUT
+    assert network.does.activeCount().call() == 0
+
+
+def test_nobody_but_the_oracle_kicks_out(network: Network, bob: str):
+    for sender in (network.admin, network.dispatcher, bob):
+        with pytest.raises(RevertedError, match="NotOracle"):
+            network.by(sender, network.does.kickOut(bob, EVIDENCE))
+
+
+def test_a_kickout_needs_evidence(watched: Watched, bob: str):
+    with pytest.raises(RevertedError, match="NoEvidence"):
+        watched.kick(bob, NOTHING)
+
+
+def test_who_is_no_member_cannot_be_kicked_out(watched: Watched, bob: str):
+    watched.kick(bob)
+    with pytest.raises(RevertedError, match="NotMember"):
+        watched.kick(bob)
+
+
+@pytest.mark.parametrize(
+    "last", [Last.STARTED, Last.SUBMITTED, Last.ERROR_REPORTED], ids=lambda last: last.name.lower()
+)
+def test_a_kickout_aborts_the_task_first_and_returns_its_fee(
+    watched: Watched, bob: str, last: Last
+):
+    network = watched.network
+    task = network.begun(bob)
+    if last is Last.SUBMITTED:
+        network.submit(task, bob)
+    if last is Last.ERROR_REPORTED:
+        network.report_error(task, bob)
+    receipt = watched.kick(bob)
+
+    assert receipt.names == ["TaskAborted", "Credited", "NodeKickedOut", "Credited"]
+    said = receipt.only("TaskAborted")
+    assert said == {"task": task, "node": bob, "reason": Why.CANCELLED, "lastStatus": last}
+    assert network.owed(network.creator) == FEE
+    assert network.owed(bob) == MIN_STAKE
+
+
+def test_a_kickout_overtakes_a_quit_that_waits(watched: Watched, bob: str):
+    watched.network.begun(bob)
+    watched.network.by(bob, watched.network.does.quit())
+
+    assert "NodeQuit" not in watched.kick(bob).names
+    assert watched.network.standing(bob) is Standing.KICKED_OUT
+
+
+def test_a_group_is_compared_without_the_member_that_was_kicked_out(watched: Watched, bob: str):
+    network = watched.network
+    group, (carl, dora) = word(77), network.nodes[2:4]
+    for node in (carl, dora):
+        network.join(node)
+    tasks = [network.create(group=group, group_size=3) for _ in range(3)]
+    for task, node in zip(tasks, (bob, carl, dora), strict=True):
+        network.start(task, node)
+        network.submit(task, node)
+    watched.kick(bob)
+    names = network.by(network.creator, network.does.validateGroup(group, tasks)).names
+
+    assert names.count("TaskSucceeded") == names.count("TaskRefunded") == 1
+
+
+def test_who_was_kicked_out_stays_out_for_ever(watched: Watched, bob: str):
+    watched.kick(bob)
+    watched.network.chain.later(100 * 365 * 86400)
+
+    with pytest.raises(RevertedError, match="KickedOut") as refused:
+        watched.network.join(bob)
+    assert refused.value.values == (bob.lower(), 2**256 - 1)
+
+
+def test_a_cool_down_ends_to_the_second(watched: Watched, bob: str):
+    network = watched.network
+    cool_down(network, 5000)
+    watched.kick(bob)
+    kicked = network.chain.time
+
+    network.chain.at(kicked + 4999)
+    with pytest.raises(RevertedError, match="KickedOut") as refused:
+        network.join(bob)
+    assert refused.value.values[1] == kicked + 5000
+    network.chain.at(kicked + 5000)
+    network.join(bob)
+    cool_down(network, FOREVER)
+    network.by(bob, network.does.quit())
+    network.chain.later(1800)
+    # The old kickout is over and done with, whatever the cool-down is now.
+    network.join(bob)
+
+
+def test_the_admin_may_readmit_but_not_shorten_the_delay(watched: Watched, bob: str):
+    network = watched.network
+    watched.kick(bob)
+    said = network.by(network.admin, network.does.readmit(bob)).only("NodeReadmitted")
+
+    assert said == {"node": bob}
+    with pytest.raises(RevertedError, match="RejoinTooEarly"):
+        network.join(bob)
+    network.chain.later(1800)
+    network.join(bob)
+    assert network.standing(bob) is Standing.ACTIVE
+
+
+def test_only_who_was_kicked_out_is_readmitted_and_only_by_the_admin(network: Network, bob: str):
+    with pytest.raises(RevertedError, match="NotKickedOut"):
+        network.by(network.admin, network.does.readmit(bob))
+    with pytest.raises(RevertedError, match="NotAdmin"):
+        network.by(bob, network.does.readmit(bob))
+
+
+def test_a_receiver_that_refuses_ether_is_kicked_out_like_any_other(watched: Watched):
+    network, chain = watched.network, watched.network.chain
+    stubborn = chain.deploy("testing/StubbornNode")
+    join = network.contract.encode_abi("join", ["Any", 8, 1, 0, 0, []])
+    at = network.contract.address
+    chain.send(stubborn.functions.say(at, join), value=MIN_STAKE)
+
+    assert "NodeKickedOut" in watched.kick(stubborn.address).names
+    withdraw = stubborn.functions.say(at, network.contract.encode_abi("withdraw"))
+    with pytest.raises(RevertedError, match="PaymentRefused"):
+        chain.send(withdraw)
+    assert network.owed(stubborn.address) == MIN_STAKE == network.balance()

@@ -1,0 +1,178 @@
+"""Nodes of the reference network: joining, pausing, leaving, and what is refused."""
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.network import ETHER, GPU, MIN_STAKE, VERSION, VRAM, Network, Standing
+
+pytestmark = pytest.mark.evm
+
+
+@pytest.fixture(scope="module")
+def alone(fresh_chain: Chain) -> Network:
+    """A network without an oracle."""
+    return Network.deployed(fresh_chain)
+
+
+@pytest.fixture
+def network(alone: Network, chain: Chain) -> Network:
+    return alone
+
+
+@pytest.fixture
+def alice(network: Network) -> str:
+    node = network.nodes[0]
+    network.join(node)
+    return node
+
+
+def test_a_join_tells_all_about_the_node(network: Network):
+    node = network.nodes[0]
+    said = network.join(node, models=["sdxl", "llama"]).only("NodeJoined")
+
+    assert said == {
+        "node": node,
+        "stake": MIN_STAKE,
+        "gpuName": GPU,
+        "gpuVram": VRAM,
+        "major": VERSION[0],
+        "minor": VERSION[1],
+        "patch": VERSION[2],
+        "models": ["sdxl", "llama"],
+    }
+    assert network.does.isMember(node).call()
+    assert network.does.activeCount().call() == 1
+    assert network.balance() == MIN_STAKE
+
+
+def test_a_member_cannot_join_again(network: Network, alice: str):
+    with pytest.raises(RevertedError, match="AlreadyMember"):
+        network.join(alice)
+
+
+def test_a_stake_one_wei_short_is_refused(network: Network):
+    with pytest.raises(RevertedError, match="StakeTooLow") as refused:
+        network.join(network.nodes[0], stake=MIN_STAKE - 1)
+    assert refused.value.values == (MIN_STAKE - 1, MIN_STAKE)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 129])
+def test_a_gpu_without_a_fit_name_is_refused(network: Network, name: str):
+    with pytest.raises(RevertedError, match="BadName"):
+        network.join(network.nodes[0], gpu=name)
+
+
+def test_names_may_be_as_long_as_the_limit(network: Network):
+    said = network.join(network.nodes[0], gpu="x" * 128, models=["m" * 128] * 64)
+    assert len(said.only("NodeJoined")["models"]) == 64
+
+
+def test_too_many_models_are_refused(network: Network):
+    with pytest.raises(RevertedError, match=r"TooManyModels\(65\)"):
+        network.join(network.nodes[0], models=["m"] * 65)
+
+
+def test_a_nameless_model_is_refused(network: Network, alice: str):
+    with pytest.raises(RevertedError, match="BadName"):
+        network.join(network.nodes[1], models=["sdxl", ""])
+    with pytest.raises(RevertedError, match="BadName"):
+        network.by(alice, network.does.addModel(""))
+
+
+def test_a_member_tells_its_news(network: Network, alice: str):
+    model = network.by(alice, network.does.addModel("llama")).only("ModelAdded")
+    version = network.by(alice, network.does.updateVersion(3, 1, 4)).only("NodeVersionUpdated")
+    stake = network.by(alice, network.does.addStake(), value=ETHER).only("NodeStakeChanged")
+
+    assert model == {"node": alice, "model": "llama"}
+    assert version == {"node": alice, "major": 3, "minor": 1, "patch": 4}
+    assert stake == {"node": alice, "stake": MIN_STAKE + ETHER}
+
+
+@pytest.mark.parametrize("act", ["pause", "resume", "quit", "addStake", "version", "model"])
+def test_who_is_no_member_has_nothing_to_say(network: Network, act: str):
+    calls = {"version": ("updateVersion", (1, 2, 3)), "model": ("addModel", ("sdxl",))}
+    name, args = calls.get(act, (act, ()))
+
+    with pytest.raises(RevertedError, match="NotMember"):
+        network.by(network.nodes[5], getattr(network.does, name)(*args))
+
+
+def test_a_pause_ends_with_a_resume(network: Network, alice: str):
+    assert network.by(alice, network.does.pause()).names == ["NodePaused"]
+    assert network.standing(alice) is Standing.PAUSED
+    assert network.does.isMember(alice).call()
+
+    with pytest.raises(RevertedError, match="AlreadyPaused"):
+        network.by(alice, network.does.pause())
+    assert network.by(alice, network.does.resume()).names == ["NodeResumed"]
+    with pytest.raises(RevertedError, match="NotPaused"):
+        network.by(alice, network.does.resume())
+
+
+def test_quitting_ends_the_membership_and_credits_the_stake(network: Network, alice: str):
+    receipt = network.by(alice, network.does.quit())
+
+    assert receipt.names == ["NodeQuit", "Credited"]
+    assert network.owed(alice) == MIN_STAKE
+    assert network.standing(alice) is Standing.QUIT
+    assert network.does.activeCount().call() == 0
+
+
+def test_a_paused_node_may_quit(network: Network, alice: str):
+    network.by(alice, network.does.pause())
+    assert "NodeQuit" in network.by(alice, network.does.quit()).names
+
+
+def test_a_busy_node_pauses_where_its_task_ends(network: Network, alice: str):
+    task = network.begun(alice)
+
+    assert network.by(alice, network.does.pause()).names == []
+    with pytest.raises(RevertedError, match="AlreadyPaused"):
+        network.by(alice, network.does.pause())
+    network.submit(task, alice)
+    end = network.by(network.creator, network.does.validateTask(task))
+
+    assert end.names == ["TaskValidated", "TaskSucceeded", "Credited", "NodePaused"]
+
+
+def test_a_pause_that_waits_is_taken_back_without_a_word(network: Network, alice: str):
+    task = network.submitted(alice)
+    network.by(alice, network.does.pause())
+
+    assert network.by(alice, network.does.resume()).names == []
+    end = network.by(network.creator, network.does.validateTask(task))
+    assert "NodePaused" not in end.names
+    assert network.standing(alice) is Standing.ACTIVE
+
+
+def test_a_busy_node_quits_where_its_task_ends(network: Network, alice: str):
+    task = network.submitted(alice)
+    network.by(alice, network.does.pause())
+
+    assert network.by(alice, network.does.quit()).names == []
+    assert network.does.isMember(alice).call()
+    for act in (network.does.quit, network.does.pause):
+        with pytest.raises(RevertedError, match="QuitPending"):
+            network.by(alice, act())
+    end = network.by(network.creator, network.does.validateTask(task))
+
+    names = ["TaskValidated", "TaskSucceeded", "Credited", "NodeQuit", "Credited"]
+    assert end.names == names
+    assert not network.does.isMember(alice).call()
+
+
+def test_who_quit_may_join_again_when_the_delay_is_over(network: Network, alice: str):
+    network.by(alice, network.does.quit())
+    left = network.chain.time
+
+    network.chain.at(left + 1799)
+    with pytest.raises(RevertedError, match="RejoinTooEarly") as refused:
+        network.join(alice)
+    assert refused.value.values[1] == left + 1800
+    network.chain.at(left + 1800)
+    assert network.join(alice, stake=MIN_STAKE + 1).names == ["NodeJoined"]
+    assert network.owed(alice) == MIN_STAKE
+    # The old wish to leave is not taken along.
+    network.by(network.creator, network.does.validateTask(network.submitted(alice)))
+    assert network.standing(alice) is Standing.ACTIVE

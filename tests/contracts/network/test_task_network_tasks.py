@@ -1,0 +1,197 @@
+"""Tasks of the reference network, from creation to the end, alone."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.network import FEE, GPU, NOTHING, VRAM, Network, Status, Why, word
+
+pytestmark = pytest.mark.evm
+
+VALIDATION = 600
+
+
+@pytest.fixture(scope="module")
+def busy(fresh_chain: Chain) -> Network:
+    """A network with one node."""
+    network = Network.deployed(fresh_chain)
+    network.join(network.nodes[0])
+    return network
+
+
+@pytest.fixture
+def network(busy: Network, chain: Chain) -> Network:
+    return busy
+
+
+@pytest.fixture
+def alice(network: Network) -> str:
+    return network.nodes[0]
+
+
+def test_a_creation_tells_all_about_the_task(network: Network):
+    wanted: dict[str, Any] = {
+        "id": word(9),
+        "group": word(8),
+        "group_size": 3,
+        "kind": 2,
+        "min_vram": 16,
+        "required_gpu": GPU,
+        "required_gpu_vram": 24,
+        "models": ["sdxl", "lora"],
+        "major": 2,
+        "minor": 3,
+        "patch": 4,
+        "size": 50,
+        "timeout": 77,
+    }
+    call = network.does.createTask(network.order(**wanted))
+    said = network.by(network.creator, call, FEE).only("TaskCreated")
+
+    assert said == {
+        "task": network.does.keyOf(network.creator, word(9)).call(),
+        "creator": network.creator,
+        "group": network.does.keyOf(network.creator, word(8)).call(),
+        "fee": FEE,
+        "kind": 2,
+        "minVram": 16,
+        "requiredGpu": GPU,
+        "requiredGpuVram": 24,
+        "models": ["sdxl", "lora"],
+        "major": 2,
+        "minor": 3,
+        "patch": 4,
+        "size": 50,
+        "timeout": 77,
+        "groupSize": 3,
+    }
+
+
+def test_two_creators_may_use_one_id(network: Network):
+    tasks = {network.create(creator=who, id=word(1)) for who in network.chain.accounts[3:5]}
+    assert len(tasks) == 2
+
+
+def test_an_id_is_used_once(network: Network):
+    network.create(id=word(1))
+    with pytest.raises(RevertedError, match="TaskExists"):
+        network.create(id=word(1))
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        ("BadKind", {"kind": 3}),
+        ("BadSize", {"size": 0}),
+        ("BadTimeout", {"timeout": 0}),
+        ("BadTimeout", {"timeout": 86401}),
+        ("BadName", {"required_gpu": "x" * 129}),
+        ("BadName", {"models": [""]}),
+        ("TooManyModels", {"models": ["m"] * 65}),
+        ("BadGroupSize", {"group_size": 3}),
+        ("BadGroupSize", {"group": word(1), "group_size": 1}),
+        ("BadGroupSize", {"group": word(1), "group_size": 17}),
+    ],
+)
+def test_a_senseless_order_is_refused(network: Network, error: str, wanted: dict[str, Any]):
+    with pytest.raises(RevertedError, match=error):
+        network.create(**wanted)
+
+
+def test_a_task_goes_through_queue_start_and_result_to_its_end(network: Network, alice: str):
+    task = network.create(fee=FEE)
+    queued = network.by(network.dispatcher, network.does.queueTask(task))
+    started = network.start(task, alice)
+    submitted = network.submit(task, alice, result=7)
+    ended = network.by(network.creator, network.does.validateTask(task))
+
+    assert queued.only("TaskQueued") == {"task": task}
+    assert started.only("TaskStarted") == {"task": task, "node": alice}
+    result = {"task": task, "node": alice, "resultHash": word(7)}
+    assert submitted.only("TaskSubmitted") == result
+    assert ended.names == ["TaskValidated", "TaskSucceeded", "Credited"]
+    assert network.owed(alice) == FEE
+    assert network.does.nodeOf(alice).call()[1] == NOTHING
+
+
+def test_only_the_dispatcher_queues_starts_and_drops(network: Network, alice: str):
+    task = network.create()
+    for call in (
+        network.does.queueTask(task),
+        network.does.startTask(task, alice),
+        network.does.dropTask(task, Why.FEE_TOO_LOW),
+    ):
+        with pytest.raises(RevertedError, match="NotDispatcher"):
+            network.by(network.creator, call)
+
+
+def test_a_task_is_queued_once_and_started_once(network: Network, alice: str):
+    task = network.create()
+    network.by(network.dispatcher, network.does.queueTask(task))
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.by(network.dispatcher, network.does.queueTask(task))
+    network.start(task, alice)
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.start(task, alice)
+
+
+def test_a_node_runs_one_task_at_a_time(network: Network, alice: str):
+    network.submitted(alice)
+    with pytest.raises(RevertedError, match="NodeBusy"):
+        network.start(network.create(), alice)
+
+
+def test_strangers_and_paused_nodes_get_no_task(network: Network, alice: str):
+    task = network.create()
+    with pytest.raises(RevertedError, match="NotMember"):
+        network.start(task, network.nodes[3])
+    network.by(alice, network.does.pause())
+    with pytest.raises(RevertedError, match="NodeIsPaused"):
+        network.start(task, alice)
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        ("WrongGpu", {"min_vram": VRAM + 1}),
+        ("WrongGpu", {"required_gpu": GPU, "required_gpu_vram": VRAM + 1}),
+        ("WrongGpu", {"required_gpu": GPU, "required_gpu_vram": VRAM - 1}),
+        ("WrongGpu", {"required_gpu": "Another", "required_gpu_vram": VRAM}),
+        ("WrongVersion", {"major": 1}),
+        ("WrongVersion", {"major": 3}),
+        ("WrongVersion", {"minor": 6}),
+        ("WrongVersion", {"minor": 5, "patch": 1}),
+    ],
+)
+def test_a_task_is_not_given_to_a_node_that_cannot_run_it(
+    network: Network, alice: str, error: str, wanted: dict[str, Any]
+):
+    with pytest.raises(RevertedError, match=error):
+        network.begun(alice, **wanted)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"min_vram": VRAM},
+        {"required_gpu": GPU, "required_gpu_vram": VRAM, "min_vram": 99},
+        {"minor": 5, "patch": 0},
+        {"minor": 4, "patch": 9},
+    ],
+)
+def test_a_task_that_just_fits_is_started(network: Network, alice: str, wanted: dict[str, Any]):
+    assert network.status(network.begun(alice, **wanted)) is Status.STARTED
+
+
+def test_only_the_task_s_node_answers_and_only_once(network: Network, alice: str):
+    task = network.begun(alice)
+    for act in (network.submit, network.report_error):
+        with pytest.raises(RevertedError, match="NotItsTask"):
+            act(task, network.nodes[1])
+    with pytest.raises(RevertedError, match="ZeroResult"):
+        network.submit(task, alice, result=0)
+    network.submit(task, alice)
+    for act in (network.submit, network.report_error):
+        with pytest.raises(RevertedError, match="WrongStatus"):
+            act(task, alice)

@@ -1,0 +1,200 @@
+"""The reference network on any way through it: no wei is lost, and no task hangs."""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from web3.contract import Contract
+
+from tests.contracts.network_ledger import Ledger
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.network import ETHER, MIN_STAKE, Network, Standing, Status, word
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+WAITING = (Status.CREATED, Status.QUEUED)
+ANSWERED = (Status.SUBMITTED, Status.ERROR_REPORTED)
+EVERY_EVENT = {
+    *("NodeJoined", "NodeStakeChanged", "NodePaused", "NodeResumed", "NodeQuit", "NodeSlashed"),
+    *("NodeKickedOut", "TaskCreated", "TaskQueued", "TaskStarted", "TaskSubmitted"),
+    *("TaskErrorReported", "TaskValidated", "GroupValidated", "TaskSucceeded", "TaskRefunded"),
+    *("TaskInvalidated", "TaskAborted", "TaskTimedOut", "Credited", "Withdrawn"),
+}
+
+
+@pytest.fixture(scope="module")
+def pair(fresh_chain: Chain) -> tuple[Network, Contract]:
+    network = Network.deployed(fresh_chain)
+    oracle = fresh_chain.deploy("testing/PlainOracle")
+    network.by(network.admin, network.does.setOracle(oracle.address))
+    # Who left or was kicked out is soon back, so that there is always somebody to go on with.
+    network.by(network.admin, network.does.setSettings((MIN_STAKE, 600, 3600, 60, 60)))
+    return network, oracle
+
+
+class Walk:
+    """Everybody does this and that; what the contract refuses must have a name."""
+
+    def __init__(self, network: Network, oracle: Contract, chance: Random) -> None:
+        self.network, self.oracle, self.chance = network, oracle, chance
+        self.does, self.ledger, self.seen = network.does, Ledger(), Counter[str]()
+        self.created = self.groups = 0
+
+    def step(self, sender: str, call: Any, value: int = 0) -> bool:
+        try:
+            receipt = self.network.by(sender, call, value)
+        except RevertedError as refusal:
+            if "unnamed" in refusal.error:
+                raise
+            return False
+        self.ledger.read(receipt)
+        self.seen.update(receipt.names)
+        return True
+
+    def some(self, *statuses: Status) -> bytes:
+        """A task that stands there; where none does, one that nobody created."""
+        return self.chance.choice(self.ledger.at(*statuses) or [word(404)])
+
+    def somebody(self) -> str:
+        return self.chance.choice(self.network.nodes)
+
+    def wait(self, seconds: int) -> None:
+        self.network.chain.later(seconds)
+        self.network.chain.mine()
+
+    # --- What brings the work on ---
+
+    def join(self) -> None:
+        self.wait(20)
+        for node in self.network.nodes:
+            stake = MIN_STAKE + self.chance.randrange(3)
+            self.step(node, self.does.join("Any", 8, 1, 0, 0, []), stake)
+
+    def create(self) -> None:
+        """A task alone, or a group, now and then without its last member."""
+        size = self.chance.choice([1, 2, 3, 3])
+        self.groups += 1
+        group = {"group": word(self.groups), "group_size": size} if size > 1 else {}
+        for _ in range(size - (self.chance.random() < 0.1)):
+            self.created += 1
+            order = self.network.order(id=word(self.created), major=1, **group)
+            fee = self.chance.randrange(4) * ETHER
+            self.step(self.network.creator, self.does.createTask(order), fee)
+
+    def start(self) -> None:
+        busy = {self.ledger.runs.get(task) for task in self.ledger.fees}
+        for node in sorted(set(self.ledger.stakes) - busy):
+            oldest = [*self.ledger.at(*WAITING), word(404)][0]
+            self.step(self.network.dispatcher, self.does.startTask(oldest, node))
+
+    def answer(self) -> None:
+        for task in self.ledger.at(Status.STARTED):
+            result = self.chance.choice([None, 0, 1, 1, 1, 1, 1, 2])
+            if result is not None:
+                error = self.does.reportError(task)
+                call = self.does.submitResult(task, word(result)) if result else error
+                self.step(self.ledger.runs[task], call)
+
+    def judge(self) -> None:
+        for task in self.ledger.at(*ANSWERED):
+            submitted = self.ledger.tasks[task] is Status.SUBMITTED
+            call = self.does.validateTask(task) if submitted else self.does.acceptError(task)
+            self.step(self.network.creator, call)
+
+    def compare(self) -> None:
+        for group in range(1, self.groups + 1):
+            tasks = self.ledger.groups[self.network.key(self.network.creator, word(group))]
+            if set(tasks) & set(self.ledger.at(*ANSWERED)):
+                call = self.does.validateGroup(word(group), tasks)
+                self.step(self.network.creator, call)
+
+    # --- What gets in the way ---
+
+    def request(self) -> None:
+        act = self.chance.choice(["pause", "resume", "quit", "addStake"])
+        value = ETHER if act == "addStake" else 0
+        paused = [n for n, stands in self.ledger.nodes.items() if stands is Standing.PAUSED]
+        node = paused[0] if paused and act == "resume" else self.somebody()
+        self.step(node, getattr(self.does, act)(), value)
+
+    def kick(self) -> None:
+        at = self.network.contract.address
+        self.step(self.network.admin, self.oracle.functions.kick(at, self.somebody(), word(1)))
+
+    def queue(self) -> None:
+        self.step(self.network.dispatcher, self.does.queueTask(self.some(*WAITING)))
+
+    def take_back(self) -> None:
+        drop = self.does.dropTask(self.some(*WAITING), self.chance.choice([1, 4, 5]))
+        self.step(self.network.dispatcher, drop)
+        self.step(self.network.creator, self.does.cancelTask(self.some(*WAITING)))
+
+    def give_up(self) -> None:
+        self.wait(self.chance.choice([1, 61, 301, 601, 3601]))
+        self.step(self.network.admin, self.does.timeOutTask(self.some(Status.STARTED)))
+        self.step(self.network.admin, self.does.endUnvalidated(self.some(*ANSWERED)))
+
+    def withdraw(self) -> None:
+        self.step(self.chance.choice(self.network.chain.accounts), self.does.withdraw())
+
+    def meddle(self) -> None:
+        """Anybody tries anything on any task."""
+        acts = ["queueTask", "cancelTask", "validateTask", "acceptError", "endUnvalidated"]
+        act = getattr(self.does, self.chance.choice([*acts, "timeOutTask", "reportError"]))
+        self.step(self.chance.choice(self.network.chain.accounts), act(self.some(*Status)))
+
+    # --- What must be true ---
+
+    def moves(self) -> list[Callable[[], None]]:
+        work = [self.join, self.create, self.start, self.start, self.answer, self.compare]
+        rest = [self.judge, self.request, self.withdraw, self.meddle, self.queue, self.request]
+        rare = [self.kick, self.take_back, self.give_up]
+        return [*work * 3, *rest, *rare]
+
+    def every_wei_is_somebody_s(self) -> None:
+        assert self.network.balance() == self.ledger.balance()
+
+    def same_as_the_books(self) -> None:
+        """The events alone say what the contract's own books say."""
+        for task, status in self.ledger.tasks.items():
+            assert self.network.status(task) is status
+        for node, standing in self.ledger.nodes.items():
+            assert self.network.standing(node) is standing
+        for account, amount in self.ledger.owed.items():
+            assert self.network.owed(account) == amount
+        assert self.does.activeCount().call() == len(self.ledger.stakes)
+
+    def all_go_home(self) -> None:
+        """From wherever we are, waiting alone ends every task and frees every wei."""
+        self.wait(3600)
+        for task in self.ledger.at(Status.STARTED):
+            assert self.step(self.network.admin, self.does.timeOutTask(task))
+        for task in self.ledger.at(*WAITING):
+            assert self.step(self.network.creator, self.does.cancelTask(task))
+        self.wait(3601)
+        for task in self.ledger.at(*ANSWERED):
+            assert self.step(self.network.admin, self.does.endUnvalidated(task))
+        for node in list(self.ledger.stakes):
+            assert self.step(node, self.does.quit())
+        for account, amount in list(self.ledger.owed.items()):
+            assert not amount or self.step(account, self.does.withdraw())
+        assert self.network.balance() == 0
+        assert Standing.ACTIVE not in self.ledger.nodes.values()
+
+
+def test_no_wei_is_lost_and_no_task_hangs_on_any_way(
+    pair: tuple[Network, Contract], fresh_chain: Chain
+):
+    seen = Counter[str]()
+    for seed in range(5):
+        walk = Walk(*pair, Random(seed))  # noqa: S311 - a way to walk again, not a secret
+        with fresh_chain.undone():
+            for _ in range(80):
+                walk.chance.choice(walk.moves())()
+                walk.every_wei_is_somebody_s()
+            walk.same_as_the_books()
+            walk.all_go_home()
+        seen += walk.seen
+    assert set(seen) >= EVERY_EVENT

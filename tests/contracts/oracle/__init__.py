@@ -1,0 +1,1 @@
+"""QoSOracle on a real EVM."""

@@ -1,1 +1,0 @@
-"""Tests of the doors: command line, HTTP, the daemon as a process."""

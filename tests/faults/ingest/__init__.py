@@ -1,0 +1,1 @@
+"""The 76 fault cases of ingest, each played through the real parts."""

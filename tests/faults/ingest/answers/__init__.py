@@ -1,0 +1,1 @@
+"""Answers that are cut, late, wrong, too large or another question's."""

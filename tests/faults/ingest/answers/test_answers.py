@@ -1,0 +1,256 @@
+"""Cases 22, 24 to 26 and 45 to 47: other nodes, other forks, and answers to no question."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.errors import TransientError
+from oracle.indexer.loop import WindowCommitted
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.chain.network_logs import node
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import shown
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.reading import no_pins, no_receipts, ranges
+from tests.support.ingest.speaking import task_created
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    """Has read nothing yet of a chain that is final but for its end; one endpoint, in ranges."""
+    a_chain.quiet(FINALITY)
+    return open_indexer(a_chain.urls[0], clock=clock, reports=False)
+
+
+# --- another node, another fork ---
+
+
+def test_case_22_ten_blocks_at_once_are_read_in_order(a_chain: AChain, open_indexer: OpenIndexer):
+    indexer = open_indexer(a_chain.urls[0])
+    indexer.index()
+    before, cursor = len(a_chain.provider.asked), indexer.cursor[0]
+    a_chain.live(10)
+
+    (done,) = [step for step in indexer.index() if isinstance(step, WindowCommitted)]
+
+    assert (done.blocks, indexer.cursor[1]) == (
+        BlockRange(cursor + 1, cursor + 10),
+        a_chain.head.hash,
+    )
+    asked = Counter(one.method for one in list(a_chain.provider.asked)[before:])
+    assert asked["eth_getLogs"] == 10
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_22_a_long_gap_is_never_held_in_memory_at_once(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.quiet(350)
+    a_chain.provider.tags = {}
+    indexer = open_indexer(a_chain.urls[0], finality=1_000)
+
+    done = [step.blocks for step in indexer.index() if isinstance(step, WindowCommitted)]
+
+    assert max(map(len, done)) <= 100
+    assert [each.first for each in done[1:]] == [each.last + 1 for each in done[:-1]]
+    assert indexer.cursor[1] == a_chain.head.hash
+
+
+def test_case_24_logs_of_a_node_that_lacks_the_block_are_not_taken_for_none(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """Behind one address: the head comes from one node, the logs from one that lags."""
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer.index()
+    lagging = Provider(a_chain.tree, a_chain.head)
+    told = a_chain.say(task_created(1))
+    # As often as a block that is not there yet is asked for in place.
+    other_node = log_faults.logs_of(lagging, times=3)
+    a_chain.provider.faults.append(other_node)
+
+    with pytest.raises(TransientError, match="not there yet: unknown block"):
+        indexer.step()
+    indexer.index()
+
+    assert other_node.hits == 3
+    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+
+
+def test_case_24_an_empty_answer_by_number_is_compared_with_the_header_read_after_it(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """The node that gave no logs does not have the block, and neither does the address then."""
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer.index()
+    lagging = Provider(a_chain.tree, a_chain.head)
+    told = a_chain.say(task_created(1))
+    later = FaultLimits(methods=block_faults.HEADERS, times=1, when=after_logs(a_chain))
+    a_chain.provider.faults += [
+        log_faults.logs_of(lagging, times=1, when=lambda asked: not asked.by_hash),
+        no_pins(),
+        block_faults.switched(lagging, **later),
+    ]
+
+    with pytest.raises(TransientError, match="changed block"):
+        indexer.step()
+    indexer.index()
+
+    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+
+
+def after_logs(a_chain: AChain) -> Callable[[Any], bool]:
+    """Once logs were asked for by number."""
+    before = len(ranges(a_chain.provider))
+    return lambda _: len(ranges(a_chain.provider)) > before
+
+
+def test_case_25_blocks_above_the_endpoints_own_head_are_not_asked_for(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(a_chain.urls[0])
+    a_chain.provider.head = a_chain.back(10)
+    beyond = BlockRange(a_chain.head.number - 5, a_chain.head.number)
+
+    for with_headers in (True, False):
+        with pytest.raises(TransientError, match=f"has blocks up to {a_chain.head.number - 10}"):
+            indexer.source.window(beyond, with_headers=with_headers)
+
+    assert a_chain.provider.count("eth_getLogs") == 0
+
+
+def test_case_25_an_endpoint_that_calls_unknown_blocks_empty_is_not_believed_by_hash_alone(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """It forgets the newest block between the look at the head and the look at its logs."""
+    source = open_indexer(a_chain.urls[0], clock=clock).source
+    told = a_chain.say(task_created(1))
+    a_chain.provider.faults.append(log_faults.empty_where_unknown())
+    a_chain.provider.keeps_orphans = False
+    source.heads()
+    a_chain.provider.head = a_chain.tree.mine(on=a_chain.back(1))
+
+    with pytest.raises(TransientError, match="changed block"):
+        source.window(BlockRange(told.number, told.number), with_headers=True)
+
+
+def test_case_26_headers_of_one_fork_and_logs_of_another_never_mix(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    told = a_chain.say(task_created(1))
+    fork = Provider(a_chain.tree, a_chain.tree.mine(told.txs, on=told.parent, seconds=13))
+    a_chain.show(told)
+    other = log_faults.logs_of(fork, when=lambda asked: not asked.by_hash)
+    # Receipts would put the logs right.
+    a_chain.provider.faults += [other, no_pins(), no_receipts()]
+    source = open_indexer(a_chain.urls[0], clock=clock).source
+    last = BlockRange(told.number, told.number)
+
+    with pytest.raises(TransientError, match=f"two blocks {told.number}"):
+        source.window(last, with_headers=True)
+    a_chain.provider.faults.remove(other)
+    again = source.window(last, with_headers=True)
+
+    assert [log.block_hash for log in again.logs] == [told.hash]
+
+
+# --- answers to no question ---
+
+
+def test_case_45_a_log_that_comes_twice_counts_once_and_is_told(history: Indexer, a_chain: AChain):
+    (name,) = history.source.endpoint_names()
+    before = shown("oracle_duplicate_logs_total", endpoint=name)
+    twice = log_faults.doubled()
+    a_chain.provider.faults.append(twice)
+
+    history.index()
+
+    assert history.canonical_logs() == a_chain.logs()
+    assert shown("oracle_duplicate_logs_total", endpoint=name) - before > 0
+
+
+def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFault]) -> None:
+    """The window is refused as long as the endpoint answers so, and nothing of it comes in."""
+    wrong = make()
+    a_chain.provider.faults.append(wrong)
+    with pytest.raises(TransientError, match=r"invalid answer: (logs|eth_getLogs): "):
+        history.index()
+    assert wrong.hits > 0
+    assert history.canonical_logs() == []
+
+
+def test_case_45_two_logs_at_one_place_refuse_the_window(history: Indexer, a_chain: AChain):
+    refused_by(history, a_chain, log_faults.contradicted)
+
+
+MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
+    "removed": log_faults.removed,
+    "pending": log_faults.pending,
+    "of no transaction": log_faults.without_tx_hash,
+    "half a byte": log_faults.odd_hex,
+    "no hex": lambda: log_faults.with_field("data", "0xzz"),
+    "no block hash": lambda: log_faults.without_field("blockHash"),
+    "no index": lambda: log_faults.without_field("logIndex"),
+    "no topics": lambda: log_faults.with_field("topics", []),
+}
+
+
+@pytest.mark.parametrize("name", MISSHAPEN)
+def test_case_46_a_log_that_is_none_refuses_the_window(
+    history: Indexer, a_chain: AChain, name: str
+):
+    refused_by(history, a_chain, MISSHAPEN[name])
+
+
+@pytest.mark.parametrize("name", MISSHAPEN)
+def test_case_46_what_one_endpoint_misshapes_another_gives_well(
+    a_chain: AChain, open_indexer: OpenIndexer, name: str
+):
+    a_chain.provider.faults.append(MISSHAPEN[name]())
+    indexer = open_indexer(*a_chain.urls)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@pytest.mark.parametrize("fault", [log_faults.upper_case, log_faults.shuffled_logs])
+def test_case_46_what_is_only_written_otherwise_is_read_alike(
+    history: Indexer,
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    fault: Callable[[], InjectedFault],
+):
+    honest = open_indexer(a_chain.urls[1], reports=False)
+    honest.index()
+    a_chain.provider.faults.append(fault())
+
+    history.index()
+
+    assert history.canonical_logs() == a_chain.logs()
+    assert history.digest() == honest.digest()
+
+
+UNASKED: dict[str, Callable[[], InjectedFault]] = {
+    "outside of the range": lambda: log_faults.of_blocks_moved(1_000),
+    "another address": lambda: log_faults.of_address(node(0xBAD)),
+    "another event": lambda: log_faults.with_field("topics", ["0x" + "ab" * 32]),
+}
+
+
+@pytest.mark.parametrize("name", UNASKED)
+def test_case_47_a_log_that_nobody_asked_for_refuses_the_window(
+    history: Indexer, a_chain: AChain, name: str
+):
+    refused_by(history, a_chain, UNASKED[name])

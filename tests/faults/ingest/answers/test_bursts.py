@@ -1,0 +1,163 @@
+"""A block that is more than one answer may hold gets through: slowly, and to be seen."""
+
+import pytest
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.source import ChainSource
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import Block, Tx
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.domain.ids import Address
+from oracle.errors import TransientError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.chain.network_logs import NETWORK, node, task
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import endpoints_of, shown
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.reading import made_busy, many
+from tests.support.ingest.speaking import network, task_created, tx
+
+# Of an answer, in place of 64 MiB; a block of the burst holds about fifteen times as much.
+LIMIT = 128 * 1024
+LOGS = 1_500
+WATCHED = "0x12345678"
+
+
+@pytest.fixture
+def busy(a_chain: AChain) -> AChain:
+    return made_busy(a_chain)
+
+
+def limited(indexer: Indexer, most: int = LIMIT) -> Indexer:
+    for endpoint in endpoints_of(indexer):
+        endpoint.client._wire.http.max_bytes = most
+    return indexer
+
+
+def burst(chain: AChain, txs: int, logs: int) -> Block:
+    """Mine one block of so many transactions with so many logs each."""
+    said = many(txs * logs)
+    return chain.show(
+        chain.tree.mine([tx(*said[place * logs : (place + 1) * logs]) for place in range(txs)])
+    )
+
+
+def _of_kinds(logs: int) -> list[Tx]:
+    kinds = (task_created, lambda number: network("TaskQueued", task=task(number)))
+    return [tx(kinds[number % 2](number)) for number in range(logs)]
+
+
+def read(source: ChainSource, number: int) -> BlockWindow:
+    source.heads()
+    return source.window(BlockRange(number, number), with_headers=True)
+
+
+def splits(reason: str) -> float:
+    return shown("oracle_window_splits_total", reason=reason)
+
+
+@pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
+def test_a_block_with_more_logs_than_one_answer_holds_is_proven_by_its_transactions(
+    busy: AChain, open_indexer: OpenIndexer, *, final: bool
+):
+    indexer = limited(open_indexer(busy.urls[0], reports=False))
+    if not final:
+        indexer.index()
+    before = splits("one block's receipts")
+    told = burst(busy, LOGS // 10, 10)
+    busy.quiet(FINALITY + 2 if final else 0)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == busy.logs()
+    assert splits("one block's receipts") > before
+    window = indexer.source.verified(BlockRange(told.number, told.number), Level.PROVEN)
+    assert (window.level, len(window.logs)) == (Level.PROVEN, LOGS)
+
+
+def test_after_a_burst_as_many_questions_are_asked_at_once_as_before(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    indexer = limited(open_indexer(busy.urls[0], reports=False))
+    burst(busy, LOGS // 10, 10)
+    busy.quiet(FINALITY + 2)
+    (endpoint,) = endpoints_of(indexer)
+    usual = endpoint.client.batch_limit
+
+    indexer.index()
+
+    assert endpoint.client.batch_limit == usual
+
+
+def test_a_block_whose_receipts_cannot_be_had_is_asked_for_topic_by_topic(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    """Then nothing is proven of it."""
+    told = busy.show(busy.tree.mine(_of_kinds(LOGS)))
+    busy.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+    indexer = limited(open_indexer(busy.urls[0]), 12 * LIMIT)
+    before = splits("by topic")
+
+    window = read(indexer.source, told.number)
+
+    assert [log.index for log in window.logs] == list(range(LOGS))
+    assert splits("by topic") == before + 1
+    assert (window.level, window.proven) == (Level.SEAMED, ())
+
+
+def test_what_is_too_much_in_every_way_waits_and_names_the_setting(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    told = burst(busy, 1, LOGS)
+    indexer = limited(open_indexer(busy.urls[0]))
+
+    for _ in range(3):
+        with pytest.raises(TransientError, match=r"\[chain\] most_answer_mib = 0\.125"):
+            read(indexer.source, told.number)
+
+    limited(indexer, 2**26)
+    assert len(read(indexer.source, told.number).logs) == LOGS
+
+
+@pytest.mark.parametrize("receipts", [True, False], ids=["receipts of blocks", "of transactions"])
+def test_a_whole_block_that_is_more_than_one_answer_is_read_by_its_transactions(
+    busy: AChain, open_indexer: OpenIndexer, *, receipts: bool
+):
+    """Where calls are watched, blocks come with all their transactions."""
+    if not receipts:
+        busy.provider.unsupported.add("eth_getBlockReceipts")
+    indexer = limited(open_indexer(busy.urls[0]))
+    source = indexer.source
+    source._reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
+    source.prove_by(LEAST)
+    calls = [Tx(account(1), NETWORK, WATCHED + f"{place:064x}") for place in range(500)]
+    told = busy.show(busy.tree.mine(calls))
+
+    window = read(source, told.number)
+
+    assert [call.tx for call in window.calls] == list(range(500))
+    assert all(call.succeeded for call in window.calls)
+
+
+@pytest.mark.timeout(900)
+def test_a_hundred_thousand_joins_in_one_block_get_through(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    """With the limit as it is: 64 MiB."""
+    busy, indexer = made_busy(a_chain), open_indexer(a_chain.urls[0], reports=False)
+    indexer.index()
+    before = splits("one block's receipts")
+    version = {"major": 2, "minor": 5, "patch": 0}
+    gpu = {"gpuName": "RTX 4090", "gpuVram": 24, "models": ["sdxl", "llama"]}
+    joins = [
+        network("NodeJoined", node=node(number), stake=1, **gpu, **version)
+        for number in range(100_000)
+    ]
+    busy.show(busy.tree.mine([tx(*joins[first : first + 50]) for first in range(0, 100_000, 50)]))
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == busy.logs()
+    assert splits("one block's receipts") > before

@@ -1,0 +1,217 @@
+"""Endpoints that give at most so many logs, and not a word of the rest."""
+
+from collections.abc import Callable
+
+import pytest
+
+from oracle.chain.fetch.window_source import MOST_LOGS, OMITS
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import endpoints_of, shown
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.reading import hide, many, no_pins, ranges, whole
+from tests.support.ingest.speaking import task_created
+
+CAPS = [1, 2, 3, 7, 50]
+Headers = Callable[[Provider], None]
+
+
+def true(_: Provider) -> None:
+    pass
+
+
+def no_blooms(provider: Provider) -> None:
+    provider.faults.append(block_faults.zero_bloom())
+
+
+def no_roots(provider: Provider) -> None:
+    provider.faults += [block_faults.zero_bloom(), block_faults.dummy_receipts_root()]
+
+
+@pytest.fixture
+def crowded(a_chain: AChain) -> AChain:
+    """Blocks with up to nine logs, some in a row and some far apart."""
+    for number in range(40):
+        a_chain.say(*many(number % 10))
+        a_chain.quiet(number % 3)
+    a_chain.quiet(FINALITY + 2)
+    return a_chain
+
+
+def cap(chain: AChain, most: int, headers: Headers = true) -> None:
+    """Cap the first endpoint; what headers are worth is the same at both."""
+    hide(chain, log_faults.capped(most))
+    for provider in chain.providers[:2]:
+        headers(provider)
+
+
+def cut_off(indexer: Indexer, place: int = 0) -> float:
+    name = indexer.source.endpoint_names()[place]
+    return shown("oracle_endpoint_logs_cut_off_total", endpoint=name)
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside an honest one"])
+@pytest.mark.parametrize("headers", [true, no_blooms, no_roots])
+@pytest.mark.parametrize("most", CAPS)
+def test_a_cap_leaves_nothing_out_whatever_headers_are_worth(
+    crowded: AChain, open_indexer: OpenIndexer, most: int, headers: Headers, *, alone: bool
+):
+    cap(crowded, most, headers)
+    indexer = open_indexer(*crowded.urls[: 1 if alone else 2], reports=False)
+
+    indexer.index()
+    crowded.say(*many(8))
+    crowded.say(*many(2))
+    indexer.index()
+
+    assert indexer.canonical_logs() == crowded.logs()
+    assert cut_off(indexer) > 0
+
+
+@pytest.mark.parametrize("most", CAPS)
+def test_without_receipts_and_hashes_a_cap_that_no_block_exceeds_is_found_by_halves(
+    a_chain: AChain, open_indexer: OpenIndexer, most: int
+):
+    for number in range(30):
+        a_chain.say(task_created(number))
+    a_chain.quiet(FINALITY + 2)
+    a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+    first = a_chain.head.number - (FINALITY + 2) - 29
+    cap(a_chain, most)
+    hide(a_chain, no_pins())
+
+    logs = whole(indexer.source, first, a_chain.head.number)
+
+    assert [(log.block_hash, log.index) for log in logs] == a_chain.logs()[-len(logs) :]
+    assert len(logs) == 30
+
+
+def test_a_cap_is_remembered_told_and_held_against_the_endpoint(
+    crowded: AChain, open_indexer: OpenIndexer
+):
+    kept = Kept()
+    cap(crowded, 7, no_roots)
+    indexer = open_indexer(*crowded.urls, reports=False)
+    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept))
+    first, second = endpoints_of(indexer)
+
+    indexer.index()
+
+    assert kept.of[first.name, MOST_LOGS] == "7"
+    assert (second.name, MOST_LOGS) not in kept.of
+    assert shown("oracle_endpoint_inconsistent_total", endpoint=first.label, check="logs") == 1
+
+
+def test_after_a_restart_a_known_cap_is_suspected_at_once(
+    crowded: AChain, open_indexer: OpenIndexer
+):
+    kept = Kept()
+    cap(crowded, 7, no_roots)
+    indexer = open_indexer(crowded.urls[0], reports=False)
+    kept.of[indexer.source.endpoint_names()[0], MOST_LOGS] = "7"
+    indexer.source.prove_by(LEAST, Calibration(keeper=kept))
+    many_logs = BlockRange(30, 60)
+    # Of another endpoint's kind of answer: larger than the cap.
+    indexer.source._windows._recall_limits()
+    endpoints_of(indexer)[0].limits.may_be_cut_off(10_000)
+
+    window = indexer.source.window(many_logs, with_headers=False)
+
+    said = {
+        block.hash
+        for block in (
+            crowded.tree.last.below(crowded.head.number - number) for number in range(30, 61)
+        )
+    }
+    assert [(log.block_hash, log.index) for log in window.logs] == [
+        place for place in crowded.logs() if place[0] in said
+    ]
+
+
+def test_ranges_that_leave_logs_out_are_found_by_the_hashes_of_blocks_and_not_asked_any_more(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    """No limit is met: a range lacks what its blocks have."""
+    for number in range(30):
+        a_chain.say(task_created(number))
+    a_chain.quiet(FINALITY + 2)
+    kept = Kept()
+    late = hex(a_chain.head.number - 40)
+    hide(a_chain, log_faults.omits_in_ranges(lambda log: log["blockNumber"] > late))
+    no_roots(a_chain.provider)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept))
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert len(ranges(a_chain.provider)) <= 8
+    assert kept.of[indexer.source.endpoint_names()[0], OMITS] == "1"
+
+
+def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """What it once gave at once says nothing of what it gives now; logs by hash it has none."""
+    a_chain.say(*many(60))
+    for _ in range(120):
+        a_chain.say(*many(4))
+    a_chain.quiet(FINALITY + 2)
+    no_roots(a_chain.provider)
+    indexer = open_indexer(a_chain.urls[0], reports=False, clock=clock)
+    indexer.source.prove_by(LEAST, Calibration(clock))
+    last = a_chain.head.number
+    whole(indexer.source, 0, 40)
+    cap(a_chain, 10)
+    hide(a_chain, no_pins())
+
+    found = [
+        indexer.source._windows.window(BlockRange(at, at + 2), with_headers=False)
+        for at in range(41, last - 12)
+    ]
+
+    assert cut_off(indexer) > 0
+    assert [len(window.logs) for window in found[-10:]] == [12] * 10
+
+
+def test_one_block_with_more_logs_than_the_cap_and_no_receipts_is_not_said_to_be_proven(
+    crowded: AChain, open_indexer: OpenIndexer
+):
+    """Nothing can show it."""
+    told = crowded.say(*many(9))
+    crowded.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+    cap(crowded, 4)
+    source = open_indexer(crowded.urls[0]).source
+    source.heads()
+
+    window = source.window(BlockRange(told.number, told.number), with_headers=True)
+
+    assert (len(window.logs), window.proven) == (4, ())
+    assert window.level < Level.BLOOMED
+
+
+class Kept:
+    """What was learned, in memory; see `app.facts`."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[str, str], str] = {}
+
+    def recall(self, endpoint: str) -> dict[str, str]:
+        return {key: value for (of, key), value in self.of.items() if of == endpoint}
+
+    def keep(self, endpoint: str, key: str, value: str, _seconds: float) -> None:
+        self.of[endpoint, key] = value
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()

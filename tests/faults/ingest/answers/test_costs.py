@@ -1,0 +1,170 @@
+"""What a block at the head costs: requests over HTTP, counted at the endpoint."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from typing_extensions import override
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.chain.verification.rpc_costs import costs
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.requests import Http
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.domain.ids import Address
+from tests.pools import source_on
+from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.ingest.reading import many
+from tests.support.ingest.speaking import ANYBODY, tx
+
+WATCHED = "0x12345678"
+Open = Callable[..., ChainSource]
+
+
+class Counting(Provider):
+    """Remembers each request: the methods of its parts."""
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self.requests: list[list[str]] = []
+
+    @override
+    def post(self, body: bytes) -> Http:
+        before = len(self.asked)
+        answer = super().post(body)
+        self.requests.append([one.method for one in list(self.asked)[before:]])
+        return answer
+
+
+@pytest.fixture
+def tree() -> Tree:
+    """Twice as many blocks with logs as are needed to prove the chain's roots."""
+    tree = Tree()
+    for said in many(40):
+        tree.mine([tx(said)])
+    return tree
+
+
+@pytest.fixture
+def provider(tree: Tree) -> Counting:
+    return Counting(tree)
+
+
+@pytest.fixture
+def open_source(provider: Counting) -> Iterator[Open]:
+    """Opens sources that have read the chain to its head."""
+    with ExitStack() as until_the_end:
+        url = until_the_end.enter_context(serving(provider)).url
+
+        def opened(*, watched: bool = False) -> ChainSource:
+            reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+            if watched:
+                reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
+            source = source_on(reader, url)
+            until_the_end.callback(source.close)
+            for number in (provider.head.number - 30, provider.head.number):
+                source.heads()
+                source.window(BlockRange(number, number), with_headers=True)
+            return source
+
+        yield opened
+
+
+def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[set[str]]:
+    """The requests from the poll on that finds this block, to its window."""
+    provider.head = block
+    provider.requests.clear()
+    source.heads()
+    window = source.window(BlockRange(block.number, block.number), with_headers=True)
+    assert window.level >= Level.BLOOMED
+    return [set(methods) for methods in provider.requests]
+
+
+HEADERS, LOGS, RECEIPTS = {"eth_getBlockByNumber"}, {"eth_getLogs"}, {"eth_getBlockReceipts"}
+
+
+@pytest.mark.parametrize("txs", [[], [Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))]])
+def test_an_empty_block_costs_one_batch_of_headers_and_one_question_for_logs(
+    provider: Counting, open_source: Open, tree: Tree, txs: list[Tx]
+):
+    """The poll included: it brings the header that the logs are asked for by."""
+    source = open_source()
+
+    assert requests_for(source, provider, tree.mine(txs)) == [HEADERS, LOGS]
+
+
+def test_a_block_with_logs_costs_its_receipts_too(
+    provider: Counting, open_source: Open, tree: Tree
+):
+    source = open_source()
+
+    block = tree.mine([tx(said) for said in many(3)])
+
+    assert requests_for(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
+
+
+def test_an_empty_block_costs_one_whole_block_where_calls_are_watched(
+    provider: Counting, open_source: Open, tree: Tree
+):
+    source = open_source(watched=True)
+
+    assert requests_for(source, provider, tree.mine()) == [HEADERS, HEADERS, LOGS]
+    fulls = [one.params[1] for one in provider.asked if one.method == "eth_getBlockByNumber"]
+    assert fulls[-1] is True
+
+
+def test_calls_to_watched_contracts_cost_the_receipts_of_their_block_once(
+    provider: Counting, open_source: Open, tree: Tree
+):
+    source = open_source(watched=True)
+    call = Tx(ANYBODY, NETWORK, WATCHED + "00" * 32)
+
+    block = tree.mine([call, tx(many(1)[0])])
+
+    assert requests_for(source, provider, block) == [HEADERS, HEADERS, LOGS, RECEIPTS]
+
+
+def test_calls_are_proven_with_whether_they_succeeded(
+    provider: Counting, open_source: Open, tree: Tree
+):
+    source = open_source(watched=True)
+    calls = [Tx(ANYBODY, NETWORK, WATCHED, succeeded=even) for even in (True, False)]
+    provider.head = block = tree.mine([*calls, Tx(ANYBODY, NETWORK, "0x87654321")])
+
+    window = source.window(BlockRange(block.number - 1, block.number), with_headers=False)
+
+    assert [(call.tx, call.succeeded) for call in window.calls] == [(0, True), (1, False)]
+    assert window.proven == (block.number - 1, block.number)
+
+
+def test_the_costs_that_are_told_are_those_that_are_asked(
+    provider: Counting, open_source: Open, tree: Tree
+):
+    for watched in (False, True):
+        source = open_source(watched=watched)
+        reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+        if watched:
+            reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
+        told = costs(reader, VerificationPolicy(), None)
+
+        empty = requests_for(source, provider, tree.mine())
+        busy = requests_for(source, provider, tree.mine([tx(many(1)[0])]))
+
+        assert (len(empty), len(busy)) == (told.empty_block, told.empty_block + told.proof)
+
+
+def test_less_proof_costs_less():
+    reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+
+    least, most = costs(reader, LEAST, None), costs(reader, VerificationPolicy(), None)
+    every = costs(reader, VerificationPolicy(every_header=True), None)
+
+    assert (least.empty_block, least.proof, least.history) == (2, 0, 6)
+    assert (most.proof, most.history) == (1, 1_006)
+    assert every.history == 2_000

@@ -1,0 +1,210 @@
+"""Cases 64 to 66: what a contract says is read as it was meant, or put aside by name."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+
+from oracle.chain.decode.abi import AbiSignature
+from oracle.chain.decode.fragments import fragment
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from tests.integration.traces.following import Follower, daemon
+
+CONTRACT = "0x" + "4e" * 20
+SOMEBODY = "0x" + "5e" * 20
+TASK = TaskKey("0x" + "ab" * 32)
+MOST = 2**256 - 1
+
+# One first topic, told apart by the number of topics: (1), (2); and by the length of the data.
+PLAIN = "event NodeLeft(address node)"
+INDEXED = "event NodeLeft(address indexed node)"
+WORDY = "event NodeHalted(address indexed node, string why)"
+TERSE = "event NodeHalted(address node, string indexed why)"
+JOINED = "event NodeJoined(address node, string gpu, uint256 stake)"
+CREATED = (
+    "event TaskCreated(bytes32 indexed task, uint256 fee, int256 delta, bytes blob, string gpu, "
+    "uint256 vram)"
+)
+
+PROFILE = f"""
+[contracts.Network]
+abi = ["{PLAIN}", "{INDEXED}", "{WORDY}", "{TERSE}", "{JOINED}", "{CREATED}"]
+
+[contracts.Network.events.NodeLeft]
+says = "node_quit"
+node = "node"
+
+[contracts.Network.events.NodeHalted]
+says = "node_paused"
+node = "node"
+
+[contracts.Network.events.NodeJoined]
+says = "node_joined"
+node = "node"
+gpu_name = "gpu"
+stake = "stake"
+
+[contracts.Network.events.TaskCreated]
+says = "task_created"
+task = "task"
+fee = "fee"
+required_gpu = "gpu"
+min_vram = "vram"
+"""
+
+
+def node(number: int) -> Address:
+    return Address(f"0x{number:040x}")
+
+
+def signature(text: str) -> AbiSignature:
+    return fragment(text)[1]
+
+
+def said(text: str, *values: Any) -> Said:
+    """The log of an event of this signature; an indexed text stands as some hash."""
+    event = signature(text)
+    topics, plain = [event.digest], []
+    for parameter, value in zip(event.inputs, values, strict=True):
+        if parameter.indexed:
+            kind = "bytes32" if parameter.kind == "string" else parameter.kind
+            topics.append("0x" + encode([kind], [value]).hex())
+        else:
+            plain.append((parameter.kind, value))
+    data = encode([kind for kind, _ in plain], [value for _, value in plain])
+    return Said(CONTRACT, tuple(topics), "0x" + data.hex())
+
+
+def created(**changed: Any) -> Said:
+    values = {"fee": 1, "delta": 0, "blob": b"", "gpu": "RTX", "vram": 8, **changed}
+    return said(CREATED, bytes.fromhex(TASK[2:]), *values.values())
+
+
+Heard = Callable[..., Follower]
+
+
+@pytest.fixture
+def received(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> Heard:
+    """Mines blocks of transactions with these logs, and indexes the chain by the profile."""
+    profile = tmp_path / "network.toml"
+    profile.write_text(PROFILE)
+    reader = EventReader.open(str(profile), {"Network": CONTRACT}, None)
+
+    def index(*blocks: Sequence[Sequence[Said]]) -> Follower:
+        tree = Tree()
+        for txs in blocks:
+            tree.mine([Tx(SOMEBODY, CONTRACT, logs=tuple(logs)) for logs in txs])
+        opened = daemon(sqlite_url, Provider(tree), reader)
+        follower = opened.__enter__()
+        request.addfinalizer(lambda: opened.__exit__(None, None, None))
+        follower.index()
+        return follower
+
+    return index
+
+
+def member(follower: Follower, number: int) -> Node:
+    return follower.nodes()[node(number)]
+
+
+def task(follower: Follower) -> Task:
+    with follower.store.reading() as uow:
+        return uow.tasks.named([TASK])[TASK]
+
+
+def dead(follower: Follower) -> list[tuple[str, str]]:
+    with follower.store.reading() as uow:
+        return [(letter.name, letter.error) for letter in uow.dead_letters.open_between(0, 99)]
+
+
+def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_topics(
+    received: Heard,
+):
+    joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
+
+    follower = received([joins], [[said(PLAIN, node(1))], [said(INDEXED, node(2))]])
+
+    assert [member(follower, n).membership for n in (1, 2)] == [Membership.QUIT] * 2
+    assert dead(follower) == []
+
+
+def test_case_64_one_topic_with_as_many_topics_is_read_by_the_length_of_the_data(received: Heard):
+    joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
+    halts = [said(WORDY, node(1), "too hot"), said(TERSE, node(2), b"\1" * 32)]
+
+    follower = received([joins], [[halt] for halt in halts])
+
+    assert [member(follower, n).paused for n in (1, 2)] == [True, True]
+    assert dead(follower) == []
+
+
+def test_case_64_a_shape_that_nobody_declared_is_put_aside(received: Heard):
+    topic = signature(PLAIN).digest
+    odd = Said(CONTRACT, (topic, topic, topic), "0x")
+
+    follower = received([[said(JOINED, node(1), "RTX", 1)]], [[odd], [said(PLAIN, node(1))]])
+
+    assert member(follower, 1).membership is Membership.QUIT
+    assert [name for name, _ in dead(follower)] == ["NodeLeft"]
+
+
+@pytest.mark.parametrize("delta", [-(2**255), -1, 2**255 - 1])
+@pytest.mark.parametrize("blob", [b"", b"\xff" * 100_000], ids=["empty", "100 kB"])
+def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
+    received: Heard, delta: int, blob: bytes
+):
+    log = created(fee=MOST, delta=delta, blob=blob, vram=MOST)
+
+    follower = received([[log]])
+
+    kept = task(follower)
+    assert (kept.fee, kept.min_vram) == (MOST, 2**32 - 1)
+    with follower.store.reading() as uow:
+        (raw,) = uow.logs.between(0, 9)
+    assert (raw.topics, raw.data) == (log.topics, log.data)
+    assert dead(follower) == []
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\0b", "\ufffd0x".encode(), b"\xc3\x28"])
+def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(received: Heard, name: bytes):
+    text = created(gpu="")
+    head, tail = text.data[: -64 * 1], f"{len(name):064x}" + name.hex().ljust(64, "0")
+
+    follower = received([[Said(text.address, text.topics, head + tail)]])
+
+    marked = task(follower).required_gpu
+    assert marked is not None
+    assert marked.startswith("\ufffd0x")
+    assert bytes.fromhex(marked.removeprefix("\ufffd0x")) == name
+
+
+def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing(received: Heard):
+    clean = said(JOINED, node(1), "RTX", 1)
+    dirty = Said(clean.address, clean.topics, "0x01" + clean.data[4:])
+    topic = Said(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))
+
+    follower = received([[dirty], [topic], [said(JOINED, node(3), "RTX", 1)]])
+
+    assert follower.nodes().keys() == {node(3)}
+    assert dead(follower) == [("NodeJoined", "unused bits are set"), ("NodeLeft", "topic")]
+    with follower.store.reading() as uow:
+        assert next(uow.logs.between(0, 9)).data == dirty.data
+
+
+def test_case_66_two_logs_of_one_transaction_both_count(received: Heard):
+    twice = [said(JOINED, node(1), "RTX", 1), said(JOINED, node(2), "RTX", 1)]
+    halts = [said(WORDY, node(1), "x"), said(WORDY, node(2), "x")]
+
+    follower = received([twice], [halts])
+
+    assert [member(follower, n).paused for n in (1, 2)] == [True, True]
+    with follower.store.reading() as uow:
+        assert len(list(uow.logs.between(0, 9))) == 4

@@ -1,0 +1,194 @@
+"""Cases 27 to 29, 50 and 51: what endpoints leave out, forget, or remember too long."""
+
+import pytest
+
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.errors import TransientError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import endpoints_of, shown
+from tests.support.ingest.indexer import FINALITY
+from tests.support.ingest.reading import hide, is_log, made_busy, missing
+from tests.support.ingest.speaking import ANYBODY, task_created
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def busy(a_chain: AChain) -> AChain:
+    return made_busy(a_chain)
+
+
+# --- what is left out ---
+
+
+def test_case_27_a_block_that_is_empty_at_one_call_and_not_at_another_is_found_out_by_its_bloom(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(busy.urls[0])
+    indexer.index()
+    told = busy.say(task_created(1))
+    lie = hide(busy, log_faults.omits_logs(times=1))
+
+    indexer.index()
+
+    assert (lie.hits, missing(indexer)) == (1, 1)
+    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+
+
+def test_case_27_what_no_receipt_can_prove_another_endpoint_contradicts(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.source.prove_by(VerificationPolicy(receipts=False), Calibration(clock))
+    indexer.index()
+    told = busy.say(task_created(1))
+    hide(busy, log_faults.omits_logs())
+
+    indexer.index()
+
+    assert (missing(indexer), missing(indexer, 1)) == (1, 0)
+    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+
+
+def test_case_28_what_a_range_leaves_out_comes_from_the_receipts_and_the_endpoint_is_put_behind(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    told = busy.say(task_created(1), task_created(2), task_created(3))
+    busy.quiet(FINALITY + 2)
+    hide(busy, log_faults.omits_in_ranges(is_log(told, 1)))
+    indexer = open_indexer(*busy.urls, reports=False)
+
+    indexer.index()
+
+    label = endpoints_of(indexer)[0].label
+    assert missing(indexer) == 1
+    assert shown("oracle_endpoint_inconsistent_total", endpoint=label, check="logs") == 1
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_28_what_may_still_change_is_asked_for_by_hash(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    told = busy.say(task_created(1))
+    hide(busy, log_faults.omits_in_ranges())
+    source = open_indexer(busy.urls[0]).source
+    source.prove_by(VerificationPolicy(head=Level.PINNED))
+
+    window = source.window(BlockRange(told.number, told.number), with_headers=True)
+
+    assert [log.block_hash for log in window.logs] == [told.hash]
+    assert window.level == Level.PINNED
+
+
+def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    told = busy.say(task_created(1))
+    busy.say(task_created(2))
+    hide(busy, log_faults.omits_in_ranges(is_log(told)))
+    source = open_indexer(busy.urls[0]).source
+    source.prove_by(LEAST)
+    # One of a few windows is read by hash as well; this one, and not the next.
+    source.window(BlockRange(0, 5), with_headers=False)
+    part = BlockRange(told.number - 20, told.number + 1)
+
+    by_range = source.window(part, with_headers=False)
+    again = source.verified(part, Level.PINNED)
+
+    assert (by_range.range, again.range) == (part, part)
+    lost = [log for log in again.logs if log not in by_range.logs]
+    assert [log.block_hash for log in lost] == [told.hash]
+
+
+def test_case_29_one_log_that_is_missing_is_put_in_its_place_before_anything_is_folded(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    told = busy.say(*(task_created(number) for number in range(5)))
+    busy.quiet(FINALITY + 2)
+    honest = open_indexer(busy.urls[1], reports=False)
+    honest.index()
+    lie = hide(busy, log_faults.omits_logs(is_log(told, 2)))
+    indexer = open_indexer(busy.urls[0], reports=False)
+
+    indexer.index()
+
+    assert lie.hits > 0
+    assert missing(indexer) == 1
+    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.digest() == honest.digest()
+
+
+def test_case_29_a_block_whose_only_log_is_missing_is_proven_when_it_is_read_again(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    told = busy.say(task_created(1))
+    # Of others: nothing in it makes us look.
+    busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))]))
+    busy.quiet(FINALITY + 2)
+    hide(busy, log_faults.omits_logs(is_log(told)))
+    source = open_indexer(busy.urls[0]).source
+
+    window = source.verified(BlockRange(told.number, told.number + 4), Level.PROVEN)
+
+    assert window.level == Level.PROVEN
+    assert window.proven == tuple(range(told.number, told.number + 5))
+    assert [log.block_hash for log in window.logs] == [told.hash]
+
+
+# --- what is gone, and what is old ---
+
+
+@pytest.mark.parametrize("silent", [True, False], ids=["in silence", "with an error"])
+def test_case_50_what_one_endpoint_has_forgotten_comes_from_the_archive(
+    busy: AChain, open_indexer: OpenIndexer, *, silent: bool
+):
+    if silent:
+        hide(busy, log_faults.pruned_silently(busy.head.number - 2))
+    else:
+        busy.provider.pruned_below = busy.head.number - 2
+    indexer = open_indexer(*busy.urls, reports=False)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_50_rows_stay_when_the_chain_forgets_their_blocks(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(busy.urls[0], reports=False)
+    indexer.index()
+    hide(busy, log_faults.pruned_silently(busy.head.number - 2))
+
+    with pytest.raises(TransientError, match="gone"):
+        indexer.source.verified(BlockRange(0, 50), Level.PROVEN)
+    busy.live(2)
+    indexer.index()
+
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_51_a_proxy_that_remembers_an_orphan_is_outvoted_by_who_sees_the_chain(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    hide(busy, block_faults.cached())
+    indexer = open_indexer(*busy.urls)
+    indexer.index()
+    tip = indexer.cursor
+    busy.say(task_created(1), on=busy.back(1))
+    busy.quiet(3)
+
+    name = indexer.source.endpoint_names()[0]
+    ((_, block, head),) = indexer.source.witness(tip[0], than=name)
+    assert block is not None
+    assert (block.hash != tip[1], head.number) == (True, busy.head.number)

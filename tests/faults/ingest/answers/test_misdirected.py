@@ -1,0 +1,112 @@
+"""Answers to other questions, by a proxy that mixed two up, and a chain that was told wrongly."""
+
+import pytest
+
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.endpoint_status import LAST_QUARANTINE_SECONDS
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.pools import caller_of
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import CHAIN_ID
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def test_an_answer_to_another_question_is_a_broken_connection_and_asked_for_over_a_new_one(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    misdirected = faults.misdirected(connections=2)
+    a_chain.provider.faults.append(misdirected)
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+
+    indexer.index()
+
+    assert indexer.source.endpoints.quarantined() == {}
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_an_answer_to_another_question_is_never_taken(a_chain: AChain):
+    a_chain.provider.faults.append(faults.misdirected(connections=100))
+    endpoint = JsonRpcClient(a_chain.urls[0])
+
+    with pytest.raises(RpcError, match="an answer to another question") as caught:
+        endpoint.call("eth_chainId", [], Quantity)
+    with pytest.raises(RpcError, match="an answer to another question"):
+        endpoint.batch("eth_chainId", [[], []], Quantity)
+
+    assert caught.value.kind is ErrorKind.UNREACHABLE
+
+
+def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_connection(
+    a_chain: AChain,
+):
+    a_chain.provider.faults.append(faults.misdirected(connections=1))
+    line = caller_of(a_chain.urls[0])
+
+    with pytest.raises(RpcError, match="an answer to another question"):
+        line.ask("eth_chainId")
+
+    assert line.serves(CHAIN_ID)
+    line.endpoint.close()
+
+
+def test_an_answer_to_another_question_about_the_chain_shuts_nobody_out(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    a_chain.live(1)
+    for provider in a_chain.providers:
+        provider.faults.append(faults.misdirected(connections=9, methods="eth_chainId"))
+    indexer.source.endpoints.recheck()
+
+    with pytest.raises(TransientError):
+        indexer.step()
+
+    assert indexer.source.endpoints.quarantined() == {}
+
+
+def test_where_every_endpoint_told_another_chain_they_are_looked_at_again_after_seconds(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    a_chain.live(1)
+    for provider in a_chain.providers:
+        provider.chain_id = 5
+    indexer.source.endpoints.recheck()
+    with pytest.raises(TransientError, match="is on chain 5"):
+        indexer.step()
+    assert len(indexer.source.endpoints.quarantined()) == 2
+
+    for provider in a_chain.providers:
+        provider.chain_id = CHAIN_ID
+    clock.pass_by(LAST_QUARANTINE_SECONDS)
+    indexer.index()
+
+    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert indexer.source.endpoints.quarantined() == {}
+
+
+def test_where_another_endpoint_is_left_one_of_another_chain_stays_out_for_minutes(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    a_chain.provider.chain_id = 5
+    indexer.source.endpoints.recheck()
+    indexer.step()
+
+    a_chain.provider.chain_id = CHAIN_ID
+    clock.pass_by(2 * LAST_QUARANTINE_SECONDS)
+    indexer.step()
+
+    assert list(indexer.source.endpoints.quarantined()) == [a_chain.urls[0]]

@@ -1,0 +1,101 @@
+"""What comes in faster than it can be written waits outside; and clocks that do not go evenly."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.indexer.loop import WindowCommitted
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.faults.ingest.reorgs.test_handoff import outcome
+from tests.support.cli.daemon import daemon
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import config
+
+HOUR = 3600.0
+HISTORY = 6_000
+# Gives up writing soon: while it waits, its lease runs out on a slow machine.
+IMPATIENT = (
+    "-c",
+    "import oracle.store.engine as e, oracle.cli.main as c; e.BUSY_SECONDS = 0.2; c.main()",
+)
+
+
+def test_case_71_while_a_fold_is_slow_only_a_few_windows_are_read_ahead(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.quiet(HISTORY)
+    indexer = open_indexer(a_chain.urls[0])
+    last = indexer.source.heads().final.number
+
+    first = indexer.source.window(BlockRange(0, last), with_headers=False)
+    until_nothing_is_read()
+
+    asked = [one.blocks for one in a_chain.provider.asked if one.method == "eth_getLogs"]
+    assert max(blocks[1] for blocks in asked if blocks) < HISTORY / 2
+    # Whoever takes the next one lets one more be read.
+    before = a_chain.provider.count("eth_getLogs")
+    indexer.source.window(BlockRange(first.range.last + 1, last), with_headers=False)
+    until_nothing_is_read()
+    assert a_chain.provider.count("eth_getLogs") <= before + 2
+
+
+def test_case_71_while_the_database_is_slow_the_lag_grows_and_the_daemon_is_not_ready(
+    a_chain: AChain, tmp_path: Path
+):
+    with daemon(config(a_chain, tmp_path), program=IMPATIENT) as running:
+        running.wait_until_ready()
+        with locked(tmp_path / "oracle.sqlite"):
+            a_chain.live(20)
+            reasons = str(running.wait_until_not_ready())
+            metrics = running.get("/metrics").text
+        a_chain.live(1)
+
+        running.wait_until_ready()
+        running.wait_for_block(a_chain.head.number)
+    assert "20 blocks behind the head" in reasons
+    assert lag(metrics) == 20
+
+
+def test_case_69_a_clock_that_jumps_makes_no_standstill_and_changes_nothing(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock(seconds=10 * HOUR)
+    calm = open_indexer(a_chain.urls[0])
+    wild = open_indexer(a_chain.urls[0], clock=clock)
+    for seconds in (HOUR, -HOUR, 0.0, -2 * HOUR, 3 * HOUR):
+        a_chain.live(5)
+        calm.index()
+        wild.index()
+        assert not wild.source.heads().stalled
+        # The machine slept, or somebody put its clock right, between two looks at one block.
+        clock.pass_by(seconds)
+        assert not wild.source.heads().stalled
+        assert all(isinstance(step, WindowCommitted) for step in wild.index())
+
+    assert wild.canonical_logs() == a_chain.logs()
+    assert outcome(wild) == outcome(calm)
+
+
+def until_nothing_is_read() -> None:
+    for thread in threading.enumerate():
+        if thread.name.startswith("read ahead"):
+            thread.join(120)
+            assert not thread.is_alive()
+
+
+@contextmanager
+def locked(database: Path) -> Iterator[None]:
+    """Hold the writer's lock: somebody else's long transaction."""
+    with closing(sqlite3.connect(database, timeout=120, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def lag(metrics: str) -> float:
+    line = next(line for line in metrics.splitlines() if line.startswith("oracle_lag_blocks "))
+    return float(line.split()[1])

@@ -1,0 +1,198 @@
+"""Cases 30 to 32 and 34 to 36: ranges that are refused, cut off, or not understood."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import log_faults, message_faults
+from oracle.devnet.fakechain.faults.message_faults import FOREIGN_WORDS, RANGE_WORDS, Words
+from oracle.devnet.fakechain.requests import FakeRpcError
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.errors import TransientError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import follow, shown
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.reading import many, ranges, whole
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    """Has read nothing yet of a chain that is final but for its end; one endpoint, in ranges."""
+    a_chain.quiet(FINALITY)
+    return open_indexer(a_chain.urls[0], clock=clock, reports=False)
+
+
+# --- too much ---
+
+
+def test_case_30_a_silent_cap_at_a_round_number_is_found_out(history: Indexer, a_chain: AChain):
+    for _ in range(16):
+        a_chain.say(*many(10))
+    a_chain.quiet(FINALITY)
+    cap = log_faults.capped(100)
+    a_chain.provider.faults.append(cap)
+
+    history.index()
+
+    assert history.canonical_logs() == a_chain.logs()
+    assert shown("oracle_window_splits_total", reason="may be cut off") > 0
+
+
+def test_case_30_a_silent_cap_at_any_number_is_found_out_when_it_comes_again(
+    history: Indexer, a_chain: AChain, clock: VirtualClock
+):
+    """Without receipts to prove anything by."""
+    history.source.prove_by(LEAST, Calibration(clock))
+    for _ in range(16):
+        a_chain.say(*many(10))
+    a_chain.quiet(FINALITY)
+    first = history.source.window(BlockRange(0, 30), with_headers=False)
+    a_chain.provider.faults.append(log_faults.capped(len(first.logs)))
+    last = a_chain.head.number
+
+    rest = whole(history.source, 31, last)
+
+    assert [(log.block_hash, log.index) for log in [*first.logs, *rest]] == a_chain.logs()
+
+
+@pytest.mark.parametrize("most", [5, 7, 30])
+def test_case_31_too_many_results_are_asked_for_in_parts_each_log_once(
+    history: Indexer, a_chain: AChain, most: int
+):
+    a_chain.provider.faults.append(message_faults.limited_results(most))
+
+    history.index()
+
+    assert history.canonical_logs() == a_chain.logs()
+
+
+@pytest.mark.parametrize("receipts", ["of a block", "of a transaction"])
+@pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
+def test_case_32_a_block_that_is_too_much_comes_out_of_its_receipts(
+    history: Indexer, a_chain: AChain, receipts: str, *, final: bool
+):
+    a_chain.say(*many(12))
+    a_chain.quiet(FINALITY if final else 0)
+    a_chain.provider.faults.append(message_faults.limited_results(10))
+    if receipts == "of a transaction":
+        a_chain.provider.unsupported.add("eth_getBlockReceipts")
+
+    history.index()
+
+    assert history.canonical_logs() == a_chain.logs()
+
+
+def test_case_32_where_there_are_no_receipts_either_it_says_so_and_stays_there(
+    history: Indexer, a_chain: AChain
+):
+    told = a_chain.say(*many(12))
+    a_chain.quiet(FINALITY)
+    a_chain.provider.faults.append(message_faults.limited_results(10))
+    a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
+
+    with pytest.raises(TransientError, match="nor are its receipts to be had"):
+        whole(history.source, 0, a_chain.head.number)
+    before = Counter(ranges(a_chain.provider))
+    with pytest.raises(TransientError, match="nor are its receipts to be had"):
+        whole(history.source, told.number, told.number)
+
+    assert set(Counter(ranges(a_chain.provider)) - before) == {(told.number, told.number)}
+
+
+@pytest.mark.parametrize(
+    "suggestion", ["{first}-{last}", "{last}-{first}", "1-2", "{half}-{last}"]
+)
+def test_case_34_a_suggestion_that_is_none_is_passed_over_and_the_range_halved(
+    history: Indexer, a_chain: AChain, suggestion: str
+):
+    words = Words(-32602, "query exceeds max results 9, retry with the range " + suggestion)
+    a_chain.provider.faults.append(limited(9, words))
+
+    history.index()
+
+    assert history.canonical_logs() == a_chain.logs()
+    assert max(Counter(ranges(a_chain.provider)).values()) == 1
+
+
+def test_case_34_a_suggestion_that_begins_the_range_is_taken(history: Indexer, a_chain: AChain):
+    words = Words(-32602, "query exceeds max results 9, retry with the range 0-4")
+    a_chain.provider.faults.append(message_faults.limited_results(9, words, times=1))
+
+    history.index()
+
+    assert ranges(a_chain.provider)[1] == (0, 4)
+    assert history.canonical_logs() == a_chain.logs()
+
+
+def limited(most: int, words: Words) -> InjectedFault:
+    """As `limited_results`; the words may name the last block too."""
+
+    def changed(asked: Any, answer: Any) -> object:
+        if not isinstance(answer, list) or len(answer) <= most:
+            return answer
+        first, last = asked.blocks
+        said = words.message.format(first=first, last=last, half=(first + last) // 2)
+        return FakeRpcError(words.code, said)
+
+    return InjectedFault("too many", changed, limits={"methods": frozenset({"eth_getLogs"})})
+
+
+# --- words that nobody knows ---
+
+
+def test_case_35_what_one_endpoint_does_not_explain_another_is_asked(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    a_chain.quiet(FINALITY)
+    indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
+    a_chain.provider.faults.append(message_faults.limited_range(3, FOREIGN_WORDS))
+
+    indexer.index()
+
+    assert ranges(a_chain.providers[0])[0] == ranges(a_chain.providers[1])[0]
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_35_what_nobody_explains_is_asked_for_in_parts_and_never_twice_the_same(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    a_chain.quiet(FINALITY)
+    indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
+    for provider in a_chain.providers:
+        provider.faults.append(message_faults.limited_range(3, FOREIGN_WORDS))
+
+    follow(indexer, clock)
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    for provider in a_chain.providers:
+        assert max(Counter(ranges(provider)).values(), default=0) <= 2
+
+
+def test_case_36_a_limit_whose_words_change_overnight_is_found_by_halving(
+    history: Indexer, a_chain: AChain, clock: VirtualClock
+):
+    said = message_faults.limited_range(10, RANGE_WORDS[2])
+    a_chain.provider.faults.append(said)
+    follow(history, clock)
+    a_chain.provider.faults[:] = [
+        message_faults.limited_range(6, Words(-32000, "Es werden zu viele Bloecke verlangt"))
+    ]
+    a_chain.live(30)
+    a_chain.quiet(FINALITY)
+    history.restart()
+
+    follow(history, clock)
+
+    assert said.hits == 1
+    assert history.canonical_logs() == a_chain.logs()

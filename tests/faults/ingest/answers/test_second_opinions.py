@@ -1,0 +1,202 @@
+"""What comes of a second endpoint's word: who is gone, who invents, what is waited for (L5)."""
+
+from collections.abc import Collection, Mapping
+from threading import Event
+from typing import Any
+
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault, on_success
+from oracle.devnet.fakechain.faults import block_faults, log_faults, transport_faults
+from oracle.devnet.fakechain.requests import FakeRequest
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.faults.ingest.endpoints.test_wakeups import until
+from tests.faults.ingest.proofs.test_audit import WINDOW, audited, leave_one_out, prove_by
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.reading import hide, made_busy
+from tests.support.ingest.speaking import ANYBODY
+
+
+def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault:
+    """Tell of a log like this in each of these blocks, in answers about logs."""
+
+    def changed(asked: FakeRequest, answer: Any) -> object:
+        first, last = asked.blocks or (0, -1)
+        made = [
+            {
+                **like,
+                "blockNumber": hex(block.number),
+                "blockHash": block.hash,
+                "blockTimestamp": hex(block.time),
+                "logIndex": "0x0",
+            }
+            for block in blocks
+            if first <= block.number <= last
+        ]
+        return answer + made
+
+    return InjectedFault(
+        "logs invented", on_success(changed), limits=FaultLimits(methods="eth_getLogs")
+    )
+
+
+def followed(a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int) -> list[Audited]:
+    """Mine blocks one by one, now one of ours and now another's; what the audit asked about."""
+    done: list[Audited] = []
+    for number in range(blocks):
+        if number % 3 == 0:
+            others = Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))
+            a_chain.show(a_chain.tree.mine([others]))
+        else:
+            a_chain.live(1)
+        indexer.index()
+        while (
+            found := audit_next(
+                indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+            )
+        ) is not None:
+            done.append(found)
+    return done
+
+
+def test_the_audit_repairs_what_an_endpoint_left_out_that_is_in_no_setting_any_more(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    leave_one_out(a_chain)
+    a_chain.serve()
+    a_chain.show(a_chain.head)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    indexer.restart(a_chain.urls[1:])
+    indexer.index()
+
+    found = audited(indexer)
+
+    assert [each.result for each in found if each.difference] == ["repaired"]
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_logs_invented_in_more_blocks_than_are_proven_at_once_do_not_come_in(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    made_busy(a_chain)
+    quiet = [a_chain.quiet(1) for _ in range(60)]
+    a_chain.quiet(FINALITY + WINDOW)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.index()
+    before = indexer.canonical_logs()
+    every = {"fromBlock": "0x0", "toBlock": hex(a_chain.head.number)}
+    hide(a_chain, invents(quiet, a_chain.provider.answer("eth_getLogs", [every])[0]), 1)
+
+    found = audited(indexer, quiet[-1].number + 1)
+
+    assert indexer.canonical_logs() == before
+    assert {each.result for each in found if each.difference} == {"denied"}
+
+
+def test_case_26_history_of_another_fork_is_not_taken_where_nothing_can_be_proven(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    for provider in a_chain.providers:
+        provider.faults.append(block_faults.dummy_receipts_root())
+    here, _ = a_chain.logs()[20]
+
+    def moved(log: dict[str, Any]) -> None:
+        if log["blockHash"] == here:
+            log["blockHash"] = "0x" + "ab" * 32
+
+    lie = hide(a_chain, log_faults.spoiled_log("logs of another fork", moved))
+    indexer = open_indexer(*a_chain.urls, reports=False)
+
+    indexer.index()
+
+    assert lie.hits
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_at_the_head_the_audit_waits_for_whole_windows_whatever_levels_were_reached(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    made_busy(a_chain)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.index()
+    auditor = Auditor(window=20, again=2**63)
+
+    found = followed(a_chain, indexer, auditor, 60)
+
+    assert {len(each.blocks) for each in found} == {20}
+    with indexer.store.reading() as uow:
+        asked = uow.coverage.audited_blocks(indexer.folder.scope.id)
+    assert asked == len(found) * 20
+
+
+def small_windows(indexer: Indexer, blocks: int) -> Indexer:
+    """Let every endpoint be one that has named so many blocks as its limit."""
+    indexer.source._windows._recall_limits()
+    for endpoint in indexer.source.endpoints:
+        endpoint.limits.sizer.limit = blocks
+    return indexer
+
+
+def test_case_50_what_was_forgotten_is_not_taken_for_empty_in_small_windows_either(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(60)
+    a_chain.quiet(FINALITY + WINDOW)
+    for provider in a_chain.providers:
+        provider.faults += [block_faults.dummy_receipts_root(), block_faults.zero_bloom()]
+    hide(a_chain, log_faults.pruned_silently(60))
+    indexer = small_windows(open_indexer(*a_chain.urls, reports=False), 10)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_50_what_was_forgotten_up_to_the_middle_of_a_window_is_not_taken_for_empty(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(60)
+    a_chain.quiet(FINALITY + WINDOW)
+    for provider in a_chain.providers:
+        provider.faults += [block_faults.dummy_receipts_root(), block_faults.zero_bloom()]
+    hide(a_chain, log_faults.pruned_silently(60))
+    indexer = open_indexer(*a_chain.urls, reports=False)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_the_turn_does_not_wait_for_an_auditor_that_is_late(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    leave_one_out(a_chain)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    gate = Event()
+    hide(a_chain, transport_faults.held(gate, methods="eth_getLogs"), 1)
+    auditor = Auditor(window=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
+
+    def turn() -> Audited | None:
+        return audit_next(indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions())
+
+    assert turn() is None
+    a_chain.live(2)
+    assert [step for step in indexer.index() if isinstance(step, WindowCommitted)]
+    assert (turn(), auditor.is_waiting) == (None, True)
+    gate.set()
+    until(lambda: (found := turn()) is not None and found.result == "repaired")
+    assert indexer.canonical_logs() == a_chain.logs()

@@ -1,0 +1,251 @@
+"""Who sent a call is what its signature says, not what an endpoint does."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
+from oracle.devnet.fakechain.fault import InjectedFault, on_success
+from oracle.devnet.fakechain.faults import block_faults
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.domain.ids import Address
+from oracle.errors import TransientError
+from tests.pools import source_on
+from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.ingest.endpoints import shown
+from tests.support.ingest.indexer import CHAIN_ID
+from tests.support.ingest.reading import many, trust
+from tests.support.ingest.speaking import tx, txs
+from tests.support.traffic import accepted
+
+WATCHED = "0x12345678"
+CALLER, THIEF, PUSHER = (Address(account(number)) for number in (1, 2, 3))
+# An address of which nobody has the key: of a chain's own transactions.
+SYSTEM = "0x" + "fe" * 20
+ZEROS = "0x" + "00" * 32
+Open = Callable[..., ChainSource]
+
+
+@pytest.fixture
+def tree() -> Tree:
+    """Enough blocks with logs that the chain's roots are proven before anybody lies."""
+    tree = Tree(CHAIN_ID)
+    for said in many(40):
+        tree.mine([tx(said)])
+    return tree
+
+
+@pytest.fixture
+def open_source() -> Iterator[Open]:
+    """Opens a source that watches calls, on one endpoint for each provider."""
+    with ExitStack() as until_the_end:
+
+        def opened(*providers: Provider, watched: bool = True) -> ChainSource:
+            reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+            if watched:
+                reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
+            urls = [until_the_end.enter_context(serving(one)).url for one in providers]
+            source = source_on(reader, *urls)
+            until_the_end.callback(source.close)
+            return source
+
+        yield opened
+
+
+def changed(**fields: object) -> InjectedFault:
+    """Give other fields of every transaction that calls our contracts."""
+
+    def lied(sent: Json) -> Json:
+        return {**sent, **fields} if sent["to"] in {NETWORK, ORACLE} else sent
+
+    def spoiled(_asked: object, answer: Any) -> object:
+        if "transactions" not in answer:
+            return lied(answer)
+        told = answer["transactions"]
+        return {**answer, "transactions": [lied(o) if isinstance(o, dict) else o for o in told]}
+
+    methods = ("eth_getBlockByNumber", "eth_getBlockByHash", "eth_getTransactionByHash")
+    return InjectedFault("other transactions", on_success(spoiled), limits={"methods": methods})
+
+
+def read(source: ChainSource, number: int, *, with_headers: bool = False) -> BlockWindow:
+    source.heads()
+    return source.window(BlockRange(number, number), with_headers=with_headers)
+
+
+def unproven(source: ChainSource, place: int = 0) -> float:
+    name = source.endpoint_names()[place]
+    return shown("oracle_verify_unproven_senders_total", endpoint=name)
+
+
+def pushed(transmitter: str = PUSHER) -> Tx:
+    (push,) = txs([replace(accepted(1, {3: 7}), transmitter=Address(transmitter))])
+    return push
+
+
+# --- honest ---
+
+
+@pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
+def test_a_call_that_was_signed_by_its_sender_is_proven(tree: Tree, open_source: Open, kind: int):
+    provider = Provider(tree)
+    source = open_source(provider)
+    provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED, kind=kind)])
+
+    window = read(source, block.number)
+
+    assert [call.sender for call in window.calls] == [CALLER]
+    assert (window.level, unproven(source)) == (Level.PROVEN, 0)
+
+
+def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(tree: Tree, open_source: Open):
+    provider = Provider(tree)
+    source = open_source(provider)
+    provider.head = block = tree.mine([Tx(SYSTEM, NETWORK, WATCHED)])
+
+    window = read(source, block.number)
+
+    assert [call.sender for call in window.calls] == [SYSTEM]
+    assert (window.level < Level.PROVEN, window.proven, unproven(source)) == (True, (), 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"type": "0x7e"}, {"r": None, "s": None, "v": None}, {"gas": None}],
+    ids=str,
+)
+def test_what_we_cannot_read_of_a_transaction_leaves_its_sender_unproven(
+    tree: Tree, open_source: Open, fields: Json
+):
+    """The receipts are as proven as before."""
+    provider = Provider(tree)
+    provider.faults += [changed(**fields), block_faults.header_with({"transactionsRoot": ZEROS})]
+    source = open_source(provider)
+    provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
+
+    window = read(source, block.number)
+
+    assert [call.sender for call in window.calls] == [CALLER]
+    assert (window.proven, unproven(source)) == ((), 1)
+
+
+# --- lies ---
+
+LIES = [{"from": THIEF}, {"value": "0x7"}, {"input": WATCHED + "00"}, {"r": "0x7"}]
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["liar first", "liar second"])
+@pytest.mark.parametrize("roots", [True, False], ids=["true headers", "no roots"])
+@pytest.mark.parametrize("lie", LIES, ids=str)
+def test_a_call_that_its_sender_did_not_sign_costs_the_endpoint_the_window(
+    tree: Tree, open_source: Open, lie: Json, place: int, *, roots: bool
+):
+    block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
+    providers = [Provider(tree), Provider(tree)]
+    if not roots:
+        for provider in providers:
+            provider.faults.append(block_faults.header_with({"transactionsRoot": ZEROS}))
+    providers[place].faults.append(changed(**lie))
+
+    source = open_source(*providers)
+    windows = [read(source, block.number, with_headers=every) for every in (True, False)]
+
+    for window in windows:
+        assert [(c.sender, c.value, c.input) for c in window.calls] == [(CALLER, 0, WATCHED)]
+
+
+def test_a_sender_that_did_not_sign_is_counted_against_the_endpoint(tree: Tree, open_source: Open):
+    block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
+    liar = Provider(tree)
+    liar.faults.append(changed(**{"from": THIEF}))
+    source = open_source(liar, Provider(tree))
+
+    read(source, block.number)
+
+    name = source.endpoint_names()[0]
+    # It was asked about the block alone once more, to be proven wrong.
+    assert shown("oracle_verify_failures_total", check="sender", endpoint=name) == 2
+
+
+@pytest.mark.parametrize("lie", LIES, ids=str)
+def test_a_sender_that_did_not_sign_is_refused_at_every_try_where_nobody_else_can_be_asked(
+    tree: Tree, open_source: Open, lie: Json
+):
+    block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
+    liar = Provider(tree)
+    liar.faults += [changed(**lie), block_faults.header_with({"transactionsRoot": ZEROS})]
+    source = open_source(liar)
+
+    for _ in range(5):
+        with pytest.raises(TransientError, match=r"signed by|its hash|nobody's"):
+            read(source, block.number)
+
+
+def test_what_every_endpoint_says_is_how_the_chain_is_and_said_to_be_unproven(
+    tree: Tree, open_source: Open
+):
+    """As where a chain puts calls into its blocks under a signature that is none."""
+    block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
+    providers = [Provider(tree), Provider(tree)]
+    for provider in providers:
+        provider.faults.append(changed(**{"from": THIEF}))
+    source = open_source(*providers)
+
+    window = read(source, block.number)
+
+    assert [call.sender for call in window.calls] == [THIEF]
+    assert (window.proven, unproven(source), trust("sender")) == ((), 1, -1)
+
+
+# --- calls that single logs are understood with ---
+
+
+def test_the_push_of_a_round_is_proven_by_its_signature(tree: Tree, open_source: Open):
+    provider = Provider(tree)
+    source = open_source(provider, watched=False)
+    provider.head = block = tree.mine([pushed()])
+
+    window = read(source, block.number, with_headers=True)
+
+    assert [call.sender for call in window.calls] == [PUSHER]
+    assert (window.level, unproven(source)) == (Level.PROVEN, 0)
+
+
+def test_the_push_of_a_round_that_nobody_signed_is_said_to_be_unproven(
+    tree: Tree, open_source: Open
+):
+    provider = Provider(tree)
+    source = open_source(provider, watched=False)
+    provider.head = block = tree.mine([pushed(SYSTEM)])
+
+    window = read(source, block.number, with_headers=True)
+
+    assert [call.sender for call in window.calls] == [SYSTEM]
+    assert (window.proven, unproven(source)) == ((), 1)
+
+
+@pytest.mark.parametrize("lie", [{"from": THIEF}, {"value": "0x7"}], ids=str)
+def test_the_push_of_a_round_that_its_sender_did_not_sign_is_asked_of_another(
+    tree: Tree, open_source: Open, lie: Json
+):
+    block = tree.mine([pushed()])
+    liar = Provider(tree)
+    liar.faults.append(changed(**lie))
+
+    alone = open_source(liar, watched=False)
+    with pytest.raises(TransientError, match=r"signed by|its hash"):
+        read(alone, block.number)
+    window = read(open_source(liar, Provider(tree), watched=False), block.number)
+
+    assert [(call.sender, call.value) for call in window.calls] == [(PUSHER, 0)]

@@ -1,0 +1,52 @@
+"""Everything here is slow: real requests over HTTP, real transactions, real files.
+
+`a_chain` has two endpoints, and 30 blocks in which a network lives; `indexer` follows it into a
+database of its own. A test that wants another number of endpoints calls `a_chain.serve()`, or
+opens its own `Indexer(a_chain.urls[:1], sqlite_url)`.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import Indexer
+
+OpenIndexer = Callable[..., Indexer]
+
+
+@pytest.fixture
+def a_chain() -> Iterator[AChain]:
+    with ExitStack() as until_the_end:
+        chain = AChain(until_the_end)
+        chain.serve()
+        chain.serve()
+        chain.live(30)
+        yield chain
+
+
+@pytest.fixture
+def open_indexer(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenIndexer]:
+    """Opens indexers, each on a database of its own, and closes them at the end."""
+    opened: list[Indexer] = []
+
+    def open_one(*urls: str, url: str | None = None, **settings: Any) -> Indexer:
+        fresh = tmp_path / f"indexer-{len(opened)}.sqlite"
+        if url is None:
+            shutil.copyfile(sqlite_template, fresh)
+        opened.append(Indexer(urls, url or f"sqlite:///{fresh}", **settings))
+        return opened[-1]
+
+    yield open_one
+    for indexer in opened:
+        indexer.close()
+
+
+@pytest.fixture
+def indexer(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
+    """Has read nothing yet; `indexer.index()` reads all there is."""
+    return open_indexer(*a_chain.urls)

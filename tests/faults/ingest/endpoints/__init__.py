@@ -1,0 +1,1 @@
+"""Endpoints that are down, slow, strange, quarantined and readmitted."""

@@ -1,0 +1,98 @@
+"""Case 56: no name, no route, no certificate."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import follow
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def unreachable(url: str) -> str:
+    """The words with which an endpoint is found unreachable."""
+    with pytest.raises(RpcError) as caught:
+        JsonRpcClient(url).call("eth_blockNumber", [], Quantity)
+    assert caught.value.kind is ErrorKind.UNREACHABLE
+    return caught.value.words
+
+
+@pytest.fixture
+def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a host that has no name any more."""
+    known = socket.getaddrinfo
+
+    def look_up(host: Any, *more: Any, **named: Any) -> Any:
+        if host == "rpc.example.test":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return known(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return "http://rpc.example.test:8545"
+
+
+@pytest.fixture
+def only_ipv6(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a host that has a name, and no address that leads anywhere."""
+    known = socket.getaddrinfo
+    away = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 1, 0, 0))
+
+    def look_up(host: Any, *more: Any, **named: Any) -> Any:
+        return [away] if host == "v6.example.test" else known(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return "http://v6.example.test:8545"
+
+
+@pytest.fixture
+def expired(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server whose certificate would be right, had it not run out."""
+    pem = str(Path(__file__).with_name("expired.pem"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # the handshake fails, as it must
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"https://localhost:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [("nobody_knows", "no connection"), ("only_ipv6", "no connection"), ("expired", "TLS failed")],
+)
+def test_case_56_no_name_no_route_and_no_certificate_are_no_connection_and_another_goes_on(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    request: pytest.FixtureRequest,
+    address: str,
+    words: str,
+):
+    url = request.getfixturevalue(address)
+    assert unreachable(url).startswith(words)
+
+    clock = VirtualClock()
+    indexer = open_indexer(url, a_chain.urls[0], clock=clock)
+
+    assert follow(indexer, clock) == 0
+    assert indexer.canonical_logs() == a_chain.logs()

@@ -1,0 +1,133 @@
+"""An endpoint that takes every question and answers none: what is asked beside the work waits."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import pytest
+
+from oracle.chain.log_filter import Filter
+from oracle.chain.probe_schedule import Prober
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.steps import DaemonSteps
+from oracle.devnet.fakechain.faults import transport_faults
+from oracle.indexer.loop import WindowCommitted
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import Indexer
+
+T = TypeVar("T")
+
+WANTED = Filter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
+_PATIENCE_SECONDS = 120.0
+
+
+@pytest.fixture
+def hanging() -> Iterator[socket.socket]:
+    """A door that lets everybody in, and behind which nobody speaks."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.settimeout(_PATIENCE_SECONDS)
+        yield door
+
+
+def url_of(door: socket.socket) -> str:
+    return f"http://127.0.0.1:{door.getsockname()[1]}"
+
+
+def until(found: Callable[[], T | None]) -> T:
+    """Ask again and again until there is something."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while (it := found()) is None:
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)
+    return it
+
+
+def work_of(indexer: Indexer, **app: Any) -> DaemonSteps:
+    """The daemon's turns, over what these need of an app."""
+    known: Any = SimpleNamespace(chain=indexer.source, store=indexer.store, **app)
+    work = DaemonSteps(known, 1, DaemonHealth(JobLiveness(time.monotonic)), ingest=indexer.ingest)
+    work.integrity.scope_backfill.is_sound = True
+    return work
+
+
+def goes_on(chain: AChain, indexer: Indexer) -> bool:
+    """Whether new blocks are taken in."""
+    chain.live(2)
+    return any(isinstance(done, WindowCommitted) for done in indexer.index())
+
+
+def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(
+    a_chain: AChain, open_indexer: OpenIndexer, hanging: socket.socket
+):
+    indexer = open_indexer(a_chain.urls[0])
+    indexer.index()
+    probed = open_indexer(url_of(hanging), url=indexer.url)
+    prober = Prober(probed.source.endpoints, WANTED, 0)
+    work = work_of(indexer, prober=prober)
+
+    assert work.probe() is None
+
+    line, _ = hanging.accept()
+    line.settimeout(_PATIENCE_SECONDS)
+    with line:
+        assert b"eth_chainId" in line.recv(4096)
+        assert goes_on(a_chain, indexer)
+        assert work.probe() is None
+    found = until(work.probe)
+    assert (found["did"], "failed" in found) == ("probe", True)
+
+
+def test_an_answer_that_came_late_is_taken_in(a_chain: AChain, open_indexer: OpenIndexer):
+    gate = Event()
+    a_chain.provider.faults.append(transport_faults.held(gate, methods="web3_clientVersion"))
+    indexer = open_indexer(*a_chain.urls)
+    work = work_of(indexer, prober=Prober(indexer.source.endpoints, WANTED, 0))
+
+    assert work.probe() is None
+    gate.set()
+
+    first, second = until(work.probe), until(work.probe)
+    assert [found["batch"] for found in (first, second)] == [100, 100]
+    assert all(endpoint.capabilities is not None for endpoint in indexer.source.endpoints)
+    assert work.probe() is None
+
+
+def test_who_runs_once_waits_for_what_the_probe_finds(a_chain: AChain, open_indexer: OpenIndexer):
+    indexer = open_indexer(*a_chain.urls)
+    work = work_of(indexer, prober=Prober(indexer.source.endpoints, WANTED, 0))
+    work.wait = time.sleep
+
+    found = work.probe()
+
+    assert found is not None
+    assert found["batch"] == 100
+
+
+def test_the_head_does_not_wait_for_the_counters_of_an_endpoint_that_hangs(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    gate = Event()
+    for provider in a_chain.providers:
+        provider.call = lambda _asked, _block: "0x" + 5 * f"{3:064x}"
+        provider.faults.append(transport_faults.held(gate, methods="eth_call"))
+    indexer = open_indexer(*a_chain.urls)
+    indexer.index()
+    work = work_of(indexer)
+    at, _ = indexer.cursor
+
+    assert work.compare_counters() is None
+
+    until(lambda: a_chain.provider.count("eth_call") or None)
+    assert goes_on(a_chain, indexer)
+    assert work.compare_counters() is None
+    gate.set()
+    found = until(work.compare_counters)
+    # As of the block at which it was asked, whatever came in since.
+    assert (found["did"], found["block"]) == ("compared counters", at)
+    assert work.compare_counters() is None

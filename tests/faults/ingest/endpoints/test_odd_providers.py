@@ -1,0 +1,268 @@
+"""Providers that users have, and that speak JSON-RPC in their own way."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import log_faults, transport_faults as faults
+from oracle.devnet.fakechain.faults.message_faults import Words, fails
+from oracle.devnet.fakechain.requests import FakeRequest, Http
+from oracle.devnet.fakechain.tree import branch
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.ids import Address
+from oracle.errors import TransientError
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.rpc.wire import BATCH
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.pools import caller_of
+from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import endpoints_of, follow, shown
+from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS, FINALITY
+from tests.support.ingest.reading import made_busy, trust
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        Words(-32600, "Unsupported method: eth_getBlockReceipts"),
+        Words(-32601, "the method eth_getBlockReceipts does not exist/is not available"),
+        Words(-32000, "rpc method is not whitelisted"),
+        Words(403, "eth_getBlockReceipts: upgrade your plan"),
+        Words(-32099, "请求失败"),
+    ],
+)
+def test_where_receipts_of_blocks_are_not_served_those_of_transactions_prove_the_chain(
+    a_chain: AChain, open_indexer: OpenIndexer, words: Words
+):
+    made_busy(a_chain)
+    clock = VirtualClock()
+    a_chain.provider.faults.append(fails(words, methods="eth_getBlockReceipts"))
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+
+    took = follow(indexer, clock)
+
+    assert took == 0
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert trust("receipts_root") == 1
+
+
+def test_receipts_are_asked_for_one_by_one_where_blocks_came_with_whole_transactions(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    made_busy(a_chain)
+    words = Words(-32600, "Unsupported method: eth_getBlockReceipts")
+    a_chain.provider.faults.append(fails(words, methods="eth_getBlockReceipts"))
+    indexer = open_indexer(a_chain.urls[0])
+    reader = EventReader.open("reference", CONTRACTS, ORACLE)
+    reader.selectors = {Address(NETWORK): frozenset({"0x12345678"})}
+    indexer.source = ChainSource(indexer.source.endpoints, reader, FINALITY)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert trust("receipts_root") == 1
+
+
+def refused(form: str) -> InjectedFault:
+    """Batches are not served, which is said in one of many ways."""
+    error = {"code": -32600, "message": "batch requests are not supported"}
+    told = {"jsonrpc": "2.0", "id": None, "error": error}
+    bodies = {
+        "text in JSON": b'{"error": "batch requests are not allowed on this plan"}',
+        "plain text": b"invalid json request",
+        "one error": msgspec.json.encode(told),
+        "an error with a code of its own": msgspec.json.encode(
+            {**told, "error": {"code": -32601, "message": "method not found"}}
+        ),
+        "a list of one error": msgspec.json.encode([told]),
+        "an empty list": b"[]",
+        "a list of errors": msgspec.json.encode([told] * 3),
+    }
+    return faults.refused_by_status(form, bodies[form])
+
+
+FORMS = [
+    "text in JSON",
+    "plain text",
+    "one error",
+    "an error with a code of its own",
+    "a list of one error",
+    "an empty list",
+    "a list of errors",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_where_no_batches_are_served_one_question_is_asked_after_the_other_and_it_is_remembered(
+    a_chain: AChain, open_indexer: OpenIndexer, form: str
+):
+    refusal = refused(form)
+    a_chain.provider.faults.append(refusal)
+    clock = VirtualClock()
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+
+    took = follow(indexer, clock)
+    learnt = refusal.hits
+    a_chain.live(5)
+    follow(indexer, clock)
+
+    assert (took, refusal.hits - learnt) == (0, 0)
+    assert endpoints_of(indexer)[0].client.batch_limit == 1
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@pytest.mark.parametrize("code", [401, 403, 405])
+def test_a_status_that_only_batches_get_says_nothing_of_the_key_or_the_method(
+    a_chain: AChain, open_indexer: OpenIndexer, code: int
+):
+    a_chain.provider.faults.append(faults.refused_by_status("no", b"no batches", code))
+    clock = VirtualClock()
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+
+    assert follow(indexer, clock) == 0
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    made_busy(a_chain)
+
+    def one_for_all(asked: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
+        if asked[0].method != "eth_getBlockReceipts":
+            return sent
+        return Http(400, b'{"error": "Unsupported method: eth_getBlockReceipts"}')
+
+    a_chain.provider.faults += [
+        InjectedFault("receipts refused", change_batch=one_for_all),
+        fails(Words(-32600, "Unsupported method"), methods="eth_getBlockReceipts"),
+    ]
+    indexer = open_indexer(a_chain.urls[0])
+
+    indexer.index()
+
+    assert endpoints_of(indexer)[0].client.batch_limit == BATCH
+    assert trust("receipts_root") == 1
+
+
+def test_a_sender_asks_one_question_after_the_other_where_no_batches_are_served(a_chain: AChain):
+    for form in FORMS:
+        a_chain.provider.faults[:] = [refused(form)]
+        line = caller_of(a_chain.urls[0])
+        with pytest.raises(TransientError):
+            line.ask_all([("eth_chainId", []), ("eth_blockNumber", [])])
+
+        assert line.ask_all([("eth_chainId", []), ("eth_blockNumber", [])])
+        line.endpoint.close()
+
+
+ODD_ERRORS = {
+    "text": b'{"jsonrpc":"2.0","id":null,"error":"the node is on holiday"}',
+    "a code as text": b'{"id":null,"error":{"code":"-32000","message":"the node is on holiday"}}',
+    "no message": b'{"id":null,"error":{"message":null,"data":"the node is on holiday"}}',
+    "a list": b'{"id":null,"error":["the node is on holiday"]}',
+    "one in another": b'{"id":null,"error":{"error":{"message":"the node is on holiday"}}}',
+    "no JSON-RPC": b'{"message":"the node is on holiday"}',
+    "a page": b"<html><body>the node is <b>on holiday</b></body></html>",
+}
+
+
+@pytest.mark.parametrize("code", [200, 400, 401, 500])
+@pytest.mark.parametrize("shape", ODD_ERRORS)
+def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shape: str, code: int):
+    said = faults.instead(shape, Http(code, ODD_ERRORS[shape]))
+    a_chain.provider.faults.append(said)
+
+    with pytest.raises(RpcError, match="the node is on holiday"):
+        JsonRpcClient(a_chain.urls[0]).call("eth_blockNumber", [], Quantity)
+    with pytest.raises(TransientError, match="the node is on holiday"):
+        caller_of(a_chain.urls[0]).ask("eth_blockNumber")
+
+
+def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
+    told = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
+    for code in (200, 400, 404, 405, 500):
+        a_chain.provider.faults[:] = [faults.instead("error", Http(code, told))]
+        with pytest.raises(RpcError) as caught:
+            JsonRpcClient(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
+        assert (caught.value.kind, "no such method" in str(caught.value)) == (
+            ErrorKind.UNSUPPORTED,
+            True,
+        )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: b"\xef\xbb\xbf" + body,
+        lambda body: body + b"\r\n \n",
+        lambda body: re.sub(rb'"id":(\d+)', rb'"id":"\1"', body),
+    ],
+    ids=["a mark of the byte order", "blanks behind", "ids as text"],
+)
+def test_what_is_only_written_otherwise_is_understood(
+    a_chain: AChain, open_indexer: OpenIndexer, change: Callable[[bytes], bytes]
+):
+    a_chain.provider.faults.append(
+        faults.spoiled_body("written otherwise", lambda body: Http(body=change(body)))
+    )
+    indexer = open_indexer(a_chain.urls[0])
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert caller_of(a_chain.urls[0]).serves(CHAIN_ID)
+
+
+TIMES = {
+    "zero": "0x0",
+    "milliseconds": hex(1_700_000_000_000),
+    "decimal": "1700000000",
+    "a number": 1_700_000_000,
+    "another second": "0x6553f101",
+    "a date": "2023-11-14T22:13:20Z",
+    "an object": {},
+}
+
+
+@pytest.mark.parametrize("history", [True, False], ids=["history", "head"])
+@pytest.mark.parametrize("written", TIMES)
+def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
+    a_chain: AChain, open_indexer: OpenIndexer, written: str, *, history: bool
+):
+    if history:
+        a_chain.quiet(FINALITY)
+    a_chain.provider.faults.append(log_faults.with_field("blockTimestamp", TIMES[written]))
+    indexer = open_indexer(a_chain.urls[0], reports=not history)
+    before = shown("oracle_wrong_log_times_total", endpoint=a_chain.urls[0])
+
+    indexer.index()
+
+    with indexer.store.reading() as uow:
+        times = {log.block: log.time for log in uow.logs.between(0, 2**62)}
+    true = {block.number: block.time for block in branch(a_chain.head)}
+    assert times == {number: true[number] for number in times}
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert shown("oracle_wrong_log_times_total", endpoint=a_chain.urls[0]) > before
+
+
+def test_logs_of_another_block_than_the_header_say_both_hashes(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.quiet(FINALITY)
+    wrong = "0x" + "ab" * 32
+    a_chain.provider.faults.append(log_faults.with_field("blockHash", wrong))
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    both = rf"two blocks \d+: logs {wrong}, header 0x[0-9a-f]{{64}}$"
+
+    with pytest.raises(TransientError, match=both):
+        indexer.index()

@@ -1,0 +1,299 @@
+"""Cases 17 to 20, 23, 53, 54 and 57: endpoints that lag, lie, die, and come back."""
+
+import pytest
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.provider import Tag
+from oracle.devnet.fakechain.requests import FakeRpcError, Http
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.indexer.loop import WindowCommitted
+from oracle.rpc.endpoints.endpoint import Endpoint
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import asked_for, endpoints_of, follow, labels, shown, worker
+from tests.support.ingest.indexer import Indexer
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    """An indexer with both endpoints, at block 30."""
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    return indexer
+
+
+# --- finality ---
+
+_ERROR = FakeRpcError(-32000, "finalized block not found")
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [{}, {"safe": None, "finalized": None}, {"safe": 2, "finalized": _ERROR}],
+    ids=["unsupported", "null", "error"],
+)
+def test_case_17_without_the_tag_the_depth_says_what_is_final_and_the_metric_says_so(
+    a_chain: AChain, open_indexer: OpenIndexer, tags: dict[str, Tag]
+):
+    a_chain.provider.tags = tags
+    indexer = open_indexer(a_chain.urls[0], finality=5)
+
+    heads = indexer.source.heads()
+
+    (label,) = labels(indexer)
+    assert (heads.final.number, heads.final.hash) == (25, a_chain.back(5).hash)
+    assert shown("oracle_endpoint_tag_known", endpoint=label, tag="finalized") == 0
+
+
+def test_case_17_a_tag_that_is_not_known_is_not_asked_for_again(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.provider.tags = {}
+    indexer = open_indexer(a_chain.urls[0])
+    indexer.source.heads()
+
+    assert asked_for(a_chain.provider, indexer.source.heads) == 1
+
+
+def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(a_chain.urls[0], finality=2)
+    a_chain.provider.tags = {"finalized": 4}
+    final = indexer.source.heads().final
+    (label,) = labels(indexer)
+    before = shown("oracle_endpoint_final_backwards_total", endpoint=label)
+    a_chain.live(1)
+
+    a_chain.provider.tags = {"finalized": 20}
+    again = indexer.source.heads().final
+
+    assert (final.number, again) == (26, final)
+    assert shown("oracle_endpoint_final_backwards_total", endpoint=label) == before + 1
+
+
+def test_case_18_an_endpoint_that_finalized_less_takes_nothing_back(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    a_chain.providers[1].tags = {"finalized": 20}
+    indexer = open_indexer(*a_chain.urls, clock=clock, finality=2)
+    final = indexer.source.heads().final
+    a_chain.provider.faults.append(faults.status(502))
+
+    assert final.number == 22
+    assert indexer.source.heads().final == final
+
+
+def test_case_19_an_endpoint_whose_final_block_is_above_its_newest_is_refused_and_put_back(
+    a_chain: AChain, pair: Indexer
+):
+    liar, label = a_chain.provider, labels(pair)[0]
+    before = shown(
+        "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
+    )
+    liar.tags = {"finalized": a_chain.tree.mine(on=a_chain.head)}
+
+    heads = pair.source.heads()
+
+    assert (heads.latest.number, heads.final.number) == (30, 22)
+    assert asked_for(liar, pair.source.heads) == 0
+    after = shown(
+        "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
+    )
+    assert after == before + 1
+
+
+# --- the chain stands still ---
+
+
+def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_comes(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    seen = []
+    for seconds in [15] * 12 + [180] * 19:
+        clock.pass_by(seconds)
+        seen.append(pair.source.heads().stalled)
+
+    # Ten blocks of twelve seconds.
+    assert seen[:8] == [False] * 8
+    assert seen[10:] == [True] * 21
+    assert shown("oracle_chain_stalled") == 1
+
+    a_chain.live(1)
+    clock.pass_by(40)
+    assert not pair.source.heads().stalled
+    assert shown("oracle_chain_stalled") == 0
+    follow(pair, clock)
+    assert pair.cursor[0] == 31
+
+
+def test_case_20_an_endpoint_that_stands_still_alone_is_no_stalled_chain(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.following.remove(a_chain.provider)
+
+    for _ in range(20):
+        a_chain.quiet(1)
+        clock.pass_by(15)
+        assert not pair.source.heads().stalled
+
+    assert pair.source.heads().latest.number == 50
+
+
+# --- behind ---
+
+
+def test_case_23_an_endpoint_behind_the_cursor_is_passed_by_and_nothing_is_rolled_back(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.following.remove(a_chain.provider)
+    a_chain.provider.head = a_chain.back(5)
+    a_chain.live(5)
+
+    done = pair.index()
+
+    assert {type(one) for one in done} == {WindowCommitted}
+    assert pair.cursor == (35, a_chain.head.hash)
+    assert pair.canonical_logs() == a_chain.logs()
+
+
+def test_case_23_one_that_is_behind_already_at_the_start_is_passed_by(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.following.remove(a_chain.provider)
+    a_chain.provider.head = a_chain.back(10)
+    a_chain.live(5)
+
+    pair.restart()
+    done = pair.index()
+
+    assert {type(one) for one in done} == {WindowCommitted}
+    assert pair.cursor == (35, a_chain.head.hash)
+
+
+# --- down, and back ---
+
+
+def test_case_53_after_an_hour_without_any_endpoint_all_goes_on_by_itself(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    for provider in a_chain.providers:
+        provider.faults.append(faults.status(502))
+    before = sum(len(provider.asked) for provider in a_chain.providers)
+    for _ in range(40):
+        clock.pass_by(90)
+        with pytest.raises(TransientError):
+            pair.step()
+    a_chain.live(30)
+    asked = sum(len(provider.asked) for provider in a_chain.providers) - before
+
+    for provider in a_chain.providers:
+        provider.faults.clear()
+    took = follow(pair, clock)
+
+    assert took <= 15
+    assert pair.cursor == (60, a_chain.head.hash)
+    assert pair.canonical_logs() == a_chain.logs()
+    # Nobody is hammered meanwhile: a few questions in each turn.
+    assert asked < 8 * 40
+
+
+def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_recovered(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.provider.faults.append(faults.status(502))
+    for _ in range(20):
+        clock.pass_by(15)
+        pair.source.heads()
+        assert worker(pair) == 1
+    a_chain.provider.faults.clear()
+
+    by_second = []
+    for _ in range(61):
+        clock.pass_by(1)
+        by_second.append(worker(pair))
+
+    # It must have been good for a while, and then it is preferred, once and for all.
+    assert by_second[0] == 1
+    assert by_second[-1] == 0
+    assert by_second == sorted(by_second, reverse=True)
+
+
+def test_case_54_after_a_single_failure_it_must_have_been_good_for_a_minute(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.provider.faults.append(faults.status(502))
+    clock.pass_by(5)
+    pair.source.heads()
+    a_chain.provider.faults.clear()
+
+    seen = []
+    for _ in range(13):
+        clock.pass_by(5)
+        seen.append(worker(pair))
+
+    assert seen == [1] * 11 + [0] * 2
+
+
+def eight_seconds(clock: VirtualClock) -> InjectedFault:
+    """Every request takes so long, a batch as well as a single question."""
+
+    def changed(body: bytes) -> Http:
+        clock.pass_by(8)
+        return Http(body=body)
+
+    return InjectedFault("8 s slow", change_body=changed)
+
+
+def test_case_57_a_slow_endpoint_loses_its_work_to_a_fast_one_and_we_keep_up(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    slow = eight_seconds(clock)
+    a_chain.provider.faults.append(slow)
+    began = clock()
+    lags = []
+    while clock() - began < 1_200:
+        a_chain.quiet(1)
+        pair.step()
+        lags.append(a_chain.head.number - pair.cursor[0])
+        clock.pass_by(24)
+
+    # Of twenty minutes it had less than a tenth.
+    assert 8 * slow.hits < 120
+    assert max(lags) == 0
+    assert worker(pair) == 1
+
+
+def test_case_57_an_endpoint_that_became_fast_again_gets_its_work_back(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.provider.faults.append(eight_seconds(clock))
+    for _ in range(5):
+        pair.source.heads()
+        clock.pass_by(5)
+    assert worker(pair) == 1
+
+    a_chain.provider.faults.clear()
+    for _ in range(20):
+        pair.source.heads()
+        clock.pass_by(30)
+
+    assert worker(pair) == 0
+
+
+def test_names_of_two_keys_at_one_host_differ(a_chain: AChain, open_indexer: OpenIndexer):
+    url = a_chain.urls[0]
+    indexer = open_indexer(f"{url}/key-of-the-first", f"{url}/key-of-the-second")
+
+    first, second = endpoints_of(indexer)
+    assert first.name == url
+    assert second.name == f"{url}#2"
+    assert "key-of" not in f"{first!r} {first.label} {second!r} {second.label}"
+    assert isinstance(first, Endpoint)

@@ -1,0 +1,136 @@
+"""Cases 39 and 52: endpoints that refuse our key, or show another chain, are not used at all."""
+
+import pytest
+
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.faults.block_faults import other_chain, switched
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import InputError, TransientError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.endpoints import asked_for, endpoints_of, follow, labels, shown, worker
+from tests.support.ingest.indexer import Indexer
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    """An indexer with both endpoints, at block 30."""
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    return indexer
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_case_39_an_endpoint_that_refuses_our_key_is_shut_out_and_told_and_others_go_on(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock, code: int
+):
+    a_chain.provider.faults.append(faults.status(code))
+    for _ in range(6):
+        a_chain.live(1)
+        follow(pair, clock)
+        clock.pass_by(15)
+
+    assert list(pair.source.endpoints.quarantined()) == [endpoints_of(pair)[0].name]
+    assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 1
+    assert asked_for(a_chain.provider, lambda: follow(pair, clock)) == 0
+    assert pair.canonical_logs() == a_chain.logs()
+
+
+def test_case_39_when_the_key_is_taken_again_the_endpoint_is_let_in_again(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    a_chain.provider.faults.append(faults.status(401))
+    for _ in range(6):
+        pair.source.heads()
+        clock.pass_by(15)
+    assert pair.source.endpoints.quarantined()
+    a_chain.provider.faults.clear()
+
+    for _ in range(15):
+        pair.source.heads()
+        clock.pass_by(30)
+
+    assert pair.source.endpoints.quarantined() == {}
+    assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 0
+    assert shown("oracle_endpoints_usable") == 2
+    assert worker(pair) == 0
+
+
+def of_another_genesis() -> Provider:
+    """An endpoint of a chain of its own that has our chain id, and a longer one."""
+    tree = Tree(31337, start=1_600_000_000)
+    provider = Provider(tree)
+    provider.head = tree.mine_many(60)
+    return provider
+
+
+def holding(indexer: Indexer, a_chain: AChain) -> Indexer:
+    indexer.source.hold(0, a_chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]  # a hash
+    return indexer
+
+
+def test_case_52_an_endpoint_that_shows_another_chain_is_found_out_before_anything_is_written(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = holding(open_indexer(a_chain.urls[0], clock=clock), a_chain)
+    indexer.index()
+    before = dump(indexer.url)
+
+    a_chain.provider.faults.append(switched(of_another_genesis()))
+    clock.pass_by(5)
+    with pytest.raises(TransientError, match=r"shows block 0 as .*the database says"):
+        indexer.step()
+
+    assert dump(indexer.url) == before
+    assert shown("oracle_endpoint_quarantined", endpoint=labels(indexer)[0]) == 1
+    assert shown("oracle_endpoints_usable") == 0
+
+
+def test_case_52_the_endpoint_that_is_right_goes_on_meanwhile(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    holding(pair, a_chain)
+    a_chain.provider.faults.append(switched(of_another_genesis()))
+    a_chain.live(5)
+
+    follow(pair, clock)
+
+    assert list(pair.source.endpoints.quarantined()) == [endpoints_of(pair)[0].name]
+    assert pair.cursor == (35, a_chain.head.hash)
+    assert pair.canonical_logs() == a_chain.logs()
+
+
+def test_case_52_another_chain_id_is_found_on_each_switch(
+    a_chain: AChain, pair: Indexer, clock: VirtualClock
+):
+    """The second one was right a moment ago; it is asked again before it takes over."""
+    first, second = endpoints_of(pair)
+    for endpoint in (second, first):
+        pair.source.endpoints.use(lambda one: one, only=endpoint.name)
+    a_chain.providers[1].faults.append(other_chain(5))
+    a_chain.live(1)
+    a_chain.provider.faults.append(faults.status(502))
+    before = pair.cursor
+
+    with pytest.raises(TransientError, match="is on chain 5"):
+        pair.step()
+
+    assert pair.cursor == before
+    assert list(pair.source.endpoints.quarantined()) == [second.name]
+
+
+def test_case_52_at_the_start_another_chain_is_the_users_fault(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.provider.faults.append(other_chain(5))
+
+    with pytest.raises(InputError, match=r"is on chain 5, \[chain\] id says 31337"):
+        open_indexer(a_chain.urls[0])

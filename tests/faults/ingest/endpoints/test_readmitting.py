@@ -1,0 +1,162 @@
+"""What an operator sees of an endpoint that was proven wrong, and how it is readmitted."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.fakechain.faults import log_faults, transport_faults
+from oracle.store.database import Store
+from tests.support.cli.daemon import starting
+from tests.support.cli.local_network import write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import config, settings
+from tests.support.ingest.lying import change
+from tests.support.ingest.reading import hide, made_busy
+
+
+@pytest.fixture
+def busy(a_chain: AChain) -> AChain:
+    return made_busy(a_chain)
+
+
+def told(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
+    capsys.readouterr()
+    code = run(list(command))
+    said = capsys.readouterr()
+    return code, said.out + said.err
+
+
+@pytest.fixture
+def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A configuration whose first endpoint was found out by `run --once`."""
+    change(busy)
+    path = config(busy, tmp_path)
+    code, said = told(capsys, "run", "--once", "--config", str(path))
+    assert (code, "endpoint_proven_wrong" in said) == (0, True)
+    return path
+
+
+def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
+    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
+):
+    liar, at = busy.urls[0], ("--config", str(caught))
+
+    code, said = told(capsys, "status", *at)
+    assert (code, f"PROVEN WRONG  {liar}: gave 1 logs" in said) == (0, True)
+    status = json.loads(told(capsys, "status", "--json", *at)[1])
+    assert list(status["endpoints_proven_wrong"]) == [liar]
+    assert status["suspect_blocks"] == 0
+    assert status["endpoints"][0]["state"].startswith("quarantined: proven wrong")
+    before = len(busy.provider.asked)
+    code, said = told(capsys, "endpoint", "probe", *at)
+    assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
+    last = str(busy.head.number - 10)
+    verifying = ("resync", "verify", "--from", "0", "--to", last)
+    assert told(capsys, *verifying, *at)[0] == 0
+    busy.live(2)
+    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert len(busy.provider.asked) == before
+    assert told(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
+
+    code, said = told(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
+    assert (code, "would be asked again" in said) == (0, True)
+    code, said = told(capsys, "endpoint", "readmit", liar, "--json", *at)
+    assert (code, json.loads(said)["readmitted"]) == (0, True)
+    assert told(capsys, "endpoint", "readmit", liar, *at)[0] == 2
+    busy.provider.faults.clear()
+    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert len(busy.provider.asked) > before
+    assert told(capsys, "endpoint", "probe", *at)[0] == 0
+
+
+def only_the_liar(busy: AChain, caught: Path) -> None:
+    """Take the honest one out of the settings."""
+    alone = settings(busy, caught.parent)
+    alone["chain"]["endpoints"] = busy.urls[:1]
+    write(alone, caught)
+
+
+def test_where_only_the_liar_is_left_nothing_is_asked_and_the_way_out_is_named(
+    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
+):
+    only_the_liar(busy, caught)
+    before = len(busy.provider.asked)
+
+    for _ in range(2):
+        code, said = told(capsys, "run", "--once", "--config", str(caught))
+        assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
+    assert len(busy.provider.asked) == before
+
+
+def test_a_daemon_whose_only_endpoint_lied_waits_and_goes_on_when_it_is_readmitted(
+    busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
+):
+    only_the_liar(busy, caught)
+    busy.provider.faults.clear()
+
+    with starting(caught) as running:
+        running.url = running.wait_for("waiting")["web"]
+        running.wait_for_text(
+            "/readyz", f"{busy.urls[0]}: quarantined: proven wrong, `qos-oracle endpoint readmit`"
+        )
+        assert told(capsys, "endpoint", "readmit", busy.urls[0], "--config", str(caught))[0] == 0
+        running.url = running.wait_for("started")["web"]
+        running.wait_until_ready()
+
+
+def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
+    busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = config(busy, tmp_path)
+    at = ("--config", str(path))
+    assert told(capsys, "run", "--once", *at)[0] == 0
+    store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
+    with closing(store), store.transaction() as uow:
+        uow.facts.quarantine.add(busy.urls[0], "a lie")
+    silent = hide(busy, transport_faults.status(503, methods=log_faults.EVERYWHERE), 1)
+
+    def suspects() -> int:
+        return int(json.loads(told(capsys, "status", "--json", *at)[1])["suspect_blocks"])
+
+    before = suspects()
+    assert before == busy.head.number + 1
+    for _ in range(2):
+        # They are read again before anything else: nobody is left who gives them.
+        code, said = told(capsys, "run", "--once", *at)
+        assert (code, f"{busy.urls[0]}: quarantined: proven wrong" in said) == (1, True)
+        assert f"{busy.urls[1]}: unreachable: HTTP 503" in said
+    assert suspects() == before
+    assert "UNAUDITED" in told(capsys, "status", *at)[1]
+    busy.providers[1].faults.remove(silent)
+    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert suspects() == 0
+
+
+def test_the_head_goes_on_though_nobody_gives_suspect_blocks_any_more(
+    busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = config(busy, tmp_path)
+    at = ("--config", str(path))
+    assert told(capsys, "run", "--once", *at)[0] == 0
+    store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
+    with closing(store), store.transaction() as uow:
+        uow.facts.quarantine.add(busy.urls[0], "a lie")
+        suspect = uow.cursor.get()
+    assert suspect is not None
+    for method in ("eth_getLogs", "eth_getBlockReceipts", "eth_getTransactionReceipt"):
+        pruned = transport_faults.status(503, methods=method, for_blocks=(0, suspect.number))
+        hide(busy, pruned, 1)
+    busy.live(3)
+
+    code, _ = told(capsys, "run", "--once", *at)
+
+    with (
+        closing(Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")) as store,
+        store.reading() as uow,
+    ):
+        reached = uow.cursor.get()
+    assert reached is not None
+    assert (code, reached.number) == (1, busy.head.number)

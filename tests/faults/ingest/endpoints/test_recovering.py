@@ -1,0 +1,179 @@
+"""What one endpoint said or did for a moment, and does no more, must not hold us up for ever."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.requests import Http
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.rpc.wire import BATCH
+from oracle.telemetry.logging_setup import without_secrets
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import endpoints_of, follow
+from tests.support.ingest.indexer import Indexer
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    """An indexer with one endpoint, the first; it knows the chain up to block 30."""
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer.index()
+    return indexer
+
+
+@pytest.mark.parametrize(
+    ("depth", "new_blocks"),
+    [(2, 0), (2, 3), (20, 5)],
+    ids=["above the final block", "and it goes on", "below the final block"],
+)
+def test_a_fork_that_the_only_endpoint_takes_back_is_doubted_no_more(
+    a_chain: AChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
+):
+    ours = a_chain.head
+    clock.pass_by(40)
+    a_chain.quiet(depth + 2, on=a_chain.back(depth))
+    assert alone.step() is None
+    assert alone.ingest.fork_watch.is_open()
+
+    a_chain.show(a_chain.quiet(new_blocks, on=ours) if new_blocks else ours)
+    for _ in range(3):
+        clock.pass_by(40)
+        alone.index()
+
+    assert not alone.ingest.fork_watch.is_open()
+    assert alone.cursor == (30 + new_blocks, a_chain.provider.head.hash)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["it takes it back", "it is gone"])
+def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, dies: bool
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    ours, liar = a_chain.head, a_chain.provider
+    liar.head = a_chain.tree.mine_many(300, a_chain.back(3), 12)
+    assert indexer.source.heads().final.number > ours.number
+
+    a_chain.show(a_chain.quiet(5, on=ours))
+    if dies:
+        liar.faults.append(faults.status(503))
+    with pytest.raises(TransientError, match="was final before"):
+        indexer.step()
+
+    assert follow(indexer, clock, seconds=10) <= 90
+    assert indexer.cursor[0] == ours.number + 5
+    assert indexer.source.heads().final.number <= ours.number
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faults.status(504, times=2),
+        faults.web_page(times=1),
+        faults.truncated(times=1),
+        faults.reset(times=1),
+    ],
+    ids=["504", "HTML", "truncated", "reset"],
+)
+def test_a_bad_moment_costs_no_day_of_single_questions(
+    a_chain: AChain, alone: Indexer, clock: VirtualClock, fault: InjectedFault
+):
+    a_chain.provider.faults.append(fault)
+    for _ in range(4):
+        a_chain.live(1)
+        follow(alone, clock, seconds=FIRST_WAIT)
+
+    assert fault.hits
+    assert endpoints_of(alone)[0].client.batch_limit == BATCH
+
+
+def test_silence_about_a_few_questions_is_waited_for_once(a_chain: AChain, alone: Indexer):
+    a_chain.provider.faults.append(faults.status(504))
+
+    with pytest.raises(RpcError, match=ErrorKind.SLOW):
+        alone.source.heads()
+    # Its three questions in one batch, and nobody is asked again one by one.
+    assert a_chain.provider.faults[0].hits == 3
+
+
+HOSTILE = {
+    "too deep": b'{"id":1,"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"result":"0x1"}',
+    "no text": b'{"id":1,"result":"\xff"}',
+    "a limit of many digits": b'{"id":1,"error":{"message":"limited to ' + b"9" * 6_000 + b'"}}',
+    "a range of many digits": b'{"id":1,"error":{"message":"range [1-' + b"9" * 6_000 + b']"}}',
+    "a range with zeros": b'{"id":1,"error":{"message":"retry with the range 007-010"}}',
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_an_answer_that_nobody_can_read_is_a_failure_of_the_endpoint(a_chain: AChain, body: bytes):
+    a_chain.provider.faults.append(faults.instead("hostile", Http(body=body)))
+
+    with pytest.raises(RpcError):
+        JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("²", None), ("9" * 400, 3600), ("86400", 3600), ("60", 60)]
+)
+def test_nobody_has_us_wait_for_more_than_an_hour(
+    a_chain: AChain, written: str, seconds: float | None
+):
+    a_chain.provider.faults.append(faults.throttled(written))
+
+    with pytest.raises(RpcError) as failure:
+        JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
+    assert failure.value.retry_after == seconds
+
+
+def test_words_of_an_address_that_are_no_keys_stay_readable(a_chain: AChain):
+    JsonRpcClient(f"{a_chain.urls[0]}?network=1&tier=free")
+
+    assert without_secrets("block 11 is free") == "block 11 is free"
+
+
+def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    late, refused = a_chain.providers
+    late.faults.append(faults.status(503))
+    refused.faults.append(faults.status(403))
+    indexer.restart()
+
+    with pytest.raises(TransientError, match="503"):
+        indexer.source.check()
+
+
+def test_who_takes_over_from_whom_is_told_once_with_the_reason(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    a_chain.provider.faults.append(faults.status(503))
+    with capture_logs() as said:
+        for _ in range(3):
+            a_chain.live(1)
+            follow(indexer, clock)
+            clock.pass_by(3)
+        a_chain.provider.faults.clear()
+        clock.pass_by(10)
+        a_chain.live(1)
+        follow(indexer, clock)
+
+    first, second = endpoints_of(indexer)
+    replaced, again = [line for line in said if line["event"].startswith("endpoint_")]
+    assert (replaced["endpoint"], replaced["by"]) == (first.name, second.name)
+    assert replaced["reason"] == f"{first.name}: unreachable: HTTP 503"
+    assert (again["event"], again["endpoint"]) == ("endpoint_recovered", first.name)

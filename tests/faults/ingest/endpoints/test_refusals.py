@@ -1,0 +1,97 @@
+"""Cases 49 and 65: what nobody proves is refused, in the same words at every try."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.fakechain.block_json import Json
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.proofs import Site, grown
+from tests.support.ingest.reading import hide
+
+
+@pytest.fixture
+def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(a_chain, tmp_path, capsys)
+
+
+def all_succeeded(above: int = 0) -> InjectedFault:
+    """Say of every transaction in blocks above this one that it succeeded."""
+
+    def changed(receipts: list[Json]) -> list[Json]:
+        return [
+            {**one, "status": "0x1"} if int(one["blockNumber"], 16) > above else one
+            for one in receipts
+        ]
+
+    return block_faults.spoiled_receipts("all succeeded", changed)
+
+
+def test_a_refusal_is_remembered_in_its_words_until_an_endpoint_proves_the_block(
+    a_chain: AChain, site: Site
+):
+    first = grown(a_chain, 30)[-1]
+    ours = grown(a_chain, 10)
+    hide(a_chain, all_succeeded(first.number))
+
+    told = [site.once(0) for _ in range(3)]
+    _, said = site.tell("status")
+    _, shown = site.tell("resync", "refusal")
+    explained = site.once(0, 1)
+    _, after = site.tell("resync", "refusal")
+
+    assert {code for code, _ in told} == {1}
+    assert len(set(told)) == 1
+    assert f"block {ours[0].number}" in told[0][1]
+    assert "REFUSED" in said
+    assert "resync refusal --accept" in shown
+    assert (explained, site.rows()) == ((0, ""), site.truth())
+    assert "no block is refused" in after
+
+
+def test_what_a_block_was_refused_by_is_believed_although_nothing_else_is_known(
+    a_chain: AChain, site: Site
+):
+    """What is known of a chain grows old in a day, and what is refused does not."""
+    first = grown(a_chain, 30)[-1]
+    grown(a_chain, 10)
+    hide(a_chain, all_succeeded(first.number))
+    refused = site.once(0)
+    # No samples any more: it gives none but of the refused block and those above it.
+    hide(a_chain, log_faults.omits_logs(methods="eth_getBlockReceipts"))
+
+    told = site.once(0)
+
+    assert told == refused
+    assert refused[0] == 1
+
+
+def test_an_operator_lets_a_refused_block_pass_as_it_is_given(a_chain: AChain, site: Site):
+    first = grown(a_chain, 30)[-1]
+    (told,) = grown(a_chain, 1)
+    hide(a_chain, all_succeeded(first.number))
+    refused = site.once(0)
+
+    without, _ = site.tell("resync", "refusal", "--accept")
+    accepted, words = site.tell("resync", "refusal", "--accept", "--reason", "seen elsewhere")
+    after = [site.once(0) for _ in range(2)]
+
+    assert (refused[0], without, accepted) == (1, 2, 0)
+    assert f"block {told.number}" in words
+    assert after == [(0, ""), (0, "")]
+    assert site.rows() == site.truth()
+
+
+def test_two_endpoints_that_give_a_block_alike_explain_it(a_chain: AChain, site: Site):
+    first = grown(a_chain, 30)[-1]
+    grown(a_chain, 5)
+    for place in (0, 1):
+        hide(a_chain, all_succeeded(first.number), place)
+
+    alone = site.once(0)
+    both = site.once(0, 1)
+
+    assert alone[0] == 1
+    assert (both, site.rows()) == ((0, ""), site.truth())

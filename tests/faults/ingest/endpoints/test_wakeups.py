@@ -1,0 +1,164 @@
+"""Case 55: a websocket that is silent, ends, or tells heads twice and backwards."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from threading import Event
+
+import pytest
+
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.devnet.fakechain.websocket import Pushing, pushing
+from oracle.errors import InputError
+from oracle.rpc.new_heads import PAUSE_SECONDS, NewHeadSubscription, PolledHead
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import shown
+from tests.support.ingest.indexer import Indexer
+
+# A test that waits for longer has failed.
+_PATIENCE_SECONDS = 120.0
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be so"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def until_the_end() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def line(a_chain: AChain, until_the_end: ExitStack) -> Pushing:
+    return until_the_end.enter_context(pushing(a_chain.provider))
+
+
+@pytest.fixture
+def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer.index()
+    return indexer
+
+
+@pytest.fixture
+def woken(line: Pushing, indexer: Indexer, clock: VirtualClock, until_the_end: ExitStack) -> Event:
+    """Set whenever the websocket wakes us; it listens already."""
+    woken, tracker = Event(), indexer.source.tracker
+
+    def look() -> PolledHead:
+        return PolledHead(tracker.newest, tracker.block_seconds)
+
+    wakeups = NewHeadSubscription(line.url, woken.set, look, clock, look_seconds=0.02)
+    until_the_end.callback(wakeups.stop)
+    wakeups.start()
+    until(lambda: line.subscribed == 1)
+    return woken
+
+
+def test_a_new_block_wakes_us(a_chain: AChain, woken: Event):
+    a_chain.live(1)
+
+    assert woken.wait(_PATIENCE_SECONDS)
+
+
+def test_case_55_a_silent_websocket_is_given_up_when_polling_sees_blocks(
+    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event, clock: VirtualClock
+):
+    before = shown("oracle_websocket_failures_total", reason="silent")
+    line.is_silent = True
+    # Three blocks of twelve seconds are borne, as long as polling sees none.
+    clock.pass_by(1_000)
+    a_chain.live(1)
+    indexer.index()
+
+    until(lambda: line.subscribed == 2)
+
+    assert shown("oracle_websocket_failures_total", reason="silent") == before + 1
+    assert not woken.is_set()
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_55_after_two_failures_it_backs_off_for_five_minutes_and_is_tried_again(
+    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event, clock: VirtualClock
+):
+    failures = shown("oracle_websocket_failures_total", reason="silent")
+    line.is_silent = True
+    for round_ in (1, 2):
+        until(lambda round_=round_: line.subscribed == round_)  # type: ignore[misc]  # mypy cannot infer it
+        clock.pass_by(37)
+        a_chain.live(1)
+        indexer.index()
+        until(
+            lambda round_=round_: (  # type: ignore[misc]  # mypy cannot infer it
+                shown("oracle_websocket_failures_total", reason="silent") == failures + round_
+            )
+        )
+    line.is_silent = False
+
+    clock.pass_by(PAUSE_SECONDS - 1)
+    # It looks fifty times a second.
+    assert not woken.wait(0.2)
+    assert line.subscribed == 2
+    clock.pass_by(1)
+    until(lambda: line.subscribed == 3)
+    a_chain.live(1)
+    assert woken.wait(_PATIENCE_SECONDS)
+
+
+def test_case_55_a_websocket_that_ends_again_and_again_leaves_no_gap(
+    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event
+):
+    for round_ in range(1, 5):
+        until(lambda round_=round_: line.subscribed == round_)  # type: ignore[misc]  # mypy cannot infer it
+        line.heads_left = 1
+        a_chain.live(1)
+        assert woken.wait(_PATIENCE_SECONDS)
+        woken.clear()
+        # While nobody listens.
+        a_chain.live(1)
+        indexer.index()
+
+    assert indexer.cursor == (38, a_chain.head.hash)
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@pytest.mark.parametrize("wrong", ["is_double", "is_backwards"])
+def test_case_55_heads_that_come_twice_or_backwards_change_nothing(
+    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event, wrong: str
+):
+    setattr(line, wrong, True)
+    for _ in range(6):
+        a_chain.live(1)
+        if woken.wait(0.05):
+            woken.clear()
+            indexer.index()
+    a_chain.live(2)
+    assert woken.wait(_PATIENCE_SECONDS)
+    indexer.index()
+
+    assert indexer.cursor == (38, a_chain.head.hash)
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_an_address_that_is_no_websocket_is_the_users_fault(clock: VirtualClock):
+    with pytest.raises(InputError, match=r"\[chain\] websocket: .*ws:// or wss://"):
+        NewHeadSubscription("http://localhost", lambda: None, lambda: PolledHead(0, 0.0), clock)
+
+
+def test_keys_in_the_address_are_not_shown(clock: VirtualClock):
+    url = "wss://me:hunter2pw@localhost:1/v3/0123456789abcdefkey"
+
+    wakeups = NewHeadSubscription(url, lambda: None, lambda: PolledHead(0, 0.0), clock)
+
+    assert wakeups.name == "wss://localhost:1"

@@ -1,0 +1,187 @@
+"""Endpoints in bad weather: what fails passes, is asked again, and hardly slows us down."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import transport_faults as faults
+from oracle.devnet.fakechain.faults.weather import FOUL, Weather
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.rpc.pool import EndpointPool
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.cli.daemon import starting
+from tests.support.cli.local_network import write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import settings
+from tests.support.ingest.endpoints import asked_for, endpoints_of
+from tests.support.ingest.indexer import CHAIN_ID, Indexer
+from tests.support.ingest.speaking import txs
+from tests.support.traffic import Traffic
+
+# --- how fast we are ---
+
+# Below a tenth of a second what is left is a matter of `Retry-After` alone.
+_LATENCY, _POLL = 0.2, 1.0
+_HISTORY, _AT_THE_HEAD = 300, 60
+
+
+def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
+    """Virtual seconds for a history and then block after block, all waiting in them."""
+    clock, tree, traffic = VirtualClock(), Tree(CHAIN_ID), Traffic(1)
+    for _ in range(_HISTORY):
+        tree.mine(txs(traffic.block()))
+    weather = Weather(tree, lambda: clock.pass_by(_LATENCY))
+    weather.show(tree.last)
+    with serving(weather) as served:
+        indexer = open_indexer(served.url, clock=clock, reports=False)
+        for endpoint in endpoints_of(indexer):
+            endpoint.health.pause = clock.pass_by
+        weather.shares = shares
+        began = clock()
+        reach(indexer, clock, tree)
+        for _ in range(_AT_THE_HEAD):
+            weather.show(tree.mine())
+            reach(indexer, clock, tree)
+        assert indexer.cursor == (tree.last.number, tree.last.hash)
+        return clock() - began
+
+
+def reach(indexer: Indexer, clock: VirtualClock, tree: Tree) -> None:
+    """Turn as the daemon does until the newest block is folded."""
+    for _ in range(500):
+        try:
+            done = indexer.step()
+        except TransientError:
+            done = None
+        if done is None:
+            with indexer.store.reading() as uow:
+                cursor = uow.cursor.get()
+            if cursor is not None and cursor.number == tree.last.number:
+                return
+            clock.pass_by(_POLL)
+    raise AssertionError(f"never reached {tree.last.number}")
+
+
+def test_in_bad_weather_at_least_a_third_of_the_speed_is_left(open_indexer: OpenIndexer):
+    fair, foul = (seconds_of(shares, open_indexer) for shares in ({}, FOUL))
+
+    assert fair / foul >= 1 / 3
+
+
+# --- what is asked again ---
+
+
+@pytest.mark.parametrize(
+    "fault", [faults.web_page, faults.reset, faults.empty_body, faults.truncated, faults.cut_off]
+)
+def test_what_fails_now_and_then_is_asked_again_in_place(
+    a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
+):
+    indexer = open_indexer(a_chain.urls[0])
+    indexer.index()
+    a_chain.live(5)
+    a_chain.provider.faults.append(fault(times=1))
+
+    indexer.index()
+
+    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert indexer.source.endpoints.states() == {a_chain.urls[0]: "ok"}
+
+
+def test_who_is_away_is_not_asked_everything_four_times(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    a_chain.provider.faults.append(faults.status(502))
+
+    def turn() -> None:
+        clock.pass_by(1)
+        with pytest.raises(TransientError):
+            indexer.step()
+
+    for _ in range(5):
+        turn()
+
+    # A batch of one, and of each turn one question.
+    assert asked_for(a_chain.provider, turn) <= 1
+
+
+# --- run --once ---
+
+
+def once(chain: AChain, folder: Path) -> "subprocess.CompletedProcess[str]":
+    path = write(settings(chain, folder), folder / "config.toml")
+    asked = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
+    return subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def single(a_chain: AChain) -> AChain:
+    """One endpoint only."""
+    del a_chain.urls[1:]
+    return a_chain
+
+
+@pytest.mark.parametrize("method", ["eth_chainId", "eth_getLogs"])
+def test_run_once_waits_as_long_as_it_is_asked_to_and_goes_on(
+    single: AChain, tmp_path: Path, method: str
+):
+    throttled = faults.throttled(3, methods=method, times=1)
+    single.provider.faults.append(throttled)
+
+    done = once(single, tmp_path)
+
+    assert (done.returncode, throttled.hits) == (0, 1), done.stderr
+    assert "waiting" in done.stdout + done.stderr
+
+
+def test_run_once_waits_in_place_where_it_is_short(single: AChain, tmp_path: Path):
+    single.provider.faults.append(faults.throttled(1, methods="eth_chainId", times=2))
+
+    assert once(single, tmp_path).returncode == 0
+
+
+def test_run_once_gives_up_at_once_where_it_is_asked_to_wait_for_longer_than_it_would(
+    single: AChain, tmp_path: Path
+):
+    assert once(single, tmp_path).returncode == 0
+    single.live(1)
+    single.provider.faults.append(faults.throttled(3600))
+
+    done = once(single, tmp_path)
+
+    assert done.returncode in {1, 2}
+    assert "HTTP 429" in done.stderr
+
+
+def test_a_signal_ends_a_run_once_that_waits(single: AChain, tmp_path: Path):
+    single.provider.faults.append(faults.throttled(100, methods="eth_getLogs"))
+    path = write(settings(single, tmp_path), tmp_path / "config.toml")
+
+    with starting(path, "--once") as run:
+        run.wait_for("waiting")
+
+        assert run.stop()[0] == 128 + signal.SIGTERM
+
+
+def test_of_several_that_wanted_to_be_left_alone_the_first_to_be_asked_again_counts(
+    a_chain: AChain,
+):
+    clock = VirtualClock()
+    endpoints = EndpointPool.open(a_chain.urls, CHAIN_ID, clock)
+    a_chain.providers[0].faults.append(faults.throttled(90))
+    a_chain.providers[1].faults.append(faults.throttled(20))
+
+    with pytest.raises(TransientError) as caught:
+        endpoints.use(lambda _: None)
+
+    assert caught.value.retry_after == 20

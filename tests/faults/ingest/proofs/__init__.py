@@ -1,0 +1,1 @@
+"""What is proven, what is not, and who is found out."""

@@ -1,0 +1,189 @@
+"""Cases 28 and 29: logs that an endpoint leaves out, found by another one, later (L5)."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.chain.decode.abi import load
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.devnet.fakechain.faults import log_faults
+from oracle.devnet.fakechain.tree import branch
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.reverify import ReverifyRequest, verify
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import shown
+from tests.support.ingest.honest import whole
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.reading import no_pins
+
+# Windows of the audit: short ones, for a short chain.
+WINDOW = 10
+MISSING = "oracle_verify_missing_logs_total"
+
+
+def prove_by(indexer: Indexer, policy: VerificationPolicy) -> None:
+    indexer.source.prove_by(policy, Calibration(indexer.clock))
+
+
+def name_of(indexer: Indexer, nth: int) -> str:
+    return indexer.source.endpoint_names()[nth]
+
+
+def audited(indexer: Indexer, window: int = WINDOW) -> list[Audited]:
+    """Every window that the audit looks at, until nothing is due."""
+    auditor, done = Auditor(window=window), []
+    while (
+        found := audit_next(
+            indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+        )
+    ) is not None:
+        done.append(found)
+    return done
+
+
+def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
+    """Block and index of a log in the middle of the history without which much is otherwise."""
+    started = load("TaskNetwork").event("TaskStarted").digest
+    places = [
+        (block.number, int(log["logIndex"], 16))
+        for block in branch(a_chain.head)
+        for log in block.logs
+        if log["topics"][0] == started
+    ]
+    return places[len(places) // 2]
+
+
+def leave_one_out(a_chain: AChain) -> int:
+    """Let the first endpoint never tell of one log; its block."""
+    number, index = a_log_of_the_network(a_chain)
+    here = (hex(number), hex(index))
+    a_chain.provider.faults.append(
+        log_faults.omits_logs(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+    )
+    return number
+
+
+@pytest.fixture
+def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
+    """An indexer that proved nothing, and missed a log of the first endpoint in this block."""
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    block = leave_one_out(a_chain)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    return indexer, block
+
+
+@pytest.mark.parametrize("policy", [LEAST, VerificationPolicy()])
+def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    fooled: tuple[Indexer, int],
+    policy: VerificationPolicy,
+):
+    indexer, block = fooled
+    prove_by(indexer, policy)
+    giver = name_of(indexer, 0)
+    before = shown(MISSING, endpoint=giver)
+    told = whole(a_chain, open_indexer).digest()
+    assert indexer.digest() != told
+
+    found = audited(indexer)
+
+    (repaired,) = [each for each in found if each.result == "repaired"]
+    assert [log.block for log in repaired.difference.missing_logs] == [block]
+    assert (repaired.giver, repaired.at_fault) == (giver, giver)
+    assert shown(MISSING, endpoint=giver) == before + 1
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.digest() == told
+
+
+def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    number, index = a_log_of_the_network(a_chain)
+    here = (hex(number), hex(index))
+    a_chain.provider.faults.append(
+        log_faults.omits_in_ranges(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+    )
+    # Or it would be found out by itself.
+    a_chain.provider.faults.append(no_pins())
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    prove_by(indexer, LEAST)
+    indexer.index()
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+
+    found = audited(indexer)
+
+    assert [each.at_fault for each in found if each.difference] == [name_of(indexer, 0)]
+    assert indexer.canonical_logs() == a_chain.logs()
+    # It is not preferred any more: the other one gives the next window.
+    a_chain.live(1)
+    before = a_chain.provider.count("eth_getLogs")
+    assert [step for step in indexer.index() if isinstance(step, WindowCommitted)]
+    assert a_chain.provider.count("eth_getLogs") == before
+
+
+def test_case_29_an_auditor_that_leaves_logs_out_is_not_believed(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(40)
+    a_chain.quiet(FINALITY + WINDOW)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.index()
+    before = indexer.digest()
+    a_chain.providers[1].faults.append(log_faults.omits_one(0))
+
+    found = audited(indexer)
+
+    denied = [each for each in found if each.result == "denied"]
+    assert denied
+    assert {each.at_fault for each in denied} == {name_of(indexer, 1)}
+    assert indexer.digest() == before
+
+
+def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
+    a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
+):
+    indexer, block = fooled
+    prove_by(indexer, VerificationPolicy())
+    blocks = BlockRange(0, indexer.cursor[0])
+    asked = ReverifyRequest(blocks, Level.PROVEN, name_of(indexer, 1))
+
+    found = verify(
+        indexer.source, indexer.store, indexer.folder, asked, RebuildOptions(dry_run=True)
+    )
+
+    assert [log.block for log in found.difference.missing_logs] == [block]
+    assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
+    repairing = replace(asked, repair=True)
+    again = verify(indexer.source, indexer.store, indexer.folder, repairing, RebuildOptions())
+    assert again.reached == Level.PROVEN
+    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+    with indexer.store.reading() as uow:
+        scope = indexer.folder.scope.id
+        assert uow.coverage.lowest(scope, blocks.first, blocks.last) == Level.PROVEN
+
+
+def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tuple[Indexer, int]):
+    indexer, block = fooled
+    kept = next(at for at, index in a_chain.logs() if index == 0)
+    a_chain.providers[1].faults.append(log_faults.omits_logs(lambda log: log["blockHash"] == kept))
+    blocks = BlockRange(0, indexer.cursor[0])
+    asked = ReverifyRequest(blocks, Level.SEAMED, name_of(indexer, 1), repair=True)
+
+    found = verify(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+
+    assert found.repaired is not None
+    assert [log.block for log in found.difference.missing_logs] == [block]
+    assert found.left == len(found.difference.extra_logs) > 0

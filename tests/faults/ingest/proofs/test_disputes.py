@@ -1,0 +1,76 @@
+"""What two endpoints tell differently, and no header proves, is said to be unproven."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import config
+from tests.support.ingest.reading import hide, is_log
+from tests.support.ingest.speaking import task_created
+
+MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 32}
+
+
+@pytest.fixture
+def disputed(a_chain: AChain) -> int:
+    """The number of a block of a chain that proves nothing; the first endpoint hides its log."""
+    told = a_chain.say(task_created(1))
+    a_chain.live(40)
+    for provider in a_chain.providers:
+        provider.faults += [block_faults.zero_bloom(), block_faults.header_with(MADE_UP)]
+    hide(a_chain, log_faults.omits_logs(is_log(told)))
+    return told.number
+
+
+def once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code of `run --once`, and its last word."""
+    capsys.readouterr()
+    code = run(["run", "--once", "--config", str(settings)])
+    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("{")]
+    return code, said[-1] if said else ""
+
+
+def test_what_a_second_endpoint_denies_is_told_at_each_try(
+    a_chain: AChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings = config(a_chain, tmp_path)
+
+    first, second = once(settings, capsys), once(settings, capsys)
+
+    assert first == second
+    code, words = first
+    assert code == 1
+    assert f"blocks {disputed} to {disputed} are unproven" in words
+    assert all(url in words for url in a_chain.urls)
+    run(["status", "--config", str(settings)])
+    assert "UNPROVEN" in capsys.readouterr().out
+
+
+def test_it_ends_when_an_operator_has_the_blocks_verified_by_whom_he_trusts(
+    a_chain: AChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings = config(a_chain, tmp_path)
+    once(settings, capsys)
+    blocks = ["--from", str(disputed), "--to", str(disputed)]
+    verify = ["resync", "verify", *blocks, "--level", "seamed", "--config", str(settings)]
+
+    # The first endpoint is asked, which has not got the log: what stands here stays in doubt.
+    assert run(verify) == 1
+    assert once(settings, capsys)[0] == 1
+    assert run([*verify, "--endpoint", a_chain.urls[1], "--repair"]) == 0
+    assert once(settings, capsys)[0] == 0
+
+
+def test_a_lone_endpoint_is_said_to_be_unwitnessed(
+    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    del a_chain.urls[1]
+    settings = config(a_chain, tmp_path)
+
+    assert once(settings, capsys)[0] == 0
+
+    run(["status", "--config", str(settings)])
+    assert "unwitnessed" in capsys.readouterr().out

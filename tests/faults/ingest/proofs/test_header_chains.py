@@ -1,0 +1,113 @@
+"""Cases 10 and 65: a header chain is believed where two endpoints end up at the same block."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.fakechain.block_json import Block, Tx
+from oracle.devnet.fakechain.faults import block_faults, transport_faults
+from oracle.devnet.fakechain.tree import branch
+from tests.support.chain.network_logs import NETWORK
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import shown
+from tests.support.ingest.proofs import FOREIGN, Site, grown
+from tests.support.ingest.reading import hide
+from tests.support.ingest.speaking import ANYBODY, task_created
+
+WITNESSED = "oracle_witnessed_windows_total"
+
+
+@pytest.fixture
+def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(a_chain, tmp_path, capsys)
+
+
+def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
+    """Mine so many blocks of one's own from this one on, true in themselves, without our logs."""
+    last = a_chain.tree.mine([FOREIGN], at.below())
+    for _ in range(blocks - 1):
+        last = a_chain.tree.mine([FOREIGN], last)
+    return last
+
+
+@pytest.mark.parametrize("liar", [0, 1], ids=["liar first", "liar second"])
+def test_two_chains_that_both_fit_themselves_are_believed_by_nobody(
+    a_chain: AChain, site: Site, liar: int
+):
+    ours = grown(a_chain, 40)
+    honest = a_chain.head
+    own = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
+    a_chain.providers[liar].head = own
+
+    told = [site.once(0, 1) for _ in range(2)]
+    _, said = site.tell("status")
+
+    assert {code for code, _ in told} == {1}
+    assert len(set(told)) == 1
+    assert "no second endpoint says the same" in told[0][1]
+    for head in (own, honest):
+        at = next(one for one in branch(head) if f"block {one.number} is" in told[0][1])
+        assert at.hash in told[0][1]
+    assert site.cursor() < ours[10].number
+    assert "REFUSED" in said
+
+
+def test_a_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
+    a_chain.serve()
+    ours = grown(a_chain, 40)
+    honest = a_chain.head
+    a_chain.provider.head = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
+    a_chain.tree.last = honest
+    refused = site.once(0, 1)
+
+    told = site.once(0, 1, 2)
+
+    assert refused[0] == 1
+    assert (told, site.rows()) == ((0, ""), site.truth())
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["liar first", "liar second"])
+def test_blocks_of_ones_own_that_nothing_stands_on_are_found_out(
+    a_chain: AChain, site: Site, order: tuple[int, int]
+):
+    """One block in the middle is the liar's, with roots and bloom of its own; its child is not."""
+    at = grown(a_chain, 40)[10]
+    honest = a_chain.head
+    said = Tx(ANYBODY, NETWORK, logs=(task_created(99_999),))
+    own = a_chain.tree.mine([said], at.below())
+    a_chain.tree.last = honest
+    other = type(a_chain.provider)(a_chain.tree, own)
+    for fault in (block_faults.switched(other, for_blocks=(at.number, at.number)),):
+        hide(a_chain, fault)
+
+    told = site.once(*order)
+
+    assert (told, site.rows()) == ((0, ""), site.truth())
+
+
+def test_a_second_endpoint_that_is_silent_stops_no_history_and_is_counted(
+    a_chain: AChain, site: Site
+):
+    grown(a_chain, 30)
+    hide(a_chain, transport_faults.status(500), 1)
+    before = shown(WITNESSED, result="unanswered")
+
+    told = site.once(0, 1)
+
+    assert (told, site.rows()) == ((0, ""), site.truth())
+    assert shown(WITNESSED, result="unanswered") > before
+
+
+def test_a_refused_chain_is_not_believed_because_the_other_falls_silent(
+    a_chain: AChain, site: Site
+):
+    ours = grown(a_chain, 40)
+    honest = a_chain.head
+    a_chain.provider.head = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
+    refused = site.once(0, 1)
+    hide(a_chain, transport_faults.status(500), 1)
+
+    told = site.once(0, 1)
+
+    assert told == refused
+    assert site.cursor() < ours[10].number

@@ -1,0 +1,153 @@
+"""Cases 27, 28, 29 and 48: history is as sure as the chain's headers allow, at every run."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.fakechain.block_json import Json
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.domain.coverage import Level
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import FINALITY
+from tests.support.ingest.proofs import Site, grown
+from tests.support.ingest.reading import hide, is_log, trust
+
+LIE = "0x" + "ab" * 32
+
+
+@pytest.fixture
+def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(a_chain, tmp_path, capsys)
+
+
+def changes_data(log: Json) -> None:
+    log["data"] = LIE + log["data"][66:]
+
+
+def test_every_block_of_history_is_read_as_surely_as_the_headers_allow(
+    a_chain: AChain, site: Site
+):
+    grown(a_chain)
+
+    told = site.once(0)
+
+    assert told == (0, "")
+    assert min(site.levels(a_chain.head.number - FINALITY)) >= Level.BLOOMED
+    assert site.rows() == site.truth()
+
+
+def test_a_log_that_history_leaves_out_is_found_by_its_blocks_bloom(a_chain: AChain, site: Site):
+    ours = grown(a_chain)
+    hide(a_chain, log_faults.omits_logs(is_log(ours[20])))
+
+    told = site.once(0)
+
+    assert told == (0, "")
+    assert site.rows() == site.truth()
+
+
+def test_without_blooms_a_log_that_history_leaves_out_is_found_by_receipts(
+    a_chain: AChain, site: Site
+):
+    """Headers with other blooms are not what was hashed: that the roots are true is only said."""
+    ours = grown(a_chain)
+    hide(a_chain, block_faults.zero_bloom())
+    hide(a_chain, log_faults.omits_logs(is_log(ours[20])))
+
+    told = site.once(0)
+
+    assert (trust("bloom"), trust("receipts_root"), trust("header_hash")) == (-1, 1, -1)
+    assert told[0] == 1
+    assert "rest on the word of one endpoint" in told[1]
+    assert site.rows() == site.truth()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [slice(0, 20), slice(20, 40), slice(40, 60)],
+    ids=["oldest", "in the middle", "newest"],
+)
+def test_lies_in_one_part_of_history_are_found_wherever_it_lies(
+    a_chain: AChain, site: Site, part: slice
+):
+    """The endpoint says the same in its logs and in its receipts, of these blocks alone."""
+    ours = grown(a_chain)[part]
+    blocks = (ours[0].number, ours[-1].number)
+
+    def struck(log: Json) -> None:
+        if blocks[0] <= int(log["blockNumber"], 16) <= blocks[1]:
+            changes_data(log)
+
+    lie = log_faults.spoiled_log("other data", struck, methods=log_faults.EVERYWHERE)
+    hide(a_chain, lie)
+
+    alone = [site.once(0) for _ in range(2)]
+    beside = site.once(0, 1)
+
+    assert [code for code, _ in alone] == [1, 1]
+    assert alone[0] == alone[1]
+    assert "its receipts do not make the root of its header" in alone[0][1]
+    assert (beside, site.rows()) == ((0, ""), site.truth())
+
+
+def test_what_was_read_before_the_chain_was_believed_is_read_again_and_put_right(
+    a_chain: AChain, site: Site
+):
+    ours = grown(a_chain)
+    lie = hide(a_chain, log_faults.omits_logs(is_log(ours[20])))
+    site.once(0, history="seamed", head="seamed", receipts=False)
+    before = site.rows()
+    a_chain.providers[0].faults.remove(lie)
+
+    told = site.once(0)
+
+    assert len(before) == len(site.truth()) - 1
+    assert told == (0, "")
+    assert site.rows() == site.truth()
+    assert min(site.levels(a_chain.head.number - FINALITY)) >= Level.BLOOMED
+
+
+def test_what_is_below_the_level_is_said_by_status_until_it_is_read_again(
+    a_chain: AChain, site: Site
+):
+    grown(a_chain)
+    site.once(0, history="seamed")
+    site.configured(0)
+
+    _, before = site.tell("status")
+    site.once(0)
+    _, after = site.tell("status")
+
+    assert "UNPROVEN" in before
+    assert "UNPROVEN" not in after
+    assert "every block of history can be read as bloomed" in after
+
+
+def test_wrong_samples_cost_the_endpoint_that_gave_them_and_not_the_chain(
+    a_chain: AChain, site: Site
+):
+    """Of all the newest blocks the first endpoint gives other receipts than the second."""
+    grown(a_chain)
+    lie = log_faults.spoiled_log("other data", changes_data, methods=log_faults.EVERYWHERE)
+    hide(a_chain, lie)
+
+    told = site.once(0, 1)
+
+    assert (trust("receipts_root"), trust("bloom")) == (1, 1)
+    assert (told, site.rows()) == ((0, ""), site.truth())
+
+
+def test_a_chain_that_never_makes_its_roots_is_followed_and_said_to_be_unproven(
+    a_chain: AChain, site: Site
+):
+    grown(a_chain)
+    for place in (0, 1):
+        hide(a_chain, block_faults.dummy_receipts_root(), place)
+        hide(a_chain, block_faults.zero_bloom(), place)
+
+    told = [site.once(0, 1) for _ in range(2)]
+    _, said = site.tell("status")
+
+    assert told == [(0, ""), (0, "")]
+    assert site.rows() == site.truth()
+    assert "history rests on endpoints' words" in said

@@ -1,0 +1,198 @@
+"""Who was proven wrong is asked nothing more; what it alone had said is asked about elsewhere."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.quarantine_liars import note_proven_wrong
+from oracle.indexer.audit.reverify import ReverifyRequest, verify
+from oracle.indexer.rebuild import RebuildOptions
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import asked_for, labels, shown
+from tests.support.ingest.honest import whole
+from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.lying import a_block, change, leave_out
+from tests.support.ingest.reading import hide, is_log, made_busy
+from tests.support.ingest.speaking import task_created
+
+
+@pytest.fixture
+def busy(a_chain: AChain) -> AChain:
+    return made_busy(a_chain)
+
+
+def learned(indexer: Indexer, place: int = 1) -> Indexer:
+    """It knows what the chain's headers are worth, of the endpoint at this place."""
+    indexer.source.prove_by(VerificationPolicy(), Calibration(indexer.clock))
+    newest = indexer.source.heads().latest.number
+    name = indexer.source.endpoint_names()[place]
+    indexer.source.verified(BlockRange(newest - 40, newest), Level.PROVEN, name)
+    assert indexer.source.is_vouched()
+    return indexer
+
+
+@pytest.fixture
+def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
+    """Read everything from the first endpoint, and proved nothing; one log is missing."""
+    leave_out(busy)
+    indexer = open_indexer(*busy.urls, reports=False)
+    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+    indexer.index()
+    assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
+    return learned(indexer)
+
+
+def audited(indexer: Indexer, auditor: Auditor) -> Iterator[Audited]:
+    work = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+    while (found := audit_next(*work)) is not None:
+        yield found
+
+
+def wrong(indexer: Indexer) -> set[str]:
+    with indexer.store.reading() as uow:
+        return set(uow.facts.quarantine.reasons())
+
+
+def suspect_blocks(indexer: Indexer) -> int:
+    with indexer.store.reading() as uow:
+        return uow.facts.quarantine.blocks(indexer.folder.scope.id)
+
+
+# --- what is proof ---
+
+
+def test_who_left_out_what_the_receipts_have_is_asked_nothing_more(
+    busy: AChain, fooled: Indexer, open_indexer: OpenIndexer
+):
+    liar, honest = fooled.source.endpoint_names()
+    at = a_block(busy).number
+
+    found = list(audited(fooled, Auditor(window=at + 1)))
+
+    assert [each.proven_wrong for each in found if each.difference] == [
+        f"had other logs or calls than the receipts of block {at}"
+    ]
+    assert (wrong(fooled), set(fooled.source.proven_wrong())) == ({liar}, {liar})
+    # Also what is no whole window, up to our newest block, is asked about at once, oldest first.
+    assert [each.blocks.first for each in found] == sorted(each.blocks.first for each in found)
+    assert found[-1].blocks.last == busy.head.number
+    assert {each.auditor for each in found} == {honest}
+    assert suspect_blocks(fooled) == 0
+    assert fooled.digest() == whole(busy, open_indexer).digest()
+    busy.live(3)
+    assert asked_for(busy.providers[0], fooled.index) == 0
+    assert shown("oracle_endpoint_proven_wrong", endpoint=labels(fooled)[0]) == 1
+
+
+def test_who_made_logs_up_is_found_out_while_they_are_read(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    indexer = learned(open_indexer(*busy.urls, reports=False))
+    change(busy)
+
+    indexer.index()
+
+    liar = indexer.source.endpoint_names()[0]
+    assert set(indexer.source.proven_wrong()) == {liar}
+    assert note_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
+    assert wrong(indexer) == {liar}
+    assert indexer.digest() == whole(busy, open_indexer).digest()
+
+
+def with_other_receipts(busy: AChain, times: int) -> None:
+    def more(receipts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
+
+    hide(busy, block_faults.spoiled_receipts("other receipts", more, times=times))
+
+
+@pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
+def test_one_answer_that_contradicts_its_header_may_be_an_accident_and_two_are_not(
+    busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
+):
+    indexer = learned(open_indexer(*busy.urls, reports=False))
+    indexer.index()
+    with_other_receipts(busy, times)
+    busy.say(task_created(1))
+
+    indexer.index()
+
+    assert bool(indexer.source.proven_wrong()) is is_out
+    assert indexer.canonical_logs() == busy.logs()
+
+
+@pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
+def test_an_auditor_that_once_leaves_something_out_is_no_liar(
+    busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
+):
+    indexer = learned(open_indexer(*busy.urls, reports=False))
+    indexer.index()
+    at = a_block(busy)
+    hide(busy, log_faults.omits_logs(is_log(at), times=times), 1)
+
+    found = list(audited(indexer, Auditor(window=at.number + 1)))
+
+    # What is left out once may be found by the second way in which a range is read.
+    assert {each.result for each in found if each.difference} <= {"denied"}
+    auditor = indexer.source.endpoint_names()[1]
+    assert set(indexer.source.proven_wrong()) == ({auditor} if is_out else set())
+
+
+def test_where_nothing_can_be_proven_nobody_is_quarantined_and_it_is_said(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    for place in (0, 1):
+        hide(busy, block_faults.dummy_receipts_root(), place)
+        hide(busy, block_faults.zero_bloom(), place)
+    change(busy)
+    indexer = open_indexer(*busy.urls, reports=False)
+    indexer.index()
+
+    found = list(audited(indexer, Auditor(window=a_block(busy).number + 1)))
+
+    assert [each.result for each in found if each.difference] == ["unproven"]
+    assert indexer.source.proven_wrong() == {}
+
+
+# --- what follows ---
+
+
+def test_verify_without_a_name_asks_nobody_who_was_proven_wrong(busy: AChain, fooled: Indexer):
+    list(audited(fooled, Auditor(window=a_block(busy).number + 1)))
+    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0]), Level.SEAMED)
+
+    def verified() -> None:
+        found = verify(
+            fooled.source, fooled.store, fooled.folder, asked, RebuildOptions(dry_run=True)
+        )
+        assert not found.difference
+
+    assert asked_for(busy.providers[0], verified) == 0
+
+
+def test_verify_that_repairs_writes_down_who_was_proven_wrong(fooled: Indexer):
+    liar, honest = fooled.source.endpoint_names()
+    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0] - 8), Level.PROVEN, honest, repair=True)
+
+    verify(fooled.source, fooled.store, fooled.folder, asked, RebuildOptions())
+
+    assert wrong(fooled) == {liar}
+
+
+def test_what_it_had_audited_is_not_audited(busy: AChain, open_indexer: OpenIndexer):
+    indexer = learned(open_indexer(*busy.urls, reports=False))
+    indexer.index()
+    list(audited(indexer, Auditor(window=20)))
+    with indexer.store.transaction() as uow:
+        scope = indexer.folder.scope.id
+        before = uow.coverage.audited_blocks(scope)
+        uow.facts.quarantine.add(indexer.source.endpoint_names()[1], "a lie")
+        assert (before > 0, uow.coverage.audited_blocks(scope)) == (True, 0)

@@ -1,0 +1,191 @@
+"""Cases 48 and 49: what the blooms and roots of a chain are worth."""
+
+from collections.abc import Callable
+
+import pytest
+
+from oracle.chain.proofs.bloom import mask
+from oracle.chain.verification.calibration import RETRY_SECONDS
+from oracle.devnet.fakechain.block_json import Json, Said, Tx
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import block_faults, transport_faults
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.errors import TransientError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.chain.network_logs import NETWORK
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import follow, shown
+from tests.support.ingest.reading import failures, hide, made_busy, trust
+from tests.support.ingest.speaking import ANYBODY, task_created
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def busy(a_chain: AChain) -> AChain:
+    return made_busy(a_chain)
+
+
+# --- what headers are worth ---
+
+
+@pytest.mark.parametrize(
+    "bloom",
+    [
+        block_faults.zero_bloom,
+        block_faults.saturated_bloom,
+        lambda: block_faults.other_bloom(mask(NETWORK) | mask(task_created(0).topics[0])),
+    ],
+    ids=["zero", "saturated", "of logs that nobody has"],
+)
+def test_case_48_a_bloom_that_tells_nothing_is_not_believed_and_nothing_is_skipped_for_it(
+    busy: AChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
+):
+    hide(busy, bloom())
+    indexer = open_indexer(busy.urls[0])
+
+    indexer.index()
+
+    assert (trust("bloom"), trust("receipts_root")) == (-1, 1)
+    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.cursor[1] == busy.head.hash
+
+
+def test_case_48_a_true_bloom_is_believed_and_raises_the_level(
+    busy: AChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(busy.urls[0])
+    indexer.index()
+    other = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))])
+    busy.show(other)
+
+    window = indexer.source.window(BlockRange(other.number, other.number), with_headers=True)
+
+    assert trust("bloom") == 1
+    assert (window.level, window.logs, window.proven) == (Level.BLOOMED, [], ())
+
+
+@pytest.mark.parametrize(
+    "bloom", [block_faults.zero_bloom, block_faults.saturated_bloom], ids=["zero", "saturated"]
+)
+def test_case_48_a_chain_that_stops_to_fill_its_blooms_is_followed_without_them(
+    busy: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    bloom: Callable[[], InjectedFault],
+):
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.index()
+    for place in (0, 1):
+        hide(busy, bloom(), place)
+    for number in range(10):
+        busy.say(task_created(number))
+        busy.quiet(2)
+        follow(indexer, clock)
+
+    assert indexer.canonical_logs() == busy.logs()
+    assert indexer.cursor[1] == busy.head.hash
+
+
+def system_receipt(a_chain: AChain) -> InjectedFault:
+    """The receipt of something that is no transaction of the block."""
+    extra = a_chain.head.receipts
+    some = a_chain.say(task_created(9_999)).receipts[0] if not extra else extra[0]
+
+    def with_one(receipts: list[Json]) -> list[Json]:
+        more = {**some, "transactionIndex": hex(len(receipts)), "logs": []}
+        return [*receipts, more]
+
+    return block_faults.spoiled_receipts("a system receipt", with_one)
+
+
+@pytest.mark.parametrize("fault", ["dummy root", "system receipts"])
+def test_case_49_roots_that_were_never_true_are_not_believed_and_the_chain_is_followed(
+    busy: AChain, open_indexer: OpenIndexer, fault: str
+):
+    made = block_faults.dummy_receipts_root() if fault == "dummy root" else system_receipt(busy)
+    for place in (0, 1):
+        hide(busy, made, place)
+    indexer = open_indexer(*busy.urls)
+
+    indexer.index()
+    head = busy.head.number
+    window = indexer.source.verified(BlockRange(head - 5, head), Level.PROVEN)
+
+    assert (trust("receipts_root"), failures(indexer, "receipts_root")) == (-1, 0)
+    assert Level.PINNED <= window.level < Level.PROVEN
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_49_roots_that_are_true_no_more_are_given_up_with_an_alarm(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.index()
+    before = shown("oracle_chain_calibration_lost_total", feature="receipts_root")
+    assert indexer.source.level_allowed() == Level.PROVEN
+    made = system_receipt(busy)
+    for place in (0, 1):
+        hide(busy, made, place)
+    busy.say(task_created(1))
+
+    follow(indexer, clock)
+
+    assert shown("oracle_chain_calibration_lost_total", feature="receipts_root") == before + 1
+    assert indexer.source.level_allowed() == Level.BLOOMED
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_49_one_endpoint_whose_receipts_are_wrong_costs_the_chain_nothing(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.index()
+    hide(busy, system_receipt(busy))
+    for number in range(5):
+        busy.say(task_created(number))
+        indexer.index()
+
+    assert (trust("receipts_root"), failures(indexer, "receipts_root") > 0) == (1, True)
+    assert indexer.source.level_allowed() == Level.PROVEN
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_49_one_endpoint_alone_is_not_the_chain(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """The other one is silent while it contradicts itself."""
+    indexer = open_indexer(*busy.urls, clock=clock)
+    indexer.index()
+    hide(busy, system_receipt(busy))
+    silent = hide(busy, transport_faults.status(500), 1)
+    told = busy.say(task_created(1))
+
+    with pytest.raises(TransientError):
+        indexer.source.window(BlockRange(told.number, told.number), with_headers=True)
+    still = trust("receipts_root")
+    busy.providers[1].faults.remove(silent)
+    follow(indexer, clock)
+
+    assert (still, trust("receipts_root")) == (1, 1)
+    assert indexer.canonical_logs() == busy.logs()
+
+
+def test_case_49_what_was_given_up_is_tried_again_after_an_hour(
+    busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    made = hide(busy, block_faults.dummy_receipts_root())
+    indexer = open_indexer(busy.urls[0], clock=clock)
+    indexer.index()
+    busy.provider.faults.remove(made)
+
+    clock.pass_by(RETRY_SECONDS + 1)
+    busy.say(task_created(1))
+    indexer.index()
+
+    assert trust("receipts_root") == 1

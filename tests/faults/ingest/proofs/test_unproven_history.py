@@ -1,0 +1,95 @@
+"""A chain whose headers prove nothing, where [verify] asks for proof: `run --once` says so."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.fakechain.faults import block_faults, log_faults, transport_faults
+from tests.support.cli.daemon import starting
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.proofs import Site, grown
+from tests.support.ingest.reading import hide
+
+
+@pytest.fixture
+def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
+    return Site(a_chain, tmp_path, capsys)
+
+
+@pytest.fixture
+def worthless(a_chain: AChain) -> AChain:
+    """A chain whose roots are made up and whose blooms are zero, whoever shows it."""
+    grown(a_chain)
+    for place in (0, 1):
+        hide(a_chain, block_faults.dummy_receipts_root(), place)
+        hide(a_chain, block_faults.zero_bloom(), place)
+    return a_chain
+
+
+def test_one_endpoint_alone_fails_run_once_until_less_is_asked_for(worthless: AChain, site: Site):
+    told = [site.once(0) for _ in range(2)]
+    _, status = site.tell("status")
+
+    assert told[0] == told[1]
+    code, words = told[0]
+    assert code == 1
+    assert "blocks are unproven and rest on the word of one endpoint" in words
+    assert 'verify.history = "seamed"' in words
+    assert "name a second in [chain] endpoints" in words
+    assert "UNPROVEN" in status
+    assert site.rows() == site.truth()
+
+    assert [site.once(0, history="seamed") for _ in range(2)] == [(0, ""), (0, "")]
+    assert "UNPROVEN" not in site.tell("status")[1]
+
+
+def test_a_second_endpoint_that_agrees_about_every_block_is_enough(worthless: AChain, site: Site):
+    assert site.once(0)[0] == 1
+
+    assert site.once(0, 1) == (0, "")
+    # What was witnessed once stays so.
+    assert site.once(0) == (0, "")
+
+
+def test_a_second_endpoint_that_does_not_answer_agrees_to_nothing(worthless: AChain, site: Site):
+    methods = log_faults.EVERYWHERE
+    silent = hide(worthless, transport_faults.status(503, methods=methods), 1)
+
+    code, words = site.once(0, 1)
+
+    assert (code, "no second one has agreed about them yet" in words) == (1, True)
+    worthless.providers[1].faults.remove(silent)
+    assert site.once(0, 1) == (0, "")
+
+
+def test_zero_blooms_that_no_hash_binds_are_no_proof(a_chain: AChain, site: Site):
+    grown(a_chain)
+    for place in (0, 1):
+        hide(a_chain, block_faults.zero_bloom(), place)
+
+    code, words = site.once(0)
+
+    assert (code, "(header_hash)" in words) == (1, True)
+    assert site.once(0, 1) == (0, "")
+
+
+def test_a_chain_too_short_to_be_judged_is_not_known_yet(a_chain: AChain, site: Site):
+    grown(a_chain, blocks=1)
+    hide(a_chain, block_faults.dummy_receipts_root())
+    hide(a_chain, block_faults.zero_bloom())
+
+    assert site.once(0) == (0, "")
+
+    assert "history rests on endpoints' words" in site.tell("status")[1]
+
+
+@pytest.mark.parametrize(("history", "is_ready"), [("proven", False), ("seamed", True)])
+def test_a_daemon_is_ready_only_where_no_more_is_asked_for_than_is_reached(
+    worthless: AChain, site: Site, history: str, *, is_ready: bool
+):
+    with starting(site.configured(0, history=history)) as running:
+        running.url = running.wait_for("started")["web"]
+        if is_ready:
+            running.wait_until_ready()
+        else:
+            running.wait_for_text("/readyz", "blocks are unproven and rest on the word")

@@ -1,0 +1,1 @@
+"""Chains that change their mind, final blocks that change, kickouts called back."""

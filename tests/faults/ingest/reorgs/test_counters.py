@@ -1,0 +1,22 @@
+"""What contracts count is asked beside everything else: who cannot say it serves us as before."""
+
+from oracle.domain.ids import Hash
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+
+
+def test_an_endpoint_that_cannot_count_is_not_passed_over(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    first, second = a_chain.providers[0], a_chain.serve()
+    a_chain.show(a_chain.head)
+    second.call = lambda _asked, _block: "0x" + 5 * f"{3:064x}"
+    indexer = open_indexer(*a_chain.urls)
+    indexer.index()
+
+    assert indexer.source.counted(Hash(a_chain.head.hash))["members"] == 3
+
+    asked = first.count("eth_getLogs")
+    a_chain.live(1)
+    indexer.index()
+    assert first.count("eth_getLogs") > asked

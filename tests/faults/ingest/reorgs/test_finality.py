@@ -1,0 +1,214 @@
+"""A final block that is not the chain's: cases 4, 5 and 16."""
+
+from contextlib import suppress
+
+import pytest
+
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, HaltChanged
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.store.ops.halts import Cleared, Halt
+from oracle.telemetry import indexer_metrics
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.evm.fixtures import chain
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.office import Office
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+POLL = 24.0
+# One that no look at the chain opens again.
+ANOTHER = "for_a_test"
+
+
+def violation() -> float:
+    return float(indexer_metrics.FINALITY_VIOLATION._value.get())
+
+
+def closed(indexer: Indexer) -> Halt | None:
+    with indexer.store.reading() as uow:
+        return uow.halts.closed(FINALITY_VIOLATION)
+
+
+def rows(indexer: Indexer) -> list[str]:
+    """Everything but the halts."""
+    return [row for row in dump(indexer.url) if not row.startswith("halt")]
+
+
+def other_past(a_chain: AChain) -> Block:
+    """Mine another chain from below our final block, longer than ours."""
+    return a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3))
+
+
+def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_halt(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    before, ours = rows(indexer), a_chain.head
+    theirs = other_past(a_chain)
+    a_chain.show(theirs)
+
+    done = indexer.index()
+
+    assert [(type(one), one.is_closed) for one in done if isinstance(one, HaltChanged)] == [
+        (HaltChanged, True)
+    ]
+    halt = closed(indexer)
+    assert halt is not None
+    assert halt.evidence is not None
+    assert halt.evidence.ours == a_chain.back(FINALITY, ours).hash
+    assert halt.evidence.theirs == a_chain.back(theirs.number - 22, theirs).hash
+    assert violation() == 1
+    # No automatic data loss: not now, not as the other chain grows, not after a restart.
+    a_chain.quiet(5, on=theirs)
+    assert indexer.index() == []
+    indexer.restart()
+    assert indexer.index() == []
+    assert rows(indexer) == before
+
+
+def test_case_04_the_halt_opens_when_two_endpoints_show_our_block_again(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    ours = a_chain.head
+    theirs = other_past(a_chain)
+    a_chain.show(theirs)
+    indexer.index()
+
+    # One of two is no proof (chainlink-evm PR#429).
+    longer = a_chain.tree.mine_many(FINALITY + 8, on=ours)
+    a_chain.providers[0].head = longer
+    for _ in range(4):
+        assert indexer.index() == []
+        clock.pass_by(POLL)
+    assert closed(indexer) is not None
+
+    a_chain.show(longer)
+    (opened, *_) = indexer.index()
+    assert isinstance(opened, HaltChanged)
+    assert not opened.is_closed
+    assert closed(indexer) is None
+    assert violation() == 0
+    assert indexer.cursor == (longer.number, longer.hash)
+    assert indexer.canonical_logs() == a_chain.logs(longer)
+
+
+def test_case_04_the_only_endpoint_has_to_say_it_three_times(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(a_chain.urls[0], clock=clock)
+    indexer.index()
+    ours, theirs = a_chain.head, other_past(a_chain)
+    a_chain.show(theirs)
+    for _ in range(2):
+        assert indexer.index() == []
+        assert closed(indexer) is None
+        clock.pass_by(POLL)
+    (halted,) = indexer.index()
+    assert isinstance(halted, HaltChanged)
+
+    a_chain.show(a_chain.tree.mine_many(FINALITY + 8, on=ours))
+    for _ in range(2):
+        assert indexer.index() == []
+        clock.pass_by(POLL)
+    (opened, *_) = indexer.index()
+    assert isinstance(opened, HaltChanged)
+    assert not opened.is_closed
+
+
+def test_case_04_nothing_goes_out_while_the_halt_is_closed(sqlite_office: Office):
+    office, before = sqlite_office, sqlite_office.premises.nonce
+    with office.store.transaction() as uow:
+        uow.halts.close(ANOTHER, (1, 1), "for a test")
+    office.period()
+
+    assert office.tick() == []
+    assert office.intents() == []
+
+    # What was planned before is neither signed nor sent, and what was sent not sent again.
+    with office.store.transaction() as uow:
+        uow.halts.clear(ANOTHER, cleared())
+    office.tick()
+    assert office.states() == ["live"]
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    with office.store.transaction() as uow:
+        uow.halts.close(ANOTHER, (1, 1), "for a test")
+    office.mine(4)
+    assert office.tick() == []
+    office.mine()
+    assert office.premises.nonce == before
+
+
+def cleared() -> Cleared:
+    return Cleared(1, "test", "for a test")
+
+
+def test_case_05_a_final_block_that_one_endpoint_alone_denies_costs_that_endpoint(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    before, ours = rows(indexer), a_chain.head
+    liar = a_chain.providers[0]
+    liar.head = other_past(a_chain)
+    a_chain.following = a_chain.providers[1:]
+
+    with pytest.raises(TransientError, match="nothing"):
+        indexer.step()
+
+    assert list(indexer.source.endpoints.quarantined()) == [indexer.source.endpoint_names()[0]]
+    assert rows(indexer) == before
+    assert closed(indexer) is None
+    a_chain.live(3, on=ours)
+    done = indexer.index()
+    assert not any(isinstance(one, Rewound) for one in done)
+    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_05_at_the_start_too(indexer: Indexer, a_chain: AChain):
+    indexer.index()
+    before = rows(indexer)
+    a_chain.providers[0].head = other_past(a_chain)
+    a_chain.following = a_chain.providers[1:]
+    indexer.restart()
+
+    for _ in range(3):
+        with suppress(TransientError):
+            indexer.index()
+
+    assert list(indexer.source.endpoints.quarantined()) == [indexer.source.endpoint_names()[0]]
+    assert rows(indexer) == before
+
+
+def test_case_16_a_final_block_in_which_nothing_happened_is_known_by_its_hash(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    quiet = a_chain.quiet(40)
+    indexer.index()
+    with indexer.store.reading() as uow:
+        cursor = uow.cursor.get()
+    final = a_chain.back(FINALITY, quiet)
+    assert cursor is not None
+    assert (cursor.final_number, cursor.final_hash) == (final.number, final.hash)
+
+    # The fork lies in the empty gap, far above the last block with an event.
+    a_chain.quiet(20, on=a_chain.back(FINALITY + 10, quiet))
+    done = indexer.index()
+
+    assert [one.is_closed for one in done if isinstance(one, HaltChanged)] == [True]
+    assert not any(isinstance(one, Rewound) for one in done)

@@ -1,0 +1,148 @@
+"""How forks are seen, and who is believed about them: cases 13 to 15, 21 and 51."""
+
+import pytest
+
+from oracle.devnet.fakechain.faults.block_faults import cached
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.telemetry import indexer_metrics, metrics
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.forked import count, holds_the_chain, joins, patiently, told
+from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.speaking import tx
+
+
+def test_case_13_there_and_back_again_leaves_everything_as_it_was(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    first, ours = a_chain.head, dump(indexer.url, orphans=False)
+    second = a_chain.live(4, on=a_chain.back(4))
+    for _ in range(3):
+        indexer.index()
+        assert indexer.cursor == (second.number, second.hash)
+        a_chain.show(first)
+        indexer.index()
+        assert told(dump(indexer.url, orphans=False)) == told(ours)
+        a_chain.show(second)
+    a_chain.show(first)
+    indexer.index()
+
+    holds_the_chain(indexer, a_chain, first)
+
+
+def test_case_14_a_fork_while_we_were_down_is_found_before_the_first_fetch(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    a_chain.live(12, on=a_chain.back(6))
+    indexer.restart()
+    asked = a_chain.provider.count("eth_getLogs")
+
+    rewound = indexer.step()
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.depth == 6
+    assert [provider.count("eth_getLogs") for provider in a_chain.providers] == [asked, 0]
+    indexer.index()
+    holds_the_chain(indexer, a_chain)
+
+
+def test_case_15_skipped_heights_stall_nothing(indexer: Indexer, a_chain: AChain):
+    indexer.index()
+    for skipped in (1, 3):
+        last = a_chain.head
+        joined = a_chain.tree.mine([tx(joins())], number=last.number + 1 + skipped)
+        a_chain.show(joined)
+        a_chain.live(3)
+        indexer.index()
+
+    holds_the_chain(indexer, a_chain)
+    # And a fork across them is undone.
+    a_chain.live(6, on=a_chain.back(2))
+    (rewound, *_) = indexer.index()
+    assert isinstance(rewound, Rewound)
+    holds_the_chain(indexer, a_chain)
+
+
+@pytest.mark.parametrize("seconds", [0, -5])
+def test_case_21_times_that_stand_still_or_go_back_change_no_order(
+    indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer, seconds: int
+):
+    indexer.index()
+    for _ in range(3):
+        a_chain.live(5, seconds=seconds)
+        a_chain.live(1)
+        indexer.index()
+    at_once = open_indexer(*a_chain.urls)
+    at_once.index()
+
+    assert indexer.digest() == at_once.digest()
+    holds_the_chain(indexer, a_chain)
+
+
+def test_case_51_a_proxy_that_keeps_an_orphan_is_outvoted(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    """It has our orphaned block in its cache, and the blocks after it from the chain."""
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    by_number = cached(
+        methods="eth_getBlockByNumber", when=lambda asked: str(asked.params[0]).startswith("0x")
+    )
+    a_chain.provider.faults.append(by_number)
+    indexer.index()
+    # What it is asked, it keeps.
+    indexer.source.witness(a_chain.head.number)
+    a_chain.live(3, on=a_chain.back(1))
+
+    for _ in range(10):
+        patiently(indexer)
+        clock.pass_by(5.0)
+
+    assert by_number.hits
+    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def test_case_51_a_fork_that_one_proxy_alone_claims_is_no_fork(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    reorgs, rejected = count(metrics.REORGS), count(indexer_metrics.REJECTED.labels("outvoted"))
+    a_chain.provider.head = a_chain.tree.mine_many(2, on=a_chain.back(1))
+    a_chain.following = a_chain.providers[1:]
+
+    with pytest.raises(TransientError, match="denies: put aside, nothing undone"):
+        indexer.step()
+    a_chain.live(2, on=a_chain.back(1, a_chain.providers[1].head))
+    a_chain.show(a_chain.providers[1].head)
+    clock.pass_by(1.0)
+
+    assert count(indexer_metrics.REJECTED.labels("outvoted")) == rejected + 1
+    assert count(metrics.REORGS) == reorgs
+
+
+def test_case_51_windows_come_from_the_other_endpoint_then(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    ours = a_chain.head
+    a_chain.provider.head = a_chain.tree.mine_many(2, on=a_chain.back(1))
+    a_chain.following = a_chain.providers[1:]
+    patiently(indexer)
+    a_chain.live(4, on=ours)
+
+    done = patiently(indexer)
+
+    assert not [one for one in done if isinstance(one, Rewound)]
+    assert any(isinstance(one, WindowCommitted) for one in done)
+    holds_the_chain(indexer, a_chain)

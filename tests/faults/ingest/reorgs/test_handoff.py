@@ -1,0 +1,63 @@
+"""From history to the head, and other ways to the same end."""
+
+from oracle.devnet.fakechain.faults.message_faults import limited_range
+from oracle.devnet.fakechain.faults.transport_faults import then
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.indexer.loop import Done, WindowCommitted
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import Indexer
+from tests.support.traffic import Traffic
+
+# Who read a block and how well it was proven, and which forks were seen on the way.
+HOW_IT_CAME = {"coverage", "verified_block", "reorg_log", "halt"}
+
+
+def outcome(indexer: Indexer) -> list[str]:
+    """Every row of the database that is not about the way it came there."""
+    return dump(indexer.url, orphans=False, without=HOW_IT_CAME)
+
+
+def test_case_70_history_alone_a_life_with_forks_and_two_endpoints_by_turns_end_in_the_same_bytes(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    live = open_indexer(*a_chain.urls, reports=False)
+    by_turns = open_indexer(*a_chain.urls, reports=False)
+    forks = Traffic(5).random
+    for turn in range(12):
+        on = a_chain.back(forks.randrange(6)) if turn % 2 else None
+        a_chain.live(forks.randrange(7, 11), on=on)
+        live.index()
+        by_turns.restart(by_turns.urls[::-1])
+        by_turns.step()
+    by_turns.index()
+    history = open_indexer(*a_chain.urls, reports=False)
+    history.index()
+
+    assert live.canonical_logs() == a_chain.logs()
+    assert outcome(live) == outcome(history)
+    assert outcome(by_turns) == outcome(history)
+
+
+def test_case_70_blocks_that_arrive_while_history_is_read_are_neither_lost_nor_doubled(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.live(200)
+    arriving = then(lambda _: a_chain.live(1), times=40)
+    a_chain.providers[0].faults = [arriving, limited_range(10)]
+    a_chain.providers[1].faults = [limited_range(10)]
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls, reports=False, clock=clock)
+
+    done: list[Done] = []
+    while arriving.hits < 40 or indexer.cursor[1] != a_chain.head.hash:
+        # What is known of the head is old.
+        clock.pass_by(5)
+        done += indexer.index()
+
+    ranges = [step.blocks for step in done if isinstance(step, WindowCommitted)]
+    assert len(ranges) > 3
+    assert [each.first for each in ranges] == [0, *(each.last + 1 for each in ranges[:-1])]
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.gaps() == []

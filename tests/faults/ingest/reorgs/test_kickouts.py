@@ -1,0 +1,246 @@
+"""Nobody is kicked out by mistake, on a real chain: cases 20, 75 and 76."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oracle.chain.source import ChainSource
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear
+from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
+from oracle.kickouts.kickout_eligibility import proof_behind
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.rpc.pool import EndpointPool
+from oracle.store.ops.halts import Cleared
+from oracle.telemetry import indexer_metrics
+from tests.integration.evm.test_kicking import (
+    POOL,
+    bad_pool,
+    group,
+    kick,
+    kinds,
+    proposed,
+    shown_low,
+    standing,
+)
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import Standing
+from tests.support.office import CHAIN_ID, FINALITY, RULES, Office, next_step
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+pytestmark = pytest.mark.evm
+
+
+def withdrawn(when: str) -> float:
+    return float(indexer_metrics.KICKOUTS_REVOKED.labels(when)._value.get())
+
+
+def due(office: Office) -> None:
+    """Node 2 is due on final evidence, and reported; nothing is planned against it yet."""
+    bad_pool(office)
+    shown_low(office)
+
+
+class Forbidden:
+    """A prover that never comes to an end: every endpoint is silent."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def level(self) -> Level:
+        return Level(self._real.level())
+
+    def prove(self, _proof: object) -> int:
+        return 0
+
+
+def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: Office):
+    office = sqlite_office
+    due(office)
+    with office.store.transaction() as uow:
+        scope = uow.coverage.current()
+        assert scope is not None
+        # As an older program would have left it.
+        for span in uow.coverage.spans(scope.id):
+            uow.coverage.put(scope.id, replace(span, level=Level.NOTHING))
+            uow.verified_blocks.forget_above(-1)
+    verifier = office.kickouts.verifier
+    assert verifier is not None
+    forbidden = Forbidden(verifier)
+    office.kickouts = replace(office.kickouts, verifier=forbidden)  # type: ignore[arg-type]
+    assert office.repeat(plan_kick) == []
+    assert "propose_kick" not in kinds(office)
+
+    office.kickouts = replace(office.kickouts, verifier=verifier)
+    did = [step.did for step in office.repeat(plan_kick)]
+
+    assert did[-1] == "kickout proposal planned"
+    assert set(did[:-1]) == {"kickout evidence verified", "kickout signed"}
+    with office.store.reading() as uow:
+        (interval,) = uow.kickouts.open()
+        proof = proof_behind(uow, RULES, interval, verifier.level())
+    assert (proof.unproven, proof.reason) == ((), None)
+
+
+def test_no_kickout_rests_on_blocks_that_one_proven_wrong_gave_alone(sqlite_office: Office):
+    office = sqlite_office
+    due(office)
+    with office.store.transaction() as uow:
+        scope = uow.coverage.current()
+        assert scope is not None
+        (giver,) = {span.endpoint for span in uow.coverage.spans(scope.id)}
+        uow.facts.quarantine.add(giver, "a lie")
+    assert office.repeat(plan_kick) == []
+    with office.store.transaction() as uow:
+        (interval,) = uow.kickouts.open()
+        reason = proof_behind(uow, RULES, interval, Level.PROVEN).reason
+        assert "came from an endpoint alone that was proven wrong" in str(reason)
+        # Another one said the same of all of them.
+        uow.coverage.note_audit(scope.id, BlockRange(0, 2**40), "another", 1)
+
+    did = [step.did for step in office.repeat(plan_kick)]
+
+    assert did[-1] == "kickout proposal planned"
+
+
+def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office: Office):
+    office = sqlite_office
+    due(office)
+    clock = VirtualClock()
+    endpoints = EndpointPool.open([office.premises.chain.url], CHAIN_ID, clock)
+    source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
+    heads = source.heads()
+    assert not heads.stalled
+    for _ in range(400):
+        clock.pass_by(10.0)
+        heads = source.heads()
+    source.close()
+
+    assert heads.stalled
+    assert plan_kick(office.kickouts, heads) is None
+    assert kinds(office).count("propose_kick") == 0
+
+    # What was planned before it stood still is not signed or sent meanwhile.
+    planned = office.repeat(plan_kick)
+    assert [step.did for step in planned] == ["kickout signed", "kickout proposal planned"]
+    while next_step(office.context, heads) is not None:
+        pass
+    assert office.intents(PROPOSE_KICK)[0].state.value == "planned"
+    office.mine()
+    office.index()
+    office.repeat(next_step)
+    assert office.intents(PROPOSE_KICK)[0].state.value == "live"
+
+
+def test_case_75_a_push_that_a_fork_takes_back_is_sent_again_once(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    assert office.states() == ["mined"]
+    nonce = office.premises.nonce
+
+    office.premises.chain.rpc("anvil_reorg", 1, [])
+    office.tick()
+    assert office.states() == ["live"]
+    assert office.premises.nonce == nonce - 1
+    office.mine(2)
+    office.tick()
+    office.mine()
+    office.until_final()
+
+    assert office.states() == ["final"]
+    assert office.premises.nonce == nonce
+    assert office.premises.round == 1
+    assert [state for state, _ in office.reports()].count("landed") == 1
+
+
+def forget_the_evidence(office: Office, snapshot: str) -> None:
+    """The chain goes another way from the snapshot on; an operator puts us back below it."""
+    chain = office.premises.chain
+    height = chain.block
+    chain.rpc("evm_revert", snapshot)
+    below = chain.block
+    # In which node 2 is not the last one.
+    group(office, 77, (2, 0, 1))
+    office.mine(height - chain.block + 2)
+    office.index()
+    with office.store.reading() as uow:
+        assert uow.halts.closed(FINALITY_VIOLATION) is not None
+    rewind_to(office.source, office.store, office.folder, below, RebuildOptions())
+    with office.store.transaction() as uow:
+        clear(uow, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
+    office.index()
+
+
+def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    for number in range(1, POOL):
+        group(office, number, (0, 1, 2))
+    office.index()
+    snapshot = office.premises.chain.rpc("evm_snapshot")
+    group(office, POOL, (0, 1, 2))
+    shown_low(office)
+    office.repeat(plan_kick)
+    (queued,) = office.intents(PROPOSE_KICK)
+    before = withdrawn("before")
+
+    forget_the_evidence(office, snapshot)
+    office.tick()
+
+    with office.store.reading() as uow:
+        ended = uow.outbox.intents.named(queued.id)
+    assert ended is not None
+    assert (ended.state.value, ended.error_class) == ("expired", "as_of_reorged")
+    assert ended.nonce is None
+    assert withdrawn("before") == before + 1
+    assert standing(office) is Standing.ACTIVE
+
+
+def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
+    sqlite_office: Office,
+):
+    """A repair took a score away that the proposal rests on: cancelled there, a human told."""
+    office = sqlite_office
+    proposed(office)
+    before = withdrawn("after")
+    with office.store.reading() as uow:
+        (interval,) = uow.kickouts.open()
+        last = list(uow.logs.between(interval.opened_at.block, interval.opened_at.block))
+    with office.store.transaction() as uow:
+        uow.logs.orphan(last)
+    with office.folder.following(None), office.store.transaction() as uow:
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        rebuild_up_to(uow, office.folder, cursor.number, RebuildOptions())
+    office.folder.forget()
+    office.tick()
+
+    # The contract lets nobody but its vetoer cancel while the lane is low: ours waits for that.
+    assert withdrawn("after") == before + 1
+    (cancel,) = office.intents(CANCEL_KICK)
+    assert (cancel.state.value, cancel.error_class) == ("planned", "NotAllowed")
+    group(office, 99, (2, 0, 1))
+    office.pushed()
+    office.until_final()
+
+    assert office.intents(CANCEL_KICK)[0].state.value == "final"
+    assert "execute_kick" not in kinds(office)
+    assert not kick(office)["live"]
+    assert withdrawn("after") == before + 1
+    assert standing(office) is Standing.ACTIVE

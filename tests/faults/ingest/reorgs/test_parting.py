@@ -1,0 +1,106 @@
+"""A chain that changed below final, and what goes on after it (case 4)."""
+
+import re
+from contextlib import suppress
+
+import pytest
+from structlog.testing import capture_logs
+
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import InputError, TransientError
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.indexer.reorgs.reorg import rewind_to
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import Indexer
+
+QUIET = 60
+
+
+def rewind(indexer: Indexer, number: int) -> None:
+    rewind_to(indexer.source, indexer.store, indexer.folder, number, RebuildOptions())
+
+
+def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
+    a_chain: AChain, open_indexer: OpenIndexer, database_url: str
+):
+    indexer = open_indexer(*a_chain.urls, url=database_url)
+    # Ours is silent from block 30 on; of what lies below final we know no hashes there.
+    fork = a_chain.head
+    a_chain.quiet(QUIET)
+    indexer.index()
+    last = a_chain.live(QUIET + 20, on=fork)
+    (halted,) = indexer.index()
+    assert isinstance(halted, HaltChanged)
+
+    wanted = re.search(r"--to-block (\d+)", halted.reason)
+    assert wanted is not None
+    with pytest.raises(InputError, match=r"rewind to block \d+") as refused:
+        rewind(indexer, int(wanted.group(1)))
+    (named,) = re.findall(r"rewind to block (\d+)", str(refused.value))
+    assert int(named) <= fork.number
+    rewind(indexer, int(named))
+    indexer.index()
+
+    assert indexer.cursor == (last.number, last.hash)
+    assert indexer.canonical_logs() == a_chain.logs(last)
+    assert indexer.gaps() == []
+
+
+def test_case_04_a_rewind_where_nothing_changed_needs_no_known_hash(
+    indexer: Indexer, a_chain: AChain
+):
+    a_chain.quiet(QUIET)
+    indexer.index()
+
+    rewind(indexer, 30 + QUIET // 2)
+    indexer.index()
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_chain_far_below_our_final_block_is_told_and_not_waited_for_in_silence(
+    a_chain: AChain, open_indexer: OpenIndexer, *, restarts: bool
+):
+    indexer = open_indexer(*a_chain.urls)
+    indexer.index()
+    before = indexer.cursor
+    a_chain.show(a_chain.tree.mine_many(3, on=a_chain.tree.genesis))
+    if restarts:
+        indexer.restart()
+
+    with pytest.raises(TransientError, match=r"block 3\b.* block 22 "):
+        indexer.index()
+
+    assert indexer.cursor == before
+
+
+def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    clock = VirtualClock()
+    indexer = open_indexer(*a_chain.urls, clock=clock)
+    indexer.index()
+    still, moves = a_chain.providers
+    a_chain.following.remove(still)
+    with capture_logs() as told:
+        for _ in range(150):
+            a_chain.quiet(1, on=a_chain.back(2) if moves.head is still.head else None)
+            with suppress(TransientError):
+                indexer.index()
+            clock.pass_by(1.0)
+
+    # Nobody can tell who is right: nothing is undone, and that is said, for as long as it lasts.
+    assert indexer.cursor == (still.head.number, still.head.hash)
+    held = indexer.ingest.fork_watch.held_up(clock())
+    assert held is not None
+    assert held.startswith(f"{a_chain.urls[1]} said that block 30 left the chain, which ")
+    assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
+
+    still.head = moves.head
+    clock.pass_by(60.0)
+    indexer.index()
+    assert indexer.cursor == (moves.head.number, moves.head.hash)
+    assert indexer.ingest.fork_watch.held_up(clock()) is None

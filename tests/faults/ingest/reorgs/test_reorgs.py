@@ -1,0 +1,207 @@
+"""The chain leaves blocks that we hold: cases 1 to 3 and 6 to 12."""
+
+import pytest
+
+from oracle.devnet.fakechain.faults.transport_faults import then
+from oracle.errors import TransientError
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.telemetry import metrics
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.forked import (
+    NEWCOMER,
+    Counting,
+    count,
+    header_batches,
+    holds_the_chain,
+    joins,
+    patiently,
+)
+from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.speaking import network, tx
+from tests.support.traffic import address
+
+
+def test_case_01_a_fork_of_one_block_is_rolled_back_once(indexer: Indexer, a_chain: AChain):
+    indexer.index()
+    before = count(metrics.REORGS)
+    a_chain.live(1, on=a_chain.back(1))
+
+    done = indexer.index()
+
+    assert [one.depth for one in done if isinstance(one, Rewound)] == [1]
+    assert count(metrics.REORGS) == before + 1
+    holds_the_chain(indexer, a_chain)
+
+
+@pytest.mark.parametrize(("depth", "finality"), [(64, 80)])
+def test_case_02_a_fork_of_64_blocks_is_found_by_one_batch_and_undone_in_one_transaction(
+    a_chain: AChain, open_indexer: OpenIndexer, depth: int, finality: int
+):
+    for provider in a_chain.providers:
+        provider.tags = {"safe": 2, "finalized": finality}
+    indexer = open_indexer(*a_chain.urls, finality=finality)
+    a_chain.live(90)
+    indexer.index()
+    a_chain.live(depth, on=a_chain.back(depth))
+    sizes = header_batches(a_chain.provider)
+    counting = Counting(indexer.store)
+
+    rewound = indexer.step(counting)  # type: ignore[arg-type]  # as much of a store as is used
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.depth == depth
+    assert [size for size in sizes if size >= depth] == [finality + 1]
+    assert counting.writes == 1
+    indexer.index()
+    holds_the_chain(indexer, a_chain)
+
+
+def test_case_03_a_fork_deeper_than_one_batch_is_undone_from_stored_headers(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    for provider in a_chain.providers:
+        provider.tags = {"safe": 2, "finalized": 240}
+    indexer = open_indexer(*a_chain.urls, finality=240)
+    a_chain.live(60)
+    a_chain.quiet(160)
+    a_chain.live(20)
+    indexer.index()
+    a_chain.live(210, on=a_chain.back(205))
+
+    done = indexer.index()
+
+    assert [one.depth for one in done if isinstance(one, Rewound)] == [205]
+    holds_the_chain(indexer, a_chain)
+
+
+@pytest.mark.parametrize("question", range(1, 9))
+def test_case_06_a_fork_during_a_rollback_finds_it_done_or_not_begun(
+    indexer: Indexer, a_chain: AChain, question: int
+):
+    """After each of the questions that a rollback asks, the chain goes another way once more."""
+    indexer.index()
+    ours = a_chain.head
+    first = a_chain.live(4, on=a_chain.back(3, ours))
+    second = a_chain.tree.mine_many(6, on=a_chain.back(5, ours))
+    a_chain.show(first)
+    asked = [0]
+
+    def count_down(_asked: object) -> None:
+        asked[0] += 1
+        if asked[0] == question:
+            a_chain.show(second)
+
+    for provider in a_chain.providers:
+        provider.faults.append(then(count_down, methods="eth_getBlockByNumber"))
+    for _ in range(40):
+        before = dump(indexer.url)
+        try:
+            if indexer.step() is None and indexer.cursor[1] == second.hash:
+                break
+        except TransientError:
+            assert dump(indexer.url) == before
+
+    holds_the_chain(indexer, a_chain, second)
+
+
+def test_case_07_a_window_of_a_fork_that_came_while_it_was_read_is_thrown_away(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    ours = indexer.cursor
+    other = a_chain.tree.mine_many(6, on=a_chain.back(2))
+    a_chain.live(3, on=a_chain.tree.blocks.by_hash[ours[1]])
+    flips = then(lambda _asked: a_chain.show(other), methods="eth_getBlockByNumber", times=1)
+    a_chain.provider.faults.append(flips)
+
+    done = patiently(indexer)
+
+    assert isinstance(next(one for one in done if not isinstance(one, Exception)), Rewound)
+    holds_the_chain(indexer, a_chain, other)
+
+
+def test_case_08_a_chain_that_became_shorter_is_seen_by_the_hash_at_its_head(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    a_chain.live(2, on=a_chain.back(5))
+
+    (rewound, *_) = indexer.index()
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.depth == 5
+    holds_the_chain(indexer, a_chain)
+
+
+def test_case_09_a_fork_that_shows_one_block_later_is_found_by_the_parent(
+    indexer: Indexer, a_chain: AChain
+):
+    indexer.index()
+    a_chain.live(2, on=a_chain.back(1))
+
+    (rewound, *_) = indexer.index()
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.depth == 1
+    holds_the_chain(indexer, a_chain)
+
+
+def test_case_10_an_event_that_a_fork_puts_into_an_empty_height_appears(
+    indexer: Indexer, a_chain: AChain
+):
+    a_chain.quiet(3)
+    indexer.index()
+    a_chain.say(joins(), on=a_chain.back(3))
+    a_chain.quiet(2)
+
+    indexer.index()
+
+    with indexer.store.reading() as uow:
+        assert NEWCOMER in uow.nodes.named([NEWCOMER])
+    holds_the_chain(indexer, a_chain)
+
+
+def test_case_11_the_only_event_of_a_block_goes_with_the_block(
+    indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer
+):
+    without = open_indexer(*a_chain.urls)
+    without.index()
+    gone = a_chain.say(joins())
+    indexer.index()
+    with indexer.store.reading() as uow:
+        assert NEWCOMER in uow.nodes.named([NEWCOMER])
+    a_chain.quiet(1, on=a_chain.back(1))
+
+    indexer.index()
+    without.index()
+
+    with indexer.store.reading() as uow:
+        assert uow.nodes.named([NEWCOMER]) == {}
+        orphans = list(uow.logs.between(gone.number, gone.number, canonical=False))
+    assert [log.block_hash for log in orphans] == [gone.hash]
+    assert indexer.digest() == without.digest()
+    holds_the_chain(indexer, a_chain)
+
+
+def test_case_12_a_transaction_that_is_included_again_elsewhere_counts_once(
+    indexer: Indexer, a_chain: AChain
+):
+    first = a_chain.say(joins())
+    indexer.index()
+    # The same transaction, one block later and behind another one.
+    between = a_chain.quiet(1, on=a_chain.back(1))
+    paused = tx(network("NodePaused", node=address(0xF00)))
+    again = a_chain.tree.mine([paused, *first.txs], between)
+    a_chain.show(again)
+
+    indexer.index()
+
+    tx_hash = first.transactions[0]["hash"]
+    with indexer.store.reading() as uow:
+        counted = [log for log in uow.logs.between(0, 10**6) if log.tx_hash == tx_hash]
+        orphans = list(uow.logs.between(first.number, first.number, canonical=False))
+    assert [(log.block_hash, log.index) for log in counted] == [(again.hash, 1)]
+    assert [(log.tx_hash, log.index) for log in orphans] == [(tx_hash, 0)]
+    holds_the_chain(indexer, a_chain)

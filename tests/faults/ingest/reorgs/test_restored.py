@@ -1,0 +1,71 @@
+"""A database that is older than what was sent from it, on a real chain."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership
+from oracle.errors import InputError
+from oracle.signing.local import KeySigner
+from oracle.store.database import Store
+from tests.integration.evm.test_kicking import kick, kinds, proposed, standing
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import Standing
+from tests.support.office import ETHER, Office, Premises, key_files
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+pytestmark = pytest.mark.evm
+
+
+def test_case_62_yesterdays_backup_takes_in_what_it_sent_and_kicks_nobody_out_twice(
+    sqlite_office: Office, premises: Premises, tmp_path: Path
+):
+    office, backup = sqlite_office, tmp_path / "backup.sqlite"
+    proposed(office)
+    with (
+        closing(sqlite3.connect(tmp_path / "oracle.sqlite")) as database,
+        closing(sqlite3.connect(backup)) as copy,
+    ):
+        database.backup(copy)
+    while int(str(kick(office)["readyAt"])) > premises.chain.time:
+        office.pushed()
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert standing(office) is Standing.KICKED_OUT
+    sent = premises.nonce
+
+    with Store.open(f"sqlite:///{backup}") as yesterdays:
+        with pytest.raises(InputError, match="it is an old copy"):
+            office.restart(store=yesterdays)
+        assert premises.nonce == sent
+        # As it says: with another key nothing of what is on chain can be taken for unsent.
+        office.restart(premises=with_another_transmitter(premises, tmp_path))
+        before = kinds(office)
+        office.until_final()
+        office.pushed()
+        office.until_final()
+
+        node = Address(premises.network.nodes[2].lower())
+        with yesterdays.reading() as uow:
+            assert uow.nodes.named([node])[node].membership is Membership.KICKED_OUT
+            assert uow.rounds.live_kicks() == []
+        assert set(kinds(office)[len(before) :]) == {"push"}
+        office.close()
+
+
+def with_another_transmitter(premises: Premises, folder: Path) -> Premises:
+    other = KeySigner.open(*key_files(folder, "other"))
+    premises.chain.rpc("anvil_setBalance", other.address, hex(ETHER))
+    return replace(premises, keys=replace(premises.keys, transmitter=other))

@@ -1,0 +1,1 @@
+"""Databases and processes that die on the way."""

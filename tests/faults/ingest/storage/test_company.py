@@ -1,0 +1,87 @@
+"""Two daemons on one database, and one that is told to stop while it has much to do."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.fakechain.faults.message_faults import limited_range
+from oracle.devnet.fakechain.faults.transport_faults import then
+from oracle.errors import FatalError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.cli.daemon import STOP_SECONDS, daemon
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import config
+from tests.support.ingest.indexer import Indexer
+
+
+def test_case_60_a_second_daemon_refuses_and_names_the_first(
+    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = config(a_chain, tmp_path)
+    with daemon(path) as first:
+        first.wait_until_ready()
+
+        assert run(["run", "--once", "--config", str(path)]) == 1
+
+        said = capsys.readouterr().err
+        assert f"process {first.process.pid}" in said
+        a_chain.live(3)
+        first.wait_for_block(a_chain.head.number)
+
+
+def test_case_60_a_writer_that_another_overtook_commits_nothing(
+    a_chain: AChain, indexer: Indexer, open_indexer: OpenIndexer
+):
+    indexer.index()
+    other = open_indexer(*a_chain.urls, url=indexer.url)
+    a_chain.live(4)
+    # While the first one waits for its logs, the other takes the same blocks in.
+    a_chain.provider.faults = [
+        then(lambda _: other.index(), times=1, methods=frozenset({"eth_getLogs"}))
+    ]
+
+    with pytest.raises(FatalError, match="another process moved the cursor"):
+        indexer.step()
+
+    alone = open_indexer(*a_chain.urls)
+    alone.index()
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert other.digest() == alone.digest()
+
+
+def test_case_72_told_to_stop_in_a_backfill_it_stops_in_five_seconds_at_the_end_of_a_window(
+    a_chain: AChain, tmp_path: Path, open_indexer: OpenIndexer
+):
+    path = config(a_chain, tmp_path)
+    # The chain grows as fast as it is read: the backfill has no end.
+    for provider in a_chain.providers:
+        provider.faults = [limited_range(3), then(lambda _: a_chain.quiet(3))]
+    with daemon(path) as running:
+        running.wait_for("step_completed", did="indexed")
+        code, seconds = running.stop()
+    for provider in a_chain.providers:
+        provider.faults = []
+
+    assert code == 0
+    # Five where nobody else works.
+    assert seconds < STOP_SECONDS
+    assert running.lines()[-1]["event"] == "stopped"
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    stopped_at = _cursor(url)
+    assert 0 < stopped_at < a_chain.head.number
+    left = Indexer(a_chain.urls, url)
+    assert left.canonical_logs() == [
+        each for each in a_chain.logs() if each in set(left.canonical_logs())
+    ]
+    left.index()
+    whole = open_indexer(*a_chain.urls)
+    whole.index()
+    assert left.digest() == whole.digest()
+    left.close()
+
+
+def _cursor(url: str) -> int:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
+        return int(database.execute("SELECT number FROM cursor").fetchone()[0])

@@ -1,0 +1,154 @@
+"""Case 61: the database cannot be written now, was lost, or is an older one than it was."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, event
+
+from oracle.errors import TransientError
+from oracle.indexer.loop import WindowCommitted
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import Indexer
+
+# Pages that SQLite may still take before the disk is full.
+_PAGES_LEFT = 2
+
+
+def file_of(url: str) -> Path:
+    return Path(url.removeprefix("sqlite:///"))
+
+
+@pytest.fixture
+def begun(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
+    """On SQLite, up to block 10 of 70."""
+    a_chain.live(40)
+    indexer = open_indexer(*a_chain.urls, reports=False)
+    indexer.ingest.most_blocks = 10
+    assert isinstance(indexer.step(), WindowCommitted)
+    return indexer
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[None]:
+    """Let no connection that is opened now make the file much larger."""
+    with closing(sqlite3.connect(path)) as connection:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+
+    def limit(connection: sqlite3.Connection, _entry: object) -> None:
+        connection.execute(f"PRAGMA max_page_count={pages + _PAGES_LEFT}")
+
+    event.listen(Engine, "connect", limit)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", limit)
+
+
+def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> bool:
+    """Whether it goes on to what one has to which nothing happened."""
+    indexer.index()
+    other = open_indexer(*a_chain.urls, reports=False)
+    other.index()
+    seen = [
+        (each.cursor, each.digest(), each.canonical_logs(), each.gaps())
+        for each in (indexer, other)
+    ]
+    return seen[0] == seen[1]
+
+
+def test_case_61_a_full_disk_stops_a_window_whole_and_it_goes_on_when_there_is_room(
+    begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer
+):
+    before = dump(begun.url)
+
+    with full_disk(file_of(begun.url)):
+        begun.restart()
+        begun.ingest.most_blocks = 60
+        with pytest.raises(TransientError, match="the disk is full"):
+            begun.index()
+        assert dump(begun.url) == before
+
+    begun.restart()
+    assert as_without(begun, a_chain, open_indexer)
+
+
+def test_case_61_another_writer_is_waited_for(
+    begun: Indexer,
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("oracle.store.engine.BUSY_SECONDS", 0.1)
+    begun.restart()
+    before = dump(begun.url)
+
+    with closing(sqlite3.connect(file_of(begun.url), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(TransientError, match="another process is writing to it"):
+            begun.index()
+
+    assert dump(begun.url) == before
+    assert as_without(begun, a_chain, open_indexer)
+
+
+def test_case_61_an_older_copy_of_the_database_is_gone_on_with_in_one_process(
+    begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer, tmp_path: Path
+):
+    stale = tmp_path / "stale.sqlite"
+    with (
+        closing(sqlite3.connect(file_of(begun.url))) as source,
+        closing(sqlite3.connect(stale)) as copy,
+    ):
+        source.backup(copy)
+    begun.index()
+
+    # Behind the back of what the process remembers of the newer one.
+    remembered, ingest = begun.folder, begun.ingest
+    begun.url = f"sqlite:///{stale}"
+    begun.restart()
+    begun.folder, begun.ingest = remembered, ingest
+
+    assert begun.cursor[0] < a_chain.head.number
+    assert as_without(begun, a_chain, open_indexer)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'",
+        "RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'",
+        "RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'",
+        "PERFORM pg_terminate_backend(pg_backend_pid())",
+    ],
+)
+def test_case_61_what_postgresql_refuses_leaves_nothing_half_written(
+    a_chain: AChain, open_indexer: OpenIndexer, postgresql_url: str, fault: str
+):
+    indexer = open_indexer(*a_chain.urls, url=postgresql_url, reports=False)
+    indexer.ingest.most_blocks = 10
+    assert isinstance(indexer.step(), WindowCommitted)
+    before = dump(postgresql_url)
+
+    with psycopg.connect(postgresql_url, autocommit=True) as server:
+        server.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN {fault}; RETURN NEW; END $$"
+        )
+        # Nearly everything is written when the cursor moves.
+        server.execute("CREATE TRIGGER refusing BEFORE UPDATE ON cursor EXECUTE FUNCTION refuse()")
+        with pytest.raises(TransientError):
+            indexer.index()
+        assert dump(postgresql_url) == before
+        server.execute("DROP FUNCTION refuse CASCADE")
+
+    indexer.index()
+    assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.gaps() == []

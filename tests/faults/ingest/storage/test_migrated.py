@@ -1,0 +1,73 @@
+"""A migration of a populated database that dies on the way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import MetaData, create_engine, inspect, select
+
+from oracle.store.engine import parsed
+from oracle.store.schema import SchemaAge, schema_state
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.properties.machine.mortal import Nursery, nursery
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import Indexer
+from tests.unit.store import later
+
+
+@pytest.fixture(scope="module")
+def bearing() -> Iterator[Nursery]:
+    with nursery() as process:
+        yield process
+
+
+def everything(url: str) -> list[str]:
+    """Every column of every table that there is, and every row, whatever the revision."""
+    engine = create_engine(parsed(url))
+    try:
+        with engine.connect() as connection:
+            found = MetaData()
+            found.reflect(connection)
+            columns = [
+                f"{name}.{column['name']} {column['type']}"
+                for name in sorted(found.tables)
+                for column in inspect(connection).get_columns(name)
+            ]
+            rows = [
+                f"{name} {row}"
+                for name, table in sorted(found.tables.items())
+                for row in sorted(map(repr, connection.execute(select(table))))
+            ]
+            return [*columns, *rows]
+    finally:
+        engine.dispose()
+
+
+def test_case_73_a_migration_killed_at_any_statement_leaves_the_tables_as_they_were(  # noqa: PLR0913,PLR0917
+    a_chain: AChain,
+    database_url: str,
+    open_indexer: OpenIndexer,
+    bearing: Nursery,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    old = Indexer(a_chain.urls, database_url)
+    old.index()
+    folded = old.digest()
+    old.close()
+    before, migrations = everything(database_url), later.written(tmp_path)
+    deaths: list[str] = []
+
+    while (life := bearing.migrate(database_url, len(deaths), migrations)).died_at is not None:
+        deaths.append(life.died_at)
+        assert everything(database_url) == before, f"killed before {life.died_at}"
+
+    assert deaths[-1] == "commit"
+    assert sum(death.startswith(("CREATE TABLE", "ALTER TABLE")) for death in deaths) > 5
+    later.release(monkeypatch, migrations)
+    assert schema_state(database_url).age is SchemaAge.CURRENT
+    migrated = open_indexer(*a_chain.urls, url=database_url)
+    assert migrated.digest() == folded
+    a_chain.live(5)
+    migrated.index()
+    assert migrated.canonical_logs() == a_chain.logs()

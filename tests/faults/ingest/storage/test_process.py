@@ -1,0 +1,160 @@
+"""A process that is killed at any moment, as `kill -9` does, loses nothing and doubles nothing."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.properties.machine.mortal import Nursery, nursery
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import Indexer
+
+# What must have been come to, in this order (docs/explanation/ingest.md#commit and
+# docs/explanation/reorgs.md).
+COMMIT = (
+    "begin",
+    "CursorRepository.get",
+    "LogRepository.append",
+    "BlockRepository.save",
+    "CoverageRepository.put",
+    "NodeRepository.save",
+    "TaskRepository.save",
+    "UndoJournal.write",
+    "ReportRepository.add",
+    "UndoJournal.prune_to",
+    "BlockRepository.prune_below",
+    "CursorRepository.move_to",
+    "commit",
+    "committed",
+)
+ROLLBACK = (
+    "begin",
+    "UndoJournal.rollback_to",
+    "LogRepository.orphan_above",
+    "BlockRepository.discard_above",
+    "CoverageRepository.cut_above",
+    "ReportRepository.drop_from",
+    "Intents.forget_above",
+    "CursorRepository.move_to",
+    "commit",
+    "committed",
+)
+
+
+@pytest.fixture(scope="module")
+def bearing() -> Iterator[Nursery]:
+    with nursery() as process:
+        yield process
+
+
+@dataclass
+class Ordeal:
+    """Indexers that die on one database, one after the other.
+
+    `states` are those that commits make of it, in order; whatever else is found fails the test.
+    """
+
+    bearing: Nursery
+    urls: list[str]
+    url: str
+    states: list[list[str]]
+    died_at: list[str] = field(default_factory=list)
+
+    def at_every_point(self) -> None:
+        """Let each die one point later than the one before, or begin anew after a commit."""
+        die_at = 0
+        while (life := self.bearing.index(self.urls, self.url, die_at)).died_at is not None:
+            die_at = die_at + 1 if self._left_alone(life.died_at) else 0
+
+    def at_each_step(self, steps: tuple[str, ...]) -> None:
+        """Let them die before the first of each of these, and one live to the end."""
+        for step in steps:
+            died_at = self.bearing.index(self.urls, self.url, step).died_at
+            assert died_at == step
+            self._left_alone(step)
+        assert self.bearing.index(self.urls, self.url).died_at is None
+
+    def _left_alone(self, died_at: str) -> bool:
+        """Whether nothing changed; a commit, and nothing less, may have been made."""
+        self.died_at.append(died_at)
+        now = dump(self.url)
+        before = self.states[0]
+        while self.states[0] != now:
+            self.states.pop(0)
+            assert self.states, f"half of it was written when killed before {died_at}"
+        return now == before
+
+
+def committed(indexer: Indexer) -> list[list[str]]:
+    """What stands in the database before and after each turn of an indexer that nobody kills."""
+    states = [dump(indexer.url)]
+    indexer.index(lambda: states.append(dump(indexer.url)))
+    return [*states, dump(indexer.url)]
+
+
+def has_in_order(found: list[str], wanted: tuple[str, ...]) -> bool:
+    """Whether all of these were come to, one after the other."""
+    rest = iter(found)
+    return all(one in rest for one in wanted)
+
+
+@pytest.fixture
+def unharmed(open_indexer: OpenIndexer, a_chain: AChain) -> Indexer:
+    """Reads the same chain into a database of its own, and lives."""
+    return open_indexer(*a_chain.urls)
+
+
+@pytest.fixture
+def mortal_url(a_chain: AChain, database_url: str, unharmed: Indexer) -> str:
+    """A database that has come as far as the other one."""
+    for indexer in (unharmed, Indexer(a_chain.urls, database_url)):
+        indexer.index()
+        indexer.close()
+    return database_url
+
+
+def ends_as_if_nothing_had_been(
+    bearing: Nursery, mortal_url: str, unharmed: Indexer, steps: tuple[str, ...], *, bounded: bool
+) -> None:
+    """On SQLite die at every point there is; bounded, or on PostgreSQL, at each step."""
+    unharmed.restart()
+    ordeal = Ordeal(bearing, list(unharmed.urls), mortal_url, committed(unharmed))
+    if mortal_url.startswith("sqlite") and not bounded:
+        ordeal.at_every_point()
+    else:
+        ordeal.at_each_step(steps)
+    assert has_in_order(ordeal.died_at, steps), ordeal.died_at
+    assert dump(mortal_url) == dump(unharmed.url)
+
+
+def test_case_58_a_commit_killed_at_any_point_ends_as_if_nothing_had_been(
+    a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
+):
+    a_chain.live(12)
+    ends_as_if_nothing_had_been(bearing, mortal_url, unharmed, COMMIT, bounded=bounded)
+
+
+def test_case_58_a_rollback_killed_at_any_point_ends_as_if_nothing_had_been(
+    a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
+):
+    a_chain.live(7, on=a_chain.back(5))
+    ends_as_if_nothing_had_been(bearing, mortal_url, unharmed, ROLLBACK, bounded=bounded)
+
+
+def test_case_59_killed_between_the_fold_and_the_cursor_it_folds_nothing_twice(
+    a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery
+):
+    a_chain.live(12)
+    before = dump(mortal_url)
+
+    # What was folded is written, the cursor is not moved yet.
+    life = bearing.index(a_chain.urls, mortal_url, "CursorRepository.move_to")
+
+    assert life.died_at == "CursorRepository.move_to"
+    assert dump(mortal_url) == before
+    assert bearing.index(a_chain.urls, mortal_url).steps == ["WindowCommitted"]
+    unharmed.restart()
+    unharmed.index()
+    assert dump(mortal_url) == dump(unharmed.url)

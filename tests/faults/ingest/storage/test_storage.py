@@ -1,0 +1,268 @@
+"""Cases 63, 67, 68 and 74: what cannot be read, what is new, and where to begin."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oracle.chain.profiles.event_reader import Decoded, EventReader, part_of
+from oracle.chain.source import ChainSource
+from oracle.devnet.fakechain.block_json import Said
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import IngestScope
+from oracle.domain.fold.fold import FOLD_VERSION
+from oracle.domain.logs import Call, Log
+from oracle.errors import TransientError
+from oracle.indexer.audit.dead_letters import open_letters, retry
+from oracle.indexer.audit.gaps import gaps
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.chain.network_logs import NETWORK, ORACLE, node
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.honest import whole
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.speaking import network, task_created
+
+
+def mended(indexer: Indexer) -> list[ScopeBackfilled]:
+    """Every step that brings the database up to the configuration and the program."""
+    scope_backfill, done = ScopeBackfill(), []
+    while (
+        step := backfill_next(
+            indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
+        )
+    ) is not None:
+        done.append(step)
+    return done
+
+
+# --- 63: what cannot be read ---
+
+
+class Learned(EventReader):
+    """The next version of the program: it knows the layout of a contract that was changed."""
+
+    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
+        return super().read([_as_before(log) for log in logs], calls)
+
+
+def changed(said: Said) -> Said:
+    """The same event of a changed contract, with a word more that the old one has not."""
+    return replace(said, data="0x" + "ee" * 31 + said.data[2:])
+
+
+def _as_before(log: Log) -> Log:
+    is_changed = log.data.startswith("0x" + "ee" * 31)
+    return replace(log, data="0x" + log.data[2 + 62 :]) if is_changed else log
+
+
+def learned(indexer: Indexer) -> Indexer:
+    """Go on with a program that reads the changed contract."""
+    reader = Learned.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    indexer.folder = Folder(SEED, reader, indexer.folder.hooks)
+    return indexer
+
+
+def test_case_63_what_cannot_be_read_is_kept_and_read_when_the_program_has_learned(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.say(changed(network("NodeQuit", node=node(1))), task_created(901))
+    a_chain.say(changed(task_created(902)))
+    last = a_chain.live(6)
+    indexer = open_indexer(*a_chain.urls)
+
+    indexer.index()
+
+    assert indexer.cursor == (last.number, last.hash)
+    assert [letter.name for letter in open_letters(indexer.store)] == ["NodeQuit", "TaskCreated"]
+    assert indexer.canonical_logs() == a_chain.logs()
+    still = retry(indexer.store, indexer.folder, RebuildOptions())
+    assert (still.readable, len(still.left), still.rebuilt) == ((), 2, None)
+    retried = retry(indexer.store, learned(indexer).folder, RebuildOptions())
+    assert (len(retried.readable), retried.left) == (2, ())
+    assert open_letters(indexer.store) == []
+    fresh = learned(open_indexer(*a_chain.urls))
+    fresh.index()
+    assert indexer.digest() == fresh.digest()
+
+
+def test_case_63_what_could_not_be_read_leaves_with_its_block(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    base = a_chain.head
+    a_chain.say(changed(task_created(902)))
+    indexer = open_indexer(*a_chain.urls)
+    indexer.index()
+    assert len(open_letters(indexer.store)) == 1
+
+    a_chain.quiet(3, on=base)
+    indexer.index()
+
+    assert open_letters(indexer.store) == []
+    with indexer.store.reading() as uow:
+        orphans = uow.dead_letters.between(0, base.number + 1, canonical=False)
+    assert [letter.block for letter in orphans] == [base.number + 1]
+
+
+# --- 67: contracts and events that are new in the configuration ---
+
+
+def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
+    """Go on as a process whose configuration names what this reader reads."""
+    endpoints = indexer.source.endpoints
+    indexer.source = ChainSource(endpoints, reader, FINALITY, clock=indexer.clock)
+    indexer.folder = Folder(SEED, reader, indexer.folder.hooks)
+    return indexer
+
+
+def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]]]:
+    """The addresses and first topics of every question for logs since the one of this number."""
+    questions: list[dict[str, Any]] = [
+        asked.params[0]
+        for asked in list(a_chain.provider.asked)[since:]
+        if asked.method == "eth_getLogs"
+    ]
+    return [(set(one["address"]), set(one["topics"][0])) for one in questions]
+
+
+def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    a_chain.quiet(FINALITY)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    submitted = network("TaskSubmitted", task=a_task(), node=node(1), resultHash=a_task())
+    new_topic = submitted.topics[0]
+    known = [topic for topic in now.topics if topic != new_topic]
+    read_for(indexer, part_of(now, IngestScope.of([NETWORK], known))).index()
+    asked = len(a_chain.provider.asked)
+
+    steps = mended(read_for(indexer, now))
+
+    assert [step.rebuilt is not None for step in steps] == [False] * (len(steps) - 1) + [True]
+    assert {step.left for step in steps[-2:]} == {0}
+    questions = asked_for_logs(a_chain, asked)
+    assert {frozenset(addresses) for addresses, _ in questions} == {
+        frozenset([ORACLE]),
+        frozenset([NETWORK]),
+    }
+    # Of the contract that we knew, the new event alone.
+    assert {frozenset(topics) for to, topics in questions if to == {NETWORK}} == {
+        frozenset([new_topic])
+    }
+    fresh = open_indexer(a_chain.urls[0], reports=False)
+    fresh.index()
+    assert indexer.canonical_logs() == fresh.canonical_logs() == a_chain.logs()
+    assert indexer.digest() == fresh.digest()
+    with indexer.store.reading() as uow:
+        assert not gaps(uow, now)
+
+
+def a_task() -> str:
+    return "0x" + "07" * 32
+
+
+def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
+    a_chain: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
+):
+    a_chain.quiet(FINALITY)
+    monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    read_for(indexer, part_of(now, IngestScope.of([NETWORK], now.topics))).index()
+    read_for(indexer, now)
+    manner = RebuildOptions()
+    first = backfill_next(indexer.source, indexer.store, indexer.folder, ScopeBackfill(), manner)
+    assert first is not None
+
+    indexer.restart()
+    steps = mended(indexer)
+
+    assert steps[0].blocks is not None
+    assert (steps[0].blocks.first, steps[-1].rebuilt is not None) == (7, True)
+    fresh = open_indexer(a_chain.urls[0], reports=False)
+    fresh.index()
+    assert indexer.digest() == fresh.digest()
+
+
+# --- 68: start blocks ---
+
+
+def test_case_68_a_start_block_of_the_future_is_waited_for_and_says_so(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    start = a_chain.head.number + 5
+    indexer = open_indexer(*a_chain.urls, start_block=start)
+
+    with pytest.raises(TransientError, match=rf"start block {start}.*newest.* {start - 5}"):
+        indexer.index()
+
+    a_chain.quiet(4)
+    a_chain.say(task_created(700))
+    a_chain.quiet(2)
+    indexer.index()
+    assert indexer.canonical_logs() == a_chain.logs()[-1:]
+
+
+def test_case_68_a_start_block_at_the_head_is_itself_read(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    head = a_chain.say(task_created(700))
+    indexer = open_indexer(*a_chain.urls, start_block=head.number)
+
+    indexer.index()
+
+    assert indexer.cursor == (head.number, head.hash)
+    assert indexer.canonical_logs() == a_chain.logs()[-1:]
+    with indexer.store.reading() as uow:
+        scope = indexer.folder.scope.id
+        assert [span.blocks for span in uow.coverage.spans(scope)] == [
+            BlockRange(head.number, head.number)
+        ]
+
+
+def test_case_68_from_block_0_it_is_resumed_wherever_it_was(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    indexer = open_indexer(*a_chain.urls, start_block=0)
+    indexer.ingest.most_blocks = 8
+    assert isinstance(indexer.step(), WindowCommitted)
+
+    while True:
+        indexer.restart()
+        indexer.ingest.most_blocks = 8
+        if indexer.step() is None:
+            break
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert indexer.gaps() == []
+    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+
+
+# --- 74: another version of the fold ---
+
+
+def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
+    indexer: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
+):
+    indexer.index()
+    before = indexer.digest()
+    with indexer.store.transaction() as uow:
+        # What the older version had made of it.
+        uow.nodes.save([replace(each, base=each.base // 2) for each in uow.nodes.all()])
+    monkeypatch.setattr("oracle.indexer.provenance.FOLD_VERSION", FOLD_VERSION + 1)
+    asked = len(a_chain.provider.asked)
+
+    (step,) = mended(indexer)
+
+    assert len(a_chain.provider.asked) == asked
+    assert step.rebuilt is not None
+    assert not step.rebuilt.same
+    assert indexer.digest() == before
+    # The difference is told once; then it goes on.
+    assert mended(indexer) == []

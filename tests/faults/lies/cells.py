@@ -1,0 +1,135 @@
+"""The cells of the matrix: who lies how, in which company, on a chain with which headers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.faults.forging import Depth
+from tests.faults.lies.chains import BUSY
+from tests.faults.lies.lies import LIES
+
+
+class Company(StrEnum):
+    """Who is asked: the liar, or the liar and somebody honest, in this order."""
+
+    ALONE = "alone"
+    FIRST = "first"
+    SECOND = "second"
+
+
+class Headers(StrEnum):
+    """What the headers of the chain are worth, whoever shows them."""
+
+    TRUE = "true headers"
+    ZERO_BLOOMS = "zero blooms"
+    MADE_UP_ROOTS = "made-up roots"
+    WORTHLESS = "zero blooms and made-up roots"
+
+    def faults(self) -> list[InjectedFault]:
+        """What makes true headers such."""
+        found = []
+        if self in {Headers.ZERO_BLOOMS, Headers.WORTHLESS}:
+            found.append(block_faults.zero_bloom())
+        if self in {Headers.MADE_UP_ROOTS, Headers.WORTHLESS}:
+            made_up = dict.fromkeys(("receiptsRoot", "transactionsRoot"), "0x" + "00" * 32)
+            found.append(block_faults.header_with(made_up, "made-up roots"))
+        return found
+
+
+class Place(StrEnum):
+    """Which blocks are lied about."""
+
+    EARLY = "early blocks"
+    LATE = "late blocks"
+    HEAD = "the head"
+    ALL = "all blocks"
+    # The newest blocks are empty: what proves the headers' worth is found among those read.
+    BEFORE_PROOF = "before calibration"
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """The first and the last of them."""
+        return _BLOCKS[self]
+
+
+_BLOCKS = {
+    Place.EARLY: (8, 24),
+    Place.LATE: (70, 94),
+    Place.HEAD: (BUSY - 4, BUSY),
+    Place.ALL: (1, BUSY),
+    Place.BEFORE_PROOF: (2, 20),
+}
+
+
+class Mood(StrEnum):
+    """When the liar lies."""
+
+    ALWAYS = "always"
+    # Then it is honest: the second look differs from the first.
+    AT_FIRST = "at first"
+    # It is honest for so long.
+    LATER = "later"
+    EVERY_SECOND = "every second time"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell; `lie` is one of LIES, or `cap N`: N logs in an answer and no word of the rest."""
+
+    lie: str
+    company: Company
+    headers: Headers
+    depth: Depth = Depth.ANSWERS
+    place: Place = Place.EARLY
+    profile: str = "crynux-vss"
+    mood: Mood = Mood.ALWAYS
+    seed: int = 1
+
+    @property
+    def name(self) -> str:
+        """Its name as a test's parameter."""
+        parts = (
+            self.lie,
+            self.depth.name.lower(),
+            self.place,
+            self.mood,
+            self.company,
+            self.headers,
+            self.profile,
+            self.seed,
+        )
+        return "-".join(str(part).replace(" ", "_") for part in parts)
+
+    def cap(self) -> InjectedFault | None:
+        """What cuts its answers off, where that is the lie."""
+        kind, _, most = self.lie.partition(" ")
+        return log_faults.capped(int(most)) if kind == "cap" else None
+
+
+OF_CALLS = ("value", "status", "from")
+MARKS = ("transaction index", "transaction hash", "removed")
+CAPS = ("cap 2", "cap 50")
+
+
+# What header, receipts and logs of one endpoint agree on, and no root holds: where only logs are
+# read nothing proves how a transaction is called, and nothing is folded from it (decision 0139).
+_UNPROVABLE = ("transaction hash", "reference")
+
+
+def depths(lie: str, profile: str) -> Iterator[Depth]:
+    """Yield how deep a lie can go: what cannot be told from a shallower one is left out."""
+    if lie == "honest" or lie in CAPS or (lie, profile) == _UNPROVABLE:
+        yield Depth.ANSWERS
+    elif lie in MARKS:
+        yield from (Depth.ANSWERS, Depth.RECEIPTS)
+    elif lie in {"value", "status"}:
+        yield from (Depth.ANSWERS, Depth.HEADERS, Depth.BLOCKS, Depth.CHAIN)
+    else:
+        yield from Depth
+
+
+def lies(profile: str) -> list[str]:
+    """The lies that concern an index of this profile."""
+    return [one for one in (*LIES, *CAPS) if profile != "reference" or one not in OF_CALLS]

@@ -1,0 +1,59 @@
+"""The true chains: a story mined into real blocks, and what an index of them must hold."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.tree import Tree, branch
+from tests.faults.lies.expected import Content, Event, expected
+from tests.faults.lies.networks import NETWORKS, Network, Written
+from tests.faults.lies.story import Story
+
+CHAIN_ID = 31337
+BUSY = 110
+# Blocks without anything, after all others: the newest ones are then no samples.
+QUIET = 110
+# And after those as many more, in which what was at the head becomes final.
+SETTLING = 12
+# Depth of finality: what is above it may change, and is read with every header.
+FINALITY = 8
+
+
+@dataclass(frozen=True)
+class TrueChain:
+    """A chain, its blocks from the first one, and what it comes to."""
+
+    network: Network
+    tree: Tree
+    blocks: Sequence[Block]
+    content: Content
+
+    @property
+    def before_settling(self) -> int:
+        """The height of the head until it is let go on."""
+        return len(self.blocks) - 1 - SETTLING
+
+
+@cache
+def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> TrueChain:
+    """Return the chain of this story; the same for the same arguments."""
+    network, tree = NETWORKS[profile], Tree(CHAIN_ID)
+    events: list[Event] = []
+    for deeds in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
+        written = [network.write(deed) for deed in deeds]
+        block = tree.mine([one.tx for one in written])
+        events += _placed(block, written)
+    blocks = branch(tree.last)
+    return TrueChain(network, tree, blocks, expected(blocks, network.watched, events))
+
+
+def _placed(block: Block, written: Sequence[Written]) -> Iterator[Event]:
+    """Say of every event where it stands."""
+    index = 0
+    for place, one in enumerate(written):
+        at = {"block": block.number, "tx": place, "time": block.time}
+        # What a call says comes before the logs of its transaction.
+        for log, event in sorted(one.events, key=lambda pair: -1 if pair[0] is None else pair[0]):
+            yield {**event, **at, "log": -1 if log is None else index + log}
+        index += len(one.tx.said)

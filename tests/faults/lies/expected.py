@@ -1,0 +1,222 @@
+"""What the database must hold, made from the chain as it was mined; it knows nothing of `oracle`.
+
+Rows are tuples in the order of `LOG` and `CALL`; the state is that of `tests.support.reference`,
+with what tasks ask for beside it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tests.support.reference import Reference
+
+LOG = (
+    "block",
+    "log_index",
+    "block_hash",
+    "time",
+    "tx_index",
+    "tx_hash",
+    "address",
+    "topics",
+    "data",
+)
+CALL = (
+    "block",
+    "tx_index",
+    "block_hash",
+    "time",
+    "tx_hash",
+    "sender",
+    "recipient",
+    "value",
+    "input",
+    "succeeded",
+)
+Row = tuple[Any, ...]
+Event = dict[str, Any]
+
+
+class Spoken(Protocol):
+    """A log in a transaction; hex as text."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def topics(self) -> tuple[str, ...]: ...
+
+    @property
+    def data(self) -> str: ...
+
+
+class Sent(Protocol):
+    """A transaction of a block."""
+
+    @property
+    def sender(self) -> str: ...
+
+    @property
+    def to(self) -> str | None: ...
+
+    @property
+    def input(self) -> str: ...
+
+    @property
+    def value(self) -> int: ...
+
+    @property
+    def succeeded(self) -> bool: ...
+
+    @property
+    def said(self) -> Sequence[Spoken]: ...
+
+
+class Mined(Protocol):
+    """A block of the chain, as it was made."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def hash(self) -> str: ...
+
+    @property
+    def time(self) -> int: ...
+
+    @property
+    def txs(self) -> Sequence[Sent]: ...
+
+    @property
+    def tx_hashes(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What an index of this network has to keep: addresses, first topics, and functions."""
+
+    addresses: Collection[str]
+    topics: Collection[str]
+    selectors: Collection[str] = ()
+
+
+@dataclass(slots=True)
+class Content:
+    """What a database holds, or must hold; rows by table, in order."""
+
+    log: list[Row] = field(default_factory=list)
+    call: list[Row] = field(default_factory=list)
+    nodes: dict[str, Event] = field(default_factory=dict)
+    tasks: dict[str, Event] = field(default_factory=dict)
+    scores: list[Row] = field(default_factory=list)
+
+    def differing(self, other: "Content") -> dict[str, int]:
+        """Count by table what only one of the two has; tables that are equal are left out."""
+        pairs: Mapping[str, tuple[set[str], set[str]]] = {
+            name: (_lines(getattr(self, name)), _lines(getattr(other, name)))
+            for name in ("log", "call", "nodes", "tasks", "scores")
+        }
+        return {
+            name: len(ours ^ theirs) for name, (ours, theirs) in pairs.items() if ours ^ theirs
+        }
+
+
+def _lines(held: list[Row] | dict[str, Event]) -> set[str]:
+    if isinstance(held, dict):
+        return {repr((key, sorted(value.items()))) for key, value in held.items()}
+    return set(map(repr, held))
+
+
+def expected(blocks: Sequence[Mined], watched: Watched, events: list[Event]) -> Content:
+    """Return what an index of all of these blocks holds; `events` is what happened in them."""
+    found = Content()
+    for block in blocks:
+        index = 0
+        for place, tx in enumerate(block.txs):
+            head = (block.hash, block.time, place, block.tx_hashes[place])
+            if tx.to in watched.addresses and tx.input[:10] in watched.selectors:
+                found.call.append(_call_row(block.number, head, tx))
+            for said in tx.said:
+                if said.address in watched.addresses and said.topics[0] in watched.topics:
+                    found.log.append(_log_row(block.number, index, head, said))
+                index += 1
+    _add_state(found, events)
+    return found
+
+
+def _log_row(number: int, index: int, head: tuple[str, int, int, str], said: Spoken) -> Row:
+    block_hash, time, place, tx_hash = head
+    topics = "".join(topic[2:] for topic in said.topics)
+    return (
+        number,
+        index,
+        block_hash[2:],
+        time,
+        place,
+        tx_hash[2:],
+        said.address[2:],
+        topics,
+        said.data[2:],
+    )
+
+
+def _call_row(number: int, head: tuple[str, int, int, str], tx: Sent) -> Row:
+    block_hash, time, place, tx_hash = head
+    to = (tx.to or "0x")[2:]
+    return (
+        number,
+        place,
+        block_hash[2:],
+        time,
+        tx_hash[2:],
+        tx.sender[2:],
+        to,
+        f"{tx.value:064x}",
+        tx.input[2:],
+        int(tx.succeeded),
+    )
+
+
+def _add_state(found: Content, events: list[Event]) -> None:
+    reference = Reference()
+    shown = reference.run(events, events[-1]["time"])
+    if reference.odd:
+        raise ValueError(f"the story breaks a rule at {reference.odd}")
+    for address, node in reference.nodes.items():
+        found.nodes[address[2:]] = {
+            "membership": node["status"],
+            "paused": int(node["paused"]),
+            "running": node["busy"],
+            "pool": bytes(node["pool"]).hex(),
+            "base": node["base"],
+            "since": node["since"],
+            "pending": node["wants"],
+        }
+    asked = {event["task"]: event for event in events if event["type"] == "task_created"}
+    for key, task in reference.tasks.items():
+        if not task:
+            continue
+        found.tasks[key[2:]] = {
+            "node": None if "node" not in task else task["node"][2:],
+            "started_time": task.get("started"),
+            "stopped_time": task.get("stopped"),
+            "ending": _ENDINGS.get(task.get("end")),
+            "fee": f"{asked[key]['fee']:064x}",
+            "creator": asked[key]["creator"][2:],
+        }
+    found.scores = sorted(
+        (row["task"][2:], row["node"][2:], row["score"])
+        for group in shown["groups"]
+        for row in group["members"]
+        if row["score"] is not None
+    )
+
+
+_ENDINGS = {
+    None: None,
+    "task_succeeded": "succeeded",
+    "task_refunded": "refunded",
+    "task_invalidated": "invalidated",
+    "task_aborted": "aborted",
+    "task_timed_out": "timed_out",
+}

@@ -1,0 +1,80 @@
+"""Which cells are played: a dozen in the quick suite, some hundreds in the slow one, or all."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+from oracle.devnet.fakechain.faults.forging import Depth
+from tests.faults.lies.cells import Cell, Company, Headers, Mood, Place, depths, lies
+
+PROFILES = ("crynux-vss", "reference")
+# Lies that an endpoint tells now and then.
+_MOODY = ("omitted", "data", "time")
+_MOODY_DEPTHS = (Depth.ANSWERS, Depth.RECEIPTS, Depth.HEADERS)
+
+
+def whole(seed: int = 1) -> Iterator[Cell]:
+    """Yield every cell on the chain of this seed: some thousands."""
+    for profile in PROFILES:
+        for place in Place:
+            yield from _of(profile, place, seed)
+        yield from _moody(profile, seed)
+
+
+def bounded() -> list[Cell]:
+    """Return every lie at every depth in every company, each in one place and one profile.
+
+    Which place, and in which profile where it is told in both, is drawn once for all.
+    """
+    chance = Random(12)  # noqa: S311 - repeatable, no secret
+    drawn = []
+    for cell in _of("crynux-vss", Place.EARLY, 1):
+        if cell.headers in {Headers.TRUE, Headers.ZERO_BLOOMS} or chance.random() < _SHARE:
+            is_told_in_both = cell.lie in lies("reference") and cell.depth in depths(
+                cell.lie, "reference"
+            )
+            profile = "reference" if is_told_in_both else "crynux-vss"
+            told = replace(cell, place=chance.choice(list(Place)))
+            drawn.append(replace(told, profile=chance.choice([profile, "crynux-vss"])))
+    moody = [cell for cell in _moody("crynux-vss", 1) if chance.random() < _SHARE]
+    return [*drawn, *moody]
+
+
+# Of the cells whose headers are worth less, or whose liar lies now and then.
+_SHARE = 0.25
+
+
+def quick() -> list[Cell]:
+    """Return the dozen that the quick suite plays."""
+    first, true = Company.FIRST, Headers.TRUE
+    blind = Headers.WORTHLESS
+    return [
+        Cell("honest", Company.ALONE, true),
+        Cell("honest", Company.FIRST, blind, profile="reference"),
+        Cell("omitted", first, true),
+        Cell("emptied", first, true, Depth.BLOCKS, profile="reference"),
+        Cell("invented", Company.ALONE, true, Depth.RECEIPTS),
+        Cell("data", first, blind, place=Place.ALL),
+        Cell("value", first, true, place=Place.LATE),
+        Cell("status", Company.ALONE, true, place=Place.ALL),
+        Cell("from", first, true),
+        Cell("time", Company.ALONE, true, Depth.HEADERS),
+        Cell("index", first, true, Depth.CHAIN, Place.HEAD),
+        Cell("cap 2", Company.SECOND, Headers.ZERO_BLOOMS),
+    ]
+
+
+def _of(profile: str, place: Place, seed: int) -> Iterator[Cell]:
+    for lie in lies(profile):
+        for depth in depths(lie, profile):
+            for headers in Headers:
+                for company in Company:
+                    yield Cell(lie, company, headers, depth, place, profile, seed=seed)
+
+
+def _moody(profile: str, seed: int) -> Iterator[Cell]:
+    always = [cell for cell in _of(profile, Place.ALL, seed) if cell.lie in _MOODY]
+    for mood in (Mood.AT_FIRST, Mood.LATER, Mood.EVERY_SECOND):
+        for cell in always:
+            if cell.depth in _MOODY_DEPTHS:
+                yield replace(cell, mood=mood)

@@ -1,0 +1,159 @@
+"""Plays a cell: real endpoints over HTTP, the real command on a database of its own, twice."""
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oracle.cli.main import run
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import block_faults
+from oracle.devnet.fakechain.faults.forging import forged
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving_all
+from oracle.devnet.fakechain.tree import branch
+from tests.faults.lies.cells import Cell, Company, Mood, Place
+from tests.faults.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
+from tests.faults.lies.lies import LIES
+from tests.faults.lies.stored import stored
+from tests.support.cli.local_network import Settings, write
+
+# Gives a command; its exit code, and all that it said on both streams.
+Command = Callable[..., tuple[int, str]]
+# So many answers a liar lies at first, or is honest before it begins.
+_FIRST_ANSWERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One `run --once`: its exit code, what it said, and how the database differs since."""
+
+    code: int
+    said: str
+    differing: dict[str, int]
+
+
+@dataclass(slots=True)
+class Played:
+    """What came of a cell: two runs, and what `status` says after them."""
+
+    cell: Cell
+    tries: list[Tried] = field(default_factory=list)
+    status: str = ""
+
+
+def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
+    """Play a cell; `folder` is empty, or holds a migrated `oracle.sqlite`.
+
+    `command` gives a command; by default it is one of this process.
+    """
+    give = command or _command
+    chain = chain_of(cell)
+    played = Played(cell)
+    with _served(cell, chain) as (urls, shows):
+        config = str(write(_settings(chain, urls, folder), folder / "config.toml"))
+        if cell.place is Place.HEAD:
+            # What is not final yet may turn out to be otherwise: it is told when it is.
+            give("run", "--once", "--config", config)
+            give("run", "--once", "--config", config)
+        for show_all in shows:
+            show_all()
+        for _ in range(2):
+            code, said = give("run", "--once", "--config", config)
+            differing = chain.content.differing(stored(folder / "oracle.sqlite"))
+            played.tries.append(Tried(code, said, differing))
+        _, played.status = give("status", "--config", config)
+    return played
+
+
+def chain_of(cell: Cell) -> TrueChain:
+    """Return the chain that the cell is played on."""
+    return true_chain(cell.profile, cell.seed, ends_quietly=cell.place is Place.BEFORE_PROOF)
+
+
+@contextmanager
+def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Callable[[], None]]]]:
+    """Serve whoever is asked; gives the URLs, and what lets each show all of its chain."""
+    liar, honest = _liar(cell, chain), Provider(chain.tree)
+    told = {
+        Company.ALONE: [liar],
+        Company.FIRST: [liar, honest],
+        Company.SECOND: [honest, liar],
+    }[cell.company]
+    for provider in told:
+        provider.tags = {"safe": 2, "finalized": FINALITY}
+        provider.code = dict(chain.network.codes)
+        provider.faults += cell.headers.faults()
+    shows = [_held_back(provider, chain.before_settling) for provider in told]
+    with serving_all(*told) as urls:
+        yield urls, shows
+
+
+def _held_back(provider: Provider, height: int) -> Callable[[], None]:
+    """Let an endpoint show its chain up to this height only, until what is returned is called."""
+    whole = provider.head
+    provider.head = branch(whole)[height]
+    return lambda: setattr(provider, "head", whole)
+
+
+def _liar(cell: Cell, chain: TrueChain) -> Provider:
+    cap = cell.cap()
+    if cap is not None:
+        provider = Provider(chain.tree)
+        provider.faults.append(cap)
+        return provider
+    liar = forged(chain.tree, LIES[cell.lie], cell.depth, cell.place.blocks)
+    if cell.mood is Mood.ALWAYS:
+        return liar
+    moody = Provider(chain.tree)
+    moody.faults.append(_now_and_then(cell.mood, liar))
+    return moody
+
+
+def _now_and_then(mood: Mood, liar: Provider) -> InjectedFault:
+    about = frozenset(
+        {
+            "eth_getLogs",
+            "eth_getBlockReceipts",
+            "eth_getTransactionReceipt",
+            "eth_getBlockByNumber",
+            "eth_getBlockByHash",
+            "eth_getTransactionByHash",
+        }
+    )
+    if mood is Mood.AT_FIRST:
+        return block_faults.switched(liar, methods=about, times=_FIRST_ANSWERS)
+    if mood is Mood.EVERY_SECOND:
+        return block_faults.switched(liar, methods=about, when=block_faults.every_second())
+    return block_faults.switched(liar, methods=about, when=block_faults.after(_FIRST_ANSWERS))
+
+
+def _settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:
+    network = chain.network
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {"id": CHAIN_ID, "endpoints": urls, "finality_depth": FINALITY},
+        "network": {"profile": network.profile, "contracts": dict(network.contracts)},
+        "log": {"format": "json"},
+    }
+
+
+def _command(*arguments: str) -> tuple[int, str]:
+    """Give a command; its exit code, and all that it said on both streams."""
+    said = io.StringIO()
+    with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(said))
+        stack.enter_context(redirect_stderr(said))
+        code = run(arguments)
+    return code, said.getvalue()
+
+
+def as_process(*arguments: str) -> tuple[int, str]:
+    """Give a command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "oracle", *arguments], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr

@@ -1,0 +1,87 @@
+"""Plays the cells and writes what came of them as a table.
+
+    .venv/bin/python -m tests.faults.lies.run [--cells whole|bounded|quick] [--seed 1] [--only
+    TEXT]                                    [--processes 2] [--table build/lies.md]
+
+Exit code 1: a cell was wrong in silence, or refused without a word of what differed, or came to
+another end at the second try.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from oracle.store.schema import migrate
+from tests.faults.lies import matrix
+from tests.faults.lies.cells import Cell
+from tests.faults.lies.playing import play
+from tests.faults.lies.table import Line, written
+from tests.faults.lies.verdicts import is_steady, last_words, verdict
+
+ROOT = Path(__file__).resolve().parents[3]
+_SETS: Mapping[str, Callable[[int], Iterable[Cell]]] = {
+    "whole": matrix.whole,
+    "bounded": lambda _seed: matrix.bounded(),
+    "quick": lambda _seed: matrix.quick(),
+}
+_TELLS_EVERY = 50
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play, write, and say how it came out."""
+    told = _parser().parse_args(arguments)
+    cells = [cell for cell in _SETS[told.cells](told.seed) if told.only in cell.name]
+    lines = []
+    for line in played(cells, told.processes):
+        lines.append(line)
+        if not line.is_right:
+            say(f"{line.cell.name}: {line.verdict}{'' if line.is_steady else ', not steady'}")
+        if len(lines) % _TELLS_EVERY == 0:
+            say(f"{len(lines)} of {len(cells)} cells")
+    path = ROOT / told.table
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(written(lines), "utf-8")
+    wrong = sum(not line.is_right for line in lines)
+    say(f"{len(lines)} cells, {wrong} wrong; the table is {told.table}")
+    return 1 if wrong else 0
+
+
+def played(cells: Sequence[Cell], processes: int) -> Iterator[Line]:
+    """Play cells in processes of their own; yield what came of them as they end."""
+    with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
+        template = Path(folder) / "template.sqlite"
+        migrate(f"sqlite:///{template}")
+        with get_context("spawn").Pool(processes) as pool:
+            yield from pool.imap_unordered(partial(played_one, template), cells)
+
+
+def played_one(template: Path, cell: Cell) -> Line:
+    """Play one cell on a copy of a migrated database."""
+    with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
+        shutil.copyfile(template, Path(folder) / "oracle.sqlite")
+        found = play(cell, Path(folder))
+    return Line(cell, verdict(found), last_words(found.tries[-1]), is_steady=is_steady(found))
+
+
+def say(line: str) -> None:
+    """Print for whoever waits."""
+    print(line, flush=True)  # noqa: T201 - what the command is for
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Play every lie against every company.")
+    parser.add_argument("--cells", choices=_SETS, default="whole")
+    parser.add_argument("--seed", type=int, default=1, help="of the chain")
+    parser.add_argument("--only", default="", help="cells with this in their name")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--table", default="build/lies.md")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

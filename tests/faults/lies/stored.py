@@ -1,0 +1,45 @@
+"""What a database holds, read by SQL of its own; it knows nothing of `oracle`."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.faults.lies.expected import CALL, LOG, Content, Row
+
+_NODE = ("membership", "paused", "running", "pool", "base", "since", "pending")
+_TASK = ("node", "started_time", "stopped_time", "ending", "fee", "creator")
+
+
+def stored(database: Path) -> Content:
+    """Return what stands in a database of blocks that are the chain's; nothing without tables."""
+    found = Content()
+    with closing(sqlite3.connect(database)) as connection:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        if "log" not in tables:
+            return found
+        found.log = _rows(connection, "log", LOG, "canonical", "block, log_index")
+        found.call = _rows(connection, "call", CALL, "canonical", "block, tx_index")
+        found.nodes = _by_key(connection, "node", "address", _NODE)
+        found.tasks = _by_key(connection, "task", "key", _TASK)
+        found.scores = sorted(_rows(connection, "score", ("task", "node", "score"), "1", "1"))
+    return found
+
+
+def _rows(
+    connection: sqlite3.Connection, table: str, columns: tuple[str, ...], where: str, order: str
+) -> list[Row]:
+    names = ", ".join(columns)
+    asked = f"SELECT {names} FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608 - our own names
+    return [tuple(map(_plain, row)) for row in connection.execute(asked)]
+
+
+def _by_key(
+    connection: sqlite3.Connection, table: str, key: str, columns: tuple[str, ...]
+) -> dict[str, dict[str, Any]]:
+    rows = _rows(connection, table, (key, *columns), "1", "1")
+    return {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
+
+
+def _plain(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else value

@@ -1,0 +1,106 @@
+"""Writes what came of the cells as Markdown: a line for each lie, a column for each company."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from oracle.devnet.fakechain.faults.forging import Depth
+from tests.faults.lies.cells import CAPS, Cell, Company, Headers, Mood
+from tests.faults.lies.lies import LIES
+from tests.faults.lies.verdicts import RIGHT, Verdict
+
+_HEAD = """\
+# What becomes of a lie
+
+Made by `make lies` from what it saw; do not edit. An endpoint lies, alone or before or behind an
+honest one; `run --once` is given twice. *Equal*: the database is what an independent reading of
+the chain gives. *Refused*: the exit code is not 0, and the words name what differed. *Unproven*:
+taken in, and said to be unproven. *WRONG IN SILENCE* and *REFUSED WITHOUT WORDS* are faults; so is
+*UNSTEADY*: the second try came to another end. Numbers count cells, which differ by place,
+profile and mood. Left out is another name of a transaction that header, receipts and logs agree
+on, where only logs are read: no root of what is read holds it, and nothing is folded from it.
+"""
+_SAID = {
+    Verdict.EQUAL: "equal",
+    Verdict.REFUSED: "refused",
+    Verdict.UNPROVEN: "unproven",
+    Verdict.WORDLESS: "REFUSED WITHOUT WORDS",
+    Verdict.SILENT: "WRONG IN SILENCE",
+}
+_DEPTHS = {
+    Depth.ANSWERS: "in its answers",
+    Depth.RECEIPTS: "and receipts",
+    Depth.HEADERS: "and headers",
+    Depth.BLOCKS: "and hashes",
+    Depth.CHAIN: "and the chain above",
+}
+_WITH = {Company.ALONE: "alone", Company.FIRST: "first", Company.SECOND: "second"}
+_LIES = (*LIES, *CAPS)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What came of one cell; `words` are the last that were said at the second try."""
+
+    cell: Cell
+    verdict: Verdict
+    words: str
+    is_steady: bool
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it came out as it must."""
+        return self.verdict in RIGHT and self.is_steady
+
+
+def written(lines: Sequence[Line]) -> str:
+    """Return the whole document."""
+    counts = Counter(line.verdict for line in lines)
+    told = ", ".join(f"{counts[one]} {_SAID[one]}" for one in Verdict if counts[one])
+    unsteady = sum(not line.is_steady for line in lines)
+    parts = [_HEAD, f"{len(lines)} cells: {told}; {unsteady} unsteady.\n"]
+    for headers in Headers:
+        parts += _of_headers(headers, [line for line in lines if line.cell.headers is headers])
+    parts += _faults(lines)
+    return "\n".join(parts)
+
+
+def _of_headers(headers: Headers, lines: Sequence[Line]) -> Iterator[str]:
+    if not lines:
+        return
+    rows: dict[str, dict[Company, list[Line]]] = defaultdict(lambda: defaultdict(list))
+    for line in sorted(lines, key=lambda line: _order(line.cell)):
+        rows[_named(line.cell)][line.cell.company].append(line)
+    yield f"## On a chain with {headers}\n"
+    yield "| Lie | " + " | ".join(f"liar {_WITH[one]}" for one in Company) + " |"
+    yield "|---" * (1 + len(Company)) + "|"
+    for name, found in rows.items():
+        yield f"| {name} | " + " | ".join(_told(found[one]) for one in Company) + " |"
+    yield ""
+
+
+def _order(cell: Cell) -> tuple[int, int, int]:
+    return list(Mood).index(cell.mood), _LIES.index(cell.lie), cell.depth
+
+
+def _named(cell: Cell) -> str:
+    mood = "" if cell.mood is Mood.ALWAYS else f", {cell.mood}"
+    return f"{cell.lie} {_DEPTHS[cell.depth]}{mood}"
+
+
+def _told(lines: Sequence[Line]) -> str:
+    counts = Counter(_SAID[line.verdict] for line in lines)
+    counts.update("UNSTEADY" for line in lines if not line.is_steady)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{number} {said}" for said, number in sorted(counts.items()))
+
+
+def _faults(lines: Sequence[Line]) -> Iterator[str]:
+    wrong = [line for line in lines if not line.is_right]
+    if wrong:
+        yield "## Cells that came out wrong\n"
+    for line in sorted(wrong, key=lambda line: line.cell.name):
+        steady = "" if line.is_steady else ", UNSTEADY"
+        said = f": {line.words}" if line.words else ""
+        yield f"- `{line.cell.name}`: {_SAID[line.verdict]}{steady}{said}"

@@ -1,0 +1,55 @@
+"""Every lie of an endpoint comes to a true database, to a refusal, or is said to be unproven."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.faults.lies.cells import Cell
+from tests.faults.lies.matrix import bounded, quick
+from tests.faults.lies.playing import Command, as_process, play
+from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, verdict
+
+QUICK = quick()
+# CI plays one of so many cells of the bounded matrix; the night plays all of them.
+_ONE_OF = 24
+REST = [
+    pytest.param(cell, id=cell.name, marks=[] if place % _ONE_OF == 0 else pytest.mark.nightly)
+    for place, cell in enumerate(cell for cell in bounded() if cell not in QUICK)
+]
+
+
+def told(cell: Cell, folder: Path, template: Path, command: Command | None = None) -> Verdict:
+    """Play a cell, see that both runs came to the same, and what that is."""
+    shutil.copyfile(template, folder / "oracle.sqlite")
+    played = play(cell, folder, command)
+    assert is_steady(played), played
+    return verdict(played)
+
+
+@pytest.mark.parametrize("cell", QUICK, ids=lambda cell: cell.name)
+def test_a_lie_is_put_right_or_refused_or_said_to_be_unproven(
+    cell: Cell, tmp_path: Path, sqlite_template: Path
+):
+    assert told(cell, tmp_path, sqlite_template) in RIGHT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", REST)
+def test_a_lie_anywhere_is_put_right_or_refused_or_said_to_be_unproven(
+    cell: Cell, tmp_path: Path, sqlite_template: Path
+):
+    assert told(cell, tmp_path, sqlite_template) in RIGHT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "cell",
+    [QUICK[2], *(pytest.param(cell, marks=pytest.mark.nightly) for cell in QUICK[3:6])],
+    ids=lambda cell: cell.name,
+)
+def test_a_process_of_its_own_comes_to_the_same(cell: Cell, tmp_path: Path, sqlite_template: Path):
+    (other := tmp_path / "other").mkdir()
+    here = told(cell, tmp_path, sqlite_template)
+
+    assert told(cell, other, sqlite_template, as_process) == here

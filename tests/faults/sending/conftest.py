@@ -1,0 +1,94 @@
+"""Everything here is slow: real services, real transactions on Anvil, real HTTP in between.
+
+`office` talks to Anvil itself; `proxied_office` through `proxies`, two endpoints that do what a
+test tells them; `store` runs a test on both engines. Pools of the chain are undone per test.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.evm.fixtures import chain
+from tests.support.office import Office, Premises
+from tests.support.sending.fuses import Deaths
+from tests.support.sending.proxy import Proxy, proxy
+from tests.support.sending.reporters import Company, company
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    office,
+    premises,
+    sqlite_office,
+)
+from tests.support.txmgr.stores import (
+    NewStore,
+    new_postgresql_store,
+    new_sqlite_store,
+    new_store,
+    store,
+)
+
+__all__ = [
+    "chain",
+    "fresh_chain",
+    "fresh_premises",
+    "new_postgresql_store",
+    "new_sqlite_store",
+    "new_store",
+    "office",
+    "premises",
+    "sqlite_office",
+    "store",
+]
+
+OpenProxy = Callable[[], Proxy]
+
+
+@pytest.fixture
+def deaths(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
+    """Where to die on the engine that `new_store` makes databases of."""
+    is_sqlite = request.node.callspec.params["new_store"] == "sqlite"
+    return Deaths(is_everywhere=is_sqlite and not bounded)
+
+
+@pytest.fixture
+def open_proxy(premises: Premises) -> Iterator[OpenProxy]:
+    """Opens proxies in front of the chain, as many as a test wants."""
+    with ExitStack() as until_the_end:
+        yield lambda: until_the_end.enter_context(proxy(premises.chain.url))
+
+
+@pytest.fixture
+def proxies(open_proxy: OpenProxy) -> tuple[Proxy, Proxy]:
+    """Two endpoints of one chain; what is sent goes to both."""
+    return open_proxy(), open_proxy()
+
+
+@pytest.fixture
+def proxied_office(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Office:
+    """An office on SQLite that sees the chain through both proxies and nothing else."""
+    sqlite_office.restart(urls=[one.url for one in proxies])
+    for one in proxies:
+        one.forget()
+    return sqlite_office
+
+
+@pytest.fixture
+def three(
+    premises: Premises,
+    new_sqlite_store: NewStore,
+    new_postgresql_store: NewStore,
+    tmp_path: Path,
+) -> Iterator[Company]:
+    """Two on SQLite and one on PostgreSQL, in windows of one, three and a thousand blocks."""
+    with (
+        new_sqlite_store() as one,
+        new_postgresql_store() as two,
+        new_sqlite_store() as third,
+        company(premises, [one, two, third], tmp_path) as opened,
+    ):
+        for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
+            reporter.window = window
+        yield opened

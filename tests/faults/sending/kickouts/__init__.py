@@ -1,0 +1,1 @@
+"""Kickouts that wait, are late, or were proposed on a fork."""

@@ -1,0 +1,276 @@
+"""Kickouts that must wait, be called off, or never begin; and the same ones at every reporter."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.coverage import Level
+from oracle.errors import TransientError
+from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, PROPOSE_KICK
+from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.manual_cancel import cancel_by_hand
+from oracle.kickouts.proposer import statement_against
+from oracle.store.database import Store
+from oracle.store.outbox.records import Intent, IntentState, PauseKind
+from tests.integration.evm.test_kicking import (
+    POOL,
+    ROUNDS,
+    bad_pool,
+    group,
+    kick,
+    kinds,
+    proposed,
+    pushed_until,
+    pushed_without_kickouts,
+    shown_low,
+    standing,
+)
+from tests.support.evm.chain import RevertedError
+from tests.support.evm.network import Standing
+from tests.support.office import CHAIN_ID, LIMITS, RULES, SETTINGS, Office, Premises, next_step
+from tests.support.sending.proxy import Proxy
+
+KICKOUT_RULES = KickoutRules(RULES, SETTINGS)
+REFILL_SECONDS = 3600
+
+
+def only(office: Office, kind: str) -> Intent:
+    (found,) = office.intents(kind)
+    return found
+
+
+def empty_bucket(office: Office) -> int:
+    """Nobody may be kicked out for an hour; return when somebody may."""
+    premises = office.premises
+    for bucket in ((0, 1, REFILL_SECONDS), (1, 1, REFILL_SECONDS)):
+        call = premises.oracle.functions.setBucket(*bucket)
+        premises.chain.send(call, sender=premises.network.admin)
+    *_, since = premises.oracle.functions.bucket().call()
+    return int(since) + REFILL_SECONDS
+
+
+def veto_over(office: Office) -> None:
+    """The rounds and the seconds of the veto pass; nothing is planned meanwhile."""
+    while int(str(kick(office)["readyAt"])) > office.premises.chain.time:
+        pushed_without_kickouts(office)
+
+
+def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    veto_over(office)
+    for _ in range(LIMITS.kick_rounds):
+        pushed_without_kickouts(office)
+    office.repeat(plan_kick)
+    execution, context = only(office, EXECUTE_KICK), office.context
+    with context.writing() as uow:
+        uow.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", context.stamp)
+    office.tick()
+    assert only(office, EXECUTE_KICK).state is IntentState.HELD
+
+    with context.writing() as uow:
+        held = uow.outbox.intents.named(execution.id)
+        assert held is not None
+        uow.outbox.intents.release(held, context.stamp)
+    office.tick()
+    assert only(office, EXECUTE_KICK).state is IntentState.LIVE
+
+
+def test_a_kickout_takes_as_many_rounds_in_a_row_as_are_asked_for(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    pushed_until(office, ROUNDS - 1)
+    office.until_final()
+    assert "propose_kick" not in kinds(office)
+
+    # The row is broken, and begins anew.
+    group(office, 98, (2, 0, 1))
+    office.pushed()
+    for number in range(50, 50 + POOL):
+        group(office, number, (0, 1, 2))
+    pushed_until(office, ROUNDS - 1)
+    office.until_final()
+    assert "propose_kick" not in kinds(office)
+    office.pushed()
+    office.until_final()
+    assert kinds(office).count("propose_kick") == 1
+
+
+def test_evidence_tells_everything_that_is_needed_to_check_it(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    (file,) = office.folder_for_evidence.iterdir()
+    told = json.loads(file.read_text())
+
+    assert (told["chain_id"], told["contract"]) == (CHAIN_ID, office.premises.address)
+    assert (told["node"], told["index"]) == (office.premises.network.nodes[2].lower(), 2)
+    assert (told["rules"], told["rules_version"]) == (RULES.name, RULES.version)
+    assert (len(told["rules_sha256"]), told["formula_version"]) == (64, 1)
+    assert [one["lane"] for one in told["rounds"]] == ROUNDS * [2002]
+    first = told["rounds"][0]["round"]
+    assert [one["round"] for one in told["rounds"]] == [*range(first, first + ROUNDS)]
+    assert all(one["as_of"] >= told["due_since"]["block"] for one in told["rounds"])
+    assert {*told["entries"][0]} >= {"at", "task", "score", "rank", "time"}
+
+
+@pytest.fixture
+def other_office(premises: Premises, tmp_path: Path) -> Iterator[Office]:
+    """Another reporter on a database of its own."""
+    with Store.open(f"sqlite:///{tmp_path}/other.sqlite", create=True) as store:
+        opened = Office(premises, store, tmp_path / "other-evidence")
+        yield opened
+        opened.close()
+
+
+def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_office: Office):
+    office, other = sqlite_office, other_office
+    bad_pool(office)
+    shown_low(office)
+    # The other one was away, and reads it all at once.
+    other.index()
+
+    said = []
+    for one in (office, other):
+        with one.store.reading() as uow:
+            (look,) = looks_at(uow, KICKOUT_RULES, Level.NOTHING)
+        assert look.evidence is not None
+        standing = one.contract.contract_status()
+        said.append((look.evidence.text, statement_against(one.kickouts, look, standing)))
+        office.mine()
+    assert said[0] == said[1]
+    assert said[0][1] is not None
+
+
+def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_recovered(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    proposed(office)
+    empty_bucket(office)
+    veto_over(office)
+    office.tick()
+    assert only(office, EXECUTE_KICK).state.value == "planned"
+
+    group(office, 99, (2, 0, 1))
+    pushed_without_kickouts(office)
+    premises = office.premises
+    with pytest.raises(RevertedError, match="NotBelowThreshold"):
+        premises.chain.send(premises.oracle.functions.executeKick(2))
+    office.tick()
+    office.mine()
+    office.until_final()
+
+    execution = only(office, EXECUTE_KICK)
+    assert (execution.state.value, execution.nonce) == ("superseded", None)
+    assert execution.error_text == "the kickout is no longer due"
+    assert only(office, CANCEL_KICK).state.value == "final"
+    assert not kick(office)["live"]
+    assert standing(office) is Standing.ACTIVE
+
+
+def test_case_f58_an_empty_bucket_is_waited_for_without_asking_in_every_block(
+    sqlite_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = sqlite_office
+    proposed(office)
+    refilled = empty_bucket(office)
+    veto_over(office)
+    office.restart(urls=[one.url for one in proxies])
+    office.tick()
+    waiting = only(office, EXECUTE_KICK)
+    assert (waiting.state.value, waiting.request.not_before) == ("planned", refilled)
+
+    for one in proxies:
+        one.forget()
+    for _ in range(5):
+        office.mine()
+        assert not [step for step in office.tick() if "kick" in step.did]
+    assert [one.count("eth_estimateGas") for one in proxies] == [0, 0]
+    assert [one.sent for one in proxies] == [[], []]
+
+    # It is refilled; the scores are fresh again, and it goes by itself.
+    office.premises.chain.at(refilled + 1)
+    office.premises.chain.mine()
+    office.pushed()
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert standing(office) is Standing.KICKED_OUT
+    assert kinds(office).count("execute_kick") == 1
+
+
+def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    # A file where the folder should be: nothing can be written there.
+    office.folder_for_evidence.write_text("in the way")
+    for _ in range(2):
+        with pytest.raises(TransientError, match="the evidence cannot be written"):
+            office.repeat(plan_kick)
+    with office.store.reading() as uow:
+        signed = uow.statements.of_round(
+            office.premises.address, "kick", office.premises.round, "ix=2"
+        )
+    assert (signed, kinds(office).count("propose_kick")) == ([], 0)
+    # Reports go on meanwhile.
+    pushed_without_kickouts(office)
+
+    office.folder_for_evidence.unlink()
+    office.repeat(plan_kick)
+    assert kinds(office).count("propose_kick") == 1
+
+
+def test_case_f67_a_proposal_whose_evidence_went_missing_is_not_sent(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    office.repeat(plan_kick)
+    (file,) = office.folder_for_evidence.iterdir()
+    text = file.read_text()
+    file.unlink()
+    nonce = office.premises.nonce
+    office.repeat(next_step)
+    office.mine()
+
+    ended = only(office, PROPOSE_KICK)
+    assert (ended.state.value, ended.error_text) == ("superseded", "its evidence file is missing")
+    assert (office.premises.nonce, kick(office)["live"]) == (nonce, False)
+    # The next round asks again, and lays the same file down.
+    office.pushed()
+    office.tick()
+    assert file.read_text() == text
+
+
+def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    office.repeat(plan_kick)
+    step = cancel_by_hand(office.kickouts, 2)
+    assert step is not None
+    assert only(office, PROPOSE_KICK).state.value == "cancelled"
+    # Not again in this round.
+    assert office.repeat(plan_kick) == []
+    # Only the vetoer may cancel what is on chain while the node is low.
+    assert cancel_by_hand(office.kickouts, 2) is None
+
+
+def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
+    office = sqlite_office
+    bad_pool(office)
+    shown_low(office)
+    with office.context.writing() as uow:
+        newest = uow.reports.newest_period()
+        assert newest is not None
+        uow.holds.hold(newest + 1, "for a test", {}, office.context.stamp)
+    assert office.repeat(plan_kick) == []
+    with office.context.writing() as uow:
+        uow.holds.release(newest + 1, office.context.stamp)
+    assert [step.did for step in office.repeat(plan_kick)] == [
+        "kickout signed",
+        "kickout proposal planned",
+    ]

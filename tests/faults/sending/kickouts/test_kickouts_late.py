@@ -1,0 +1,118 @@
+"""Kickouts that came too late, or whose node was better meanwhile: what becomes of them."""
+
+from dataclasses import replace
+
+from oracle.domain.reports.rounds import KickState
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from tests.integration.evm.test_kicking import (
+    POOL,
+    group,
+    kick,
+    kinds,
+    proposed,
+    pushed_without_kickouts,
+    standing,
+)
+from tests.support.evm.network import Standing
+from tests.support.office import LIMITS, Office
+
+
+def died(office: Office) -> None:
+    """Nobody was there for more than a day to execute what was proposed."""
+    office.premises.chain.at(int(str(kick(office)["diesAt"])) + 1)
+    office.premises.chain.mine()
+
+
+def cancelled(office: Office, by: str) -> None:
+    """Somebody cancels the kickout of node 2 on chain, and we read it."""
+    call = office.premises.oracle.functions.cancelKick(2, b"no".ljust(32, b"\0"))
+    office.premises.chain.send(call, sender=by)
+    office.index()
+
+
+def state_of_kick(office: Office) -> KickState:
+    with office.store.reading() as uow:
+        (found,) = uow.rounds.kicks()
+    return found.state
+
+
+def some_rounds(office: Office) -> None:
+    office.pushed()
+    for _ in range(3):
+        office.mine()
+        office.until_final()
+
+
+def test_a_node_that_cancels_its_own_dead_kickout_is_proposed_anew(office: Office):
+    proposed(office)
+    first = kick(office)
+    died(office)
+    cancelled(office, by=office.premises.network.nodes[2])
+    assert state_of_kick(office) is KickState.CANCELLED
+    assert rebuild_state(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
+    some_rounds(office)
+
+    again = kick(office)
+    assert (again["live"], again["evidence"]) == (True, first["evidence"])
+    assert int(str(again["round"])) > int(str(first["round"]))
+
+
+def test_a_veto_stays_one_when_the_vetoer_is_another_later(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    premises = office.premises
+    admin, heir = premises.network.admin, premises.network.creator
+    cancelled(office, by=admin)
+    premises.chain.send(premises.oracle.functions.setVetoer(heir), sender=admin)
+    office.index()
+    assert state_of_kick(office) is KickState.VETOED
+    assert rebuild_state(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
+    some_rounds(office)
+    assert kinds(office).count("propose_kick") == 1
+
+
+def test_a_kickout_that_nobody_executed_in_time_is_proposed_anew(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    first = kick(office)
+    died(office)
+    some_rounds(office)
+
+    again = kick(office)
+    assert (again["live"], again["evidence"]) == (True, first["evidence"])
+    assert int(str(again["round"])) > int(str(first["round"]))
+    assert "execute_kick" not in kinds(office)
+
+
+def test_who_only_signs_signs_again_what_nobody_executed_in_time(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    died(office)
+    pushed_without_kickouts(office)
+    signer = office.premises.keys.signer
+    office.restart(premises=replace(office.premises, keys=ReporterKeys(signer, None)))
+
+    assert [step.did for step in office.repeat(plan_kick)] == ["kickout signed"]
+
+
+def test_a_kickout_of_a_node_that_was_better_meanwhile_is_not_executed(sqlite_office: Office):
+    office = sqlite_office
+    proposed(office)
+    group(office, 99, (2, 0, 1))
+    # The chain shows it well, and nobody is there to cancel.
+    pushed_without_kickouts(office)
+    for number in range(50, 50 + POOL):
+        group(office, number, (0, 1, 2))
+    for _ in range(LIMITS.kick_rounds):
+        pushed_without_kickouts(office)
+    premises = office.premises
+    premises.chain.at(max(premises.chain.time, int(str(kick(office)["readyAt"]))) + 1)
+    premises.chain.mine()
+    office.tick()
+    office.mine()
+    office.until_final()
+
+    assert "execute_kick" not in kinds(office)
+    assert standing(office) is Standing.ACTIVE

@@ -1,0 +1,145 @@
+"""Rounds come every six seconds, and many nodes are due at once: none of them waits for long."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.coverage import Level
+from oracle.domain.reports.report import rules_id
+from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.proposer import capacity_of_round
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.integration.evm.test_kicking import POOL, bad_pool, group, shown_low
+from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.evm.chain import Chain
+from tests.support.office import LIMITS, RULES, SETTINGS, Office, Premises, next_step
+from tests.support.sending.reporters import Company, company
+from tests.support.txmgr.stores import NewStore
+
+NODES = 20
+# Nodes 0 and 1 are the good ones.
+BAD = range(2, 2 + NODES)
+ROUND_SECONDS, BETWEEN_SIGNATURES = 6, 5
+# Every word is too old at every report, so that every period has a round.
+QUICK = replace(SETTINGS, period_seconds=ROUND_SECONDS, heartbeat_seconds=1)
+WITHIN_ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def fresh_chain() -> Iterator[Chain]:
+    """As the other offices', with an account for every node."""
+    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "30") as url:
+        chain = Chain(url)
+        try:
+            yield chain
+        finally:
+            chain.close()
+
+
+@pytest.fixture
+def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+    """Three reporters, all of whom must sign, under rules with quick rounds."""
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        new_sqlite_store() as three,
+        company(premises, [one, two, three], tmp_path) as opened,
+    ):
+        does, admin = premises.oracle.functions, premises.network.admin
+        rules_hash = rules_id(RULES, "reference", QUICK)
+        premises.chain.send(does.setRules(2, bytes.fromhex(rules_hash[2:])), sender=admin)
+        checksummed = premises.chain.web3.to_checksum_address
+        signers = [checksummed(reporter.signer) for reporter in opened.reporters]
+        premises.chain.send(does.setSigners(signers, len(signers)), sender=admin)
+        for reporter in opened.reporters:
+            reporter.office.restart(settings=QUICK)
+        yield opened
+
+
+def many_bad(office: Office) -> None:
+    """Every bad node is last in as many groups as its pool holds."""
+    network = office.premises.network
+    for place in BAD[1:]:
+        network.join(network.nodes[place])
+    for number in range(POOL * NODES):
+        group(office, number + 1, (0, 1, BAD[number % NODES]))
+
+
+def second(opened: Company, looking: int = 0) -> None:
+    """One more block; so many reporters look at kickouts, once. The first one sends.
+
+    To look at all that are due takes a good part of a second, whatever comes of it.
+    """
+    opened.chain.later(1)
+    opened.chain.mine()
+    for reporter in reversed(opened.reporters):
+        office = reporter.office
+        office.index()
+        office.repeat(plan_push)
+        if reporter in opened.reporters[:looking]:
+            plan_kick(office.kickouts, office.source.heads())
+        if office.context.publisher.has_payer:
+            office.repeat(next_step)
+            office.repeat(confirm)
+
+
+def due(office: Office) -> int:
+    """How many nodes nothing stands against proposing."""
+    with office.store.reading() as uow:
+        looks = looks_at(uow, KickoutRules(RULES, QUICK), Level.NOTHING)
+    return sum(look.obstacle is None for look in looks)
+
+
+def proposed_in(opened: Company) -> list[int]:
+    """The round that each bad node was proposed in; 0: it was not."""
+    does = opened.premises.oracle.functions
+    return [int(does.kickOf(index).call()[2]) for index in BAD]
+
+
+def test_twenty_nodes_are_proposed_within_three_rounds_of_being_due(quick: Company):
+    premises, office = quick.premises, quick.first.office
+    many_bad(office)
+    while due(office) < NODES:
+        second(quick)
+    due_in = premises.round
+    for passed in range(WITHIN_ROUNDS * ROUND_SECONDS):
+        second(quick, looking=1 + passed // BETWEEN_SIGNATURES)
+    assert min(proposed_in(quick)) > due_in
+    # One every six seconds, all the time.
+    assert premises.round == due_in + WITHIN_ROUNDS
+    # None was sent in vain.
+    assert set(office.states(PROPOSE_KICK)) <= {"mined", "final"}
+
+
+def room(office: Office) -> int:
+    """How many more proposals the round has room for."""
+    standing = office.quorum.contract_status()
+    with office.store.reading() as uow:
+        return capacity_of_round(office.kickouts, uow, standing)
+
+
+def test_a_proposal_that_landed_and_is_not_confirmed_yet_is_counted_once(sqlite_office: Office):
+    office, most = sqlite_office, LIMITS.max_kicks_per_round
+    bad_pool(office)
+    shown_low(office)
+    office.repeat(plan_kick)
+    assert (office.states()[-1], room(office)) == ("planned", most - 1)
+    office.repeat(next_step)
+    office.mine()
+    office.index()
+    assert (office.states()[-1], room(office)) == ("live", most - 1)
+
+    # The next round has all its room, whatever became of its receipt.
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    office.repeat(next_step)
+    office.mine()
+    office.index()
+    (proposal,) = office.intents(PROPOSE_KICK)
+    assert (proposal.state.value, room(office)) == ("live", most)

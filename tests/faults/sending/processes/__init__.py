@@ -1,0 +1,1 @@
+"""Daemons that die, stall, or work at the same time."""

@@ -1,0 +1,88 @@
+"""The daemon dies at every commit, signature and send; the next one finishes it, once."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.database import Store
+from tests.support.evm.chain import Chain
+from tests.support.office import Office, Premises
+from tests.support.sending.at_sea import GWEI, dear_blocks
+from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
+from tests.support.sending.journals import gaps
+from tests.support.sending.phases import push
+from tests.support.sending.proxy import Proxy
+from tests.support.sending.stalls import reused
+from tests.support.txmgr.stores import NewStore
+
+# Every point of a push takes seconds on a shared machine.
+pytestmark = pytest.mark.timeout(600)
+
+
+def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
+    """Where a push can die: a whole one, watched."""
+    office = Office(premises, store, evidence)
+    office.period()
+    fuse = Fuse()
+    with fused(office, fuse):
+        push(office)
+    office.close()
+    assert fuse.unstored == []
+    return fuse.passed
+
+
+def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
+    premises: Premises, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
+):
+    with reused(new_store) as (emptied, _):
+        with fresh_chain.undone(), emptied() as store:
+            passed = points(premises, store, tmp_path)
+        # Signed, planned, ready, assigned, signed, sent, mined, final.
+        assert passed.count("after a commit") >= 8
+        assert passed.count("after a send") == 2
+        assert passed.count("after signing a statement") == 1
+        assert passed.count("after signing a transaction") == 1
+
+        for number, name in deaths.of(passed):
+            with fresh_chain.undone(), emptied() as store:
+                office = Office(premises, store, tmp_path)
+                nonce = premises.nonce
+                office.period()
+                with pytest.raises(Crash), fused(office, Fuse(number)):
+                    push(office)
+                office.restart()
+                push(office)
+
+                where = f"{name} {number}"
+                assert premises.round == 1, where
+                assert premises.nonce == nonce + 1, where
+                assert office.states(PUSH) == ["final"], where
+                assert office.intents(PUSH)[0].nonce == nonce, where
+                assert [state for state, _ in office.reports()].count("landed") == 1, where
+                assert gaps(office) == [], where
+                office.close()
+
+
+def test_case_f02_whoever_dies_with_stored_bytes_leaves_them_to_be_sent_as_they_are(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, (first, second) = proxied_office, proxies
+    dear_blocks(office, GWEI)
+    office.period()
+    with pytest.raises(Crash), fused(office, Fuse("before a send")):
+        push(office)
+    assert first.sent == []
+    with office.store.reading() as uow:
+        (slot,) = uow.outbox.slots.watched(office.context.account)
+        (stored,) = uow.outbox.slots.attempts(slot)
+
+    # Fees have changed meanwhile: whoever signed anew would sign something else.
+    dear_blocks(office, GWEI)
+    office.restart()
+    office.tick()
+    dear_blocks(office, GWEI)
+    office.until_final()
+    assert set(first.sent) == set(second.sent) == {"0x" + stored.signed.raw.hex()}
+    assert office.premises.round == 1
+    assert office.states(PUSH) == ["final"]

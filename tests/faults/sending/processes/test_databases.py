@@ -1,0 +1,254 @@
+"""What a database may do to a push: lose an answer, refuse to write, break off, run late."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import text
+
+from oracle.errors import FatalError, TransientError
+from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.support.office import SETTINGS, Office
+from tests.support.sending.ailing_databases import failing_inserts, full_disk, read_only
+from tests.support.sending.faults import Fault
+from tests.support.sending.proxy import SEND, Proxy
+
+HOUR = 3600
+# Commits from a due report to its receipt; a push that meets no fault has them all.
+COMMITS = 8
+
+
+class LosingStore:
+    """A store that loses the answer to one commit: it was made, or it was not."""
+
+    def __init__(self, store: Store, at: int, *, is_made: bool) -> None:
+        self._store = store
+        self._left = at
+        self._is_made = is_made
+        self.reading = store.reading
+        self.was_lost = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[UnitOfWork]:
+        self._left -= 1
+        lost = self._left == -1
+        with self._store.transaction() as uow:
+            yield uow
+            if lost and not self._is_made:
+                self._lose()
+        if lost:
+            self._lose()
+
+    def _lose(self) -> None:
+        self.was_lost = True
+        raise TransientError("the connection broke at the commit")
+
+
+class Stalling:
+    """A signer that stalls once it has signed: another process takes over meanwhile."""
+
+    def __init__(self, signer: Signer, store: Store) -> None:
+        self._signer = signer
+        self._store = store
+        self.address = signer.address
+        self.signed: list[SignedBytes] = []
+        self.epoch: int | None = None
+
+    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+        return self._signer.sign_statement(statement, domain)
+
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
+        self.signed.append(self._signer.sign_transaction(transaction))
+        with self._store.transaction() as uow:
+            uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+            self.epoch = uow.lease.take("another", HOUR)
+        return self.signed[-1]
+
+
+def the_slot(office: Office) -> NonceSlot:
+    with office.store.reading() as uow:
+        found = uow.outbox.slots.at(office.context.account, 1)
+    assert found is not None
+    return found
+
+
+def sends(office: Office) -> list[int]:
+    with office.store.reading() as uow:
+        return [one.sends for one in uow.outbox.slots.attempts(the_slot(office))]
+
+
+def ticked(office: Office, times: int = 1) -> int:
+    """Turns of the daemon, which goes on after what passes by itself; count those that failed."""
+    failed = 0
+    for _ in range(times):
+        try:
+            office.tick()
+        except TransientError:
+            failed += 1
+    return failed
+
+
+def test_case_f42_bytes_signed_by_a_leader_that_stalled_meanwhile_are_never_stored_nor_sent(
+    office: Office,
+):
+    premises, store = office.premises, office.store
+    transmitter = premises.keys.transmitter
+    assert transmitter is not None
+    stalling = Stalling(transmitter, store)
+    office.restart(premises=replace(premises, keys=ReporterKeys(premises.keys.signer, stalling)))
+    office.period()
+    with pytest.raises(FatalError, match="taken over the lease"):
+        office.tick()
+
+    assert len(stalling.signed) == 1
+    assert sends(office) == []
+    waiting = premises.chain.rpc("eth_getTransactionCount", premises.transmitter, "pending")
+    assert int(waiting, 16) == 1
+
+    office.restart(premises=premises, epoch=stalling.epoch)
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert (premises.nonce, premises.round) == (2, 1)
+    assert len(sends(office)) == 1
+
+
+@pytest.mark.parametrize("outcome", ["made", "not made"])
+@pytest.mark.parametrize("at", range(COMMITS))
+def test_case_f43_a_commit_of_unknown_outcome_is_looked_up_before_the_push_goes_on(
+    sqlite_office: Office, at: int, outcome: str
+):
+    office = sqlite_office
+    office.period()
+    losing = LosingStore(office.store, at, is_made=outcome == "made")
+    office.context = replace(office.context, store=cast("Store", losing))
+    failed = ticked(office, 3)
+    office.mine()
+    failed += ticked(office, 2)
+
+    assert (losing.was_lost, failed) == (True, 1)
+    assert (office.premises.nonce, office.premises.round) == (2, 1)
+    assert office.states() == ["mined"]
+    assert len(sends(office)) == 1
+    assert office.journal().count("assigned") == 1
+
+
+@pytest.mark.parametrize("fault", ["read-only", "full disk"])
+def test_case_f44_a_database_that_cannot_be_written_sends_nothing_until_it_can(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], fault: str
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    (sent,) = set(proxies[0].sent)
+    office.premises.chain.rpc("anvil_dropTransaction", _hash_of(office))
+    office.mine(3)
+    office.index()
+    for proxy in proxies:
+        proxy.forget()
+
+    with (read_only if fault == "read-only" else full_disk)(office.store):
+        for _ in range(3):
+            with pytest.raises(TransientError):
+                office.repeat(confirm)
+    assert proxies[0].sent == proxies[1].sent == []
+    office.tick()
+    assert set(proxies[0].sent) == set(proxies[1].sent) == {sent}
+
+
+@pytest.mark.postgres
+def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_not(
+    office: Office,
+):
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropTransaction", _hash_of(office))
+    office.mine(3)
+    office.index()
+    before = sends(office)
+    with read_only(office.store), pytest.raises(TransientError, match="read-only"):
+        office.repeat(confirm)
+    waiting = office.premises.chain.rpc("eth_getTransactionCount", *_pending(office))
+    assert (int(waiting, 16), sends(office)) == (1, before)
+    office.tick()
+    office.mine()
+    assert office.premises.nonce == 2
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+@pytest.mark.parametrize("table", ["pub_intent", "pub_nonce", "pub_attempt", "pub_journal"])
+def test_case_f45_a_transaction_that_the_server_breaks_off_is_done_again_from_its_beginning(
+    premises: Any, new_postgresql_store: Any, tmp_path: Any, table: str, code: str
+):
+    with new_postgresql_store() as store:
+        office = Office(premises, store, tmp_path / "evidence")
+        office.period()
+        office.index()
+        with failing_inserts(store, table, code), pytest.raises(TransientError, match="not now"):
+            office.tick()
+        office.tick()
+        office.mine()
+        office.tick()
+        assert (premises.nonce, premises.round) == (2, 1)
+        assert sends(office) == [1]
+        office.close()
+
+
+def test_case_f45_no_transaction_is_open_while_bytes_are_sent(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, url = proxied_office, proxied_office.store._url
+    others: list[int] = []
+
+    def write(asked: dict[str, Any]) -> dict[str, Any]:
+        with Store.open(url.render_as_string(hide_password=False)) as other:
+            with other.transaction() as uow:
+                uow.lease.prove(office.epoch)
+            others.append(1)
+        return asked
+
+    proxies[0].rule(SEND, Fault(ask=write))
+    office.pushed()
+    assert others == [1]
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
+    office: Office, jump: int
+):
+    chain = office.premises.chain
+    office.period()
+    plain = office.context.clock
+    office.context = replace(office.context, clock=lambda: plain() + jump)
+    office.tick()
+    with office.store.reading() as uow:
+        held = uow.lease.current()
+        (push,) = uow.outbox.intents.in_states(office.context.account, [IntentState.LIVE])
+        attempts = uow.outbox.slots.attempts(the_slot(office))
+    assert push.request.deadline is not None
+    assert 0 < push.request.deadline - chain.time <= SETTINGS.ttl_seconds
+    assert HOUR - 60 < held.seconds_left <= HOUR
+    assert [one.reason for one in attempts] == [AttemptReason.FIRST]
+
+    office.context = replace(office.context, clock=lambda: plain() - jump)
+    office.mine()
+    office.until_final()
+    assert (office.premises.nonce, office.premises.round) == (2, 1)
+    assert office.states() == ["final"]
+
+
+def _hash_of(office: Office) -> str:
+    with office.store.reading() as uow:
+        return uow.outbox.slots.attempts(the_slot(office))[-1].signed.tx_hash
+
+
+def _pending(office: Office) -> tuple[str, str]:
+    return office.premises.transmitter, "pending"

@@ -1,0 +1,65 @@
+"""The daemon dies at every commit, signature and send of a kickout; one node goes, once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
+from tests.support.office import Premises
+from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
+from tests.support.sending.journals import gaps
+from tests.support.sending.phases import PHASES, Phase, Stage, said
+from tests.support.sending.stalls import reused
+from tests.support.txmgr.stores import NewStore
+
+# Every point takes seconds on a shared machine.
+pytestmark = pytest.mark.timeout(900)
+
+KICKOUTS = (PROPOSE_KICK, EXECUTE_KICK)
+
+
+@pytest.fixture
+def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[Stage]:
+    with reused(new_store) as (emptied, _):
+        yield Stage(premises, emptied, tmp_path)
+
+
+@pytest.mark.parametrize("kind", KICKOUTS)
+def test_case_f01_whoever_dies_during_a_kickout_has_one_successor_who_finishes_it(
+    stage: Stage, deaths: Deaths, kind: str
+):
+    phase = PHASES[kind]
+    with stage.set_for(phase):
+        passed = points(stage, phase)
+        assert passed.count("after a commit") >= phase.commits
+        assert passed.count("after a send") == 2
+        assert passed.count("after signing a transaction") == 1
+        for number, name in deaths.of(passed):
+            die(stage, number, f"{name} {number}", kind)
+
+
+def points(stage: Stage, phase: Phase) -> list[str]:
+    """Where it can die: a whole one, watched."""
+    fuse = Fuse()
+    with stage.office("whole") as office, fused(office, fuse):
+        phase.play(office)
+    assert fuse.unstored == []
+    return fuse.passed
+
+
+def die(stage: Stage, number: int, where: str, kind: str) -> None:
+    """Die at one point; another process goes on, and all of it happened once."""
+    phase, premises = PHASES[kind], stage.premises
+    with stage.office(str(number)) as office:
+        nonce = premises.nonce
+        with pytest.raises(Crash), fused(office, Fuse(number)):
+            phase.play(office)
+        office.restart()
+        phase.play(office)
+        assert phase.is_so(office), where
+        assert said(premises, phase.event) == 1, where
+        (call,) = office.intents(kind)
+        assert (call.state.value, call.nonce) == ("final", nonce), where
+        assert premises.nonce == nonce + 1, where
+        assert gaps(office) == [], where

@@ -1,0 +1,106 @@
+"""What a daemon finds that starts after another one was killed: a lease with nobody behind it."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.daemon.lease.lease_keeper import LEASE_SECONDS, renew
+from oracle.store.database import Store
+from oracle.store.ops.lease_repository import LeaseState
+from tests.faults.sending.processes.test_leading import (
+    PATIENCE,
+    config,
+    lease,
+    let_it_run_out,
+    resting,
+    said,
+    until,
+)
+from tests.support.cli.daemon import starting
+from tests.support.cli.local_network import LocalNetwork
+
+__all__ = ["resting"]
+
+ELSEWHERE = "qos-oracle run on elsewhere, process 7"
+HOUR = 3600
+
+
+@pytest.mark.parametrize("options", [[], ["--once"], ["--standby"]])
+def test_after_a_kill_the_next_one_starts_at_once(
+    resting: LocalNetwork, empty_database_url: str, tmp_path: Path, options: list[str]
+):
+    url = empty_database_url
+    path = config(resting, tmp_path / "one", url)
+    with starting(path) as killed:
+        killed.wait_for("started")
+        killed.process.kill()
+        killed.process.wait()
+    # For longer than any machine takes to start another one.
+    held = _hold_for_an_hour(url)
+    with starting(path, *options) as following:
+        assert following.wait_for("holder_gone")["holder"] == held.holder
+        if options == ["--once"]:
+            assert following.process.wait(PATIENCE) == 0
+        else:
+            assert following.wait_for("started")["epoch"] == held.epoch + 1
+            assert not said(following, "waiting")
+
+
+def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
+    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+):
+    url = empty_database_url
+    path = config(resting, tmp_path / "one", url)
+    _taken_elsewhere(url)
+    with starting(path) as waiting:
+        waiting.url = waiting.wait_for("waiting")["web"]
+        waiting.wait_for_text("/readyz", f"lease: waits for the lease of {ELSEWHERE}")
+        assert waiting.wait_until_not_ready()["standby"] is False
+        assert waiting.get("/livez").status_code == 200
+        let_it_run_out(url)
+        assert waiting.wait_for("started")["epoch"] == 2
+
+
+def test_one_that_renews_its_lease_lives_and_is_left_alone(
+    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+):
+    url = empty_database_url
+    path = config(resting, tmp_path / "one", url)
+    _taken_elsewhere(url)
+    with starting(path) as refused:
+        refused.wait_for("waiting")
+        with Store.open(url) as store:
+            until(lambda: _renewed(store) and refused.process.poll() is not None)
+        assert refused.process.returncode == 1
+        assert f"works on this database: {ELSEWHERE}" in refused.log.read_text("utf-8")
+    assert lease(url).holder == ELSEWHERE
+
+
+def test_one_that_waits_for_a_lease_ends_when_told(
+    resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
+):
+    path = config(resting, tmp_path / "one", empty_sqlite_url)
+    _taken_elsewhere(empty_sqlite_url)
+    with starting(path) as waiting:
+        waiting.wait_for("waiting")
+        assert waiting.stop()[0] == 0
+    assert lease(empty_sqlite_url).holder == ELSEWHERE
+
+
+def _taken_elsewhere(url: str) -> None:
+    with Store.open(url, create=True) as store, store.transaction() as uow:
+        assert uow.lease.take(ELSEWHERE, HOUR) == 1
+
+
+def _hold_for_an_hour(url: str) -> LeaseState:
+    with Store.open(url) as store:
+        held = lease(url)
+        with store.transaction() as uow:
+            assert uow.lease.renew(held.epoch, HOUR)
+    return held
+
+
+def _renewed(store: Store) -> bool:
+    renew(store, 1)
+    with store.reading() as uow:
+        return uow.lease.current().seconds_left > LEASE_SECONDS / 2

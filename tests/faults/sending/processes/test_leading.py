@@ -1,0 +1,233 @@
+"""Two daemons on one database, as processes: one leads, one stands by, and neither sends twice."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from oracle.store.database import Store
+from oracle.store.ops.lease_repository import LeaseState
+from oracle.store.outbox.records import Account, JournalEntry
+from tests.support.cli.daemon import STOP_SECONDS, Daemon, starting
+from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.sending import faults
+from tests.support.sending.proxy import SEND, proxy
+
+PATIENCE = 120
+# What one says who was overtaken; the other, where it stood for longer than it may.
+LOST = ("has taken over the lease", "the lease could not be renewed")
+
+
+@pytest.fixture(scope="module")
+def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+    """A network that nobody sends anything to."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(1)
+        yield started
+
+
+@pytest.fixture
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+    """A network of one test's own: a report is due on it."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+def config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
+    """A daemon's own folder, on a database that others share."""
+    folder.mkdir()
+    settings = network.settings(folder)
+    settings["database"]["url"] = url
+    settings["chain"].update(chain)
+    return write(settings, folder / "config.toml")
+
+
+def lease(url: str) -> LeaseState:
+    with Store.open(url) as store, store.reading() as uow:
+        return uow.lease.current()
+
+
+def let_it_run_out(url: str) -> None:
+    """Half a minute passes on the database's clock."""
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+
+
+def said(daemon: Daemon, event: str) -> bool:
+    return any(line["event"] == event for line in daemon.lines())
+
+
+def until(is_so: Any) -> None:
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def journal(url: str) -> list[JournalEntry]:
+    """What happened to every intent, in the order it was written."""
+    with Store.open(url) as store, store.reading() as uow:
+        return [
+            entry
+            for intent in reversed(uow.outbox.intents.newest(100))
+            for entry in uow.outbox.journal.of_intent(intent.id)
+        ]
+
+
+def mined(network: LocalNetwork, sender: str) -> int:
+    return int(network.stage.chain.ask("eth_getTransactionCount", sender, "latest"), 16)
+
+
+def sender_of(url: str) -> Account:
+    with Store.open(url) as store, store.reading() as uow:
+        return uow.outbox.intents.newest(1)[0].request.account
+
+
+def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_and_takes_over(
+    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+):
+    url = empty_database_url
+    paths = [config(resting, tmp_path / name, url) for name in ("one", "two")]
+    with ExitStack() as running:
+        both = [running.enter_context(starting(path, "--standby")) for path in paths]
+        until(lambda: any(said(each, "started") for each in both))
+        leader, other = sorted(both, key=lambda each: not said(each, "started"))
+        waiting = other.wait_for("standby")
+        assert waiting["leader"].startswith("qos-oracle run on ")
+        assert not said(other, "started")
+
+        other.url = other.wait_for("standby")["web"]
+        ready = other.get("/readyz")
+        assert (ready.status_code, ready.json()["standby"]) == (200, True)
+        leader.url = leader.wait_for("started")["web"]
+        leader.wait_until_ready()
+        assert leader.get("/readyz").json()["standby"] is False
+        assert "oracle_lease_held 1.0" in leader.get("/metrics").text
+        assert "oracle_lease_held 0.0" in other.get("/metrics").text
+        assert "oracle_lease_epoch 1.0" in leader.get("/metrics").text
+
+        first = lease(url)
+        leader.process.kill()
+        leader.process.wait()
+        # Nobody waits for the lease of a process that is known to be gone.
+        taken = other.wait_for("started")
+        assert taken["epoch"] == first.epoch + 1
+        other.url = taken["web"]
+        other.wait_until_ready()
+
+
+def test_case_f40_one_that_does_not_stand_by_leaves_and_names_the_leader(
+    resting: LocalNetwork, empty_database_url: str, tmp_path: Path
+):
+    url = empty_database_url
+    one, two = (config(resting, tmp_path / name, url) for name in ("one", "two"))
+    with starting(one) as leader:
+        leader.wait_for("started")
+        with starting(two) as second:
+            assert second.process.wait(PATIENCE) == 1
+            assert f"process {leader.process.pid}" in second.log.read_text("utf-8")
+        assert lease(url).holder is not None
+
+
+def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
+    network: LocalNetwork, empty_database_url: str, tmp_path: Path
+):
+    url, gate = empty_database_url, faults.Gate()
+    with proxy(network.url) as door, ExitStack() as running:
+        door.rule(SEND, faults.held_before(gate))
+        one = config(network, tmp_path / "one", url, endpoints=[door.url])
+        two = config(network, tmp_path / "two", url)
+        leader = running.enter_context(starting(one, "--publish", "--standby"))
+        until(gate.reached.is_set)
+        leader.process.send_signal(signal.SIGSTOP)
+        old = lease(url).epoch
+        let_it_run_out(url)
+
+        other = running.enter_context(starting(two, "--publish", "--standby"))
+        other.wait_for("step_completed", step="publish", did="sent")
+        network.mine(1)
+        other.wait_for("step_completed", step="confirm", did="mined")
+        gate.release()
+        leader.process.send_signal(signal.SIGCONT)
+
+        assert leader.process.wait(PATIENCE) == 1
+        assert any(words in leader.log.read_text("utf-8") for words in LOST)
+        sender = sender_of(url)
+        network.mine(2)
+        assert len(set(door.sent)) == 1
+        assert mined(network, sender.address) == 1
+        epochs = [entry.epoch for entry in journal(url) if entry.event != "planned"]
+        assert epochs == sorted(epochs, key=lambda epoch: epoch != old)
+        with Store.open(url) as store, store.reading() as uow:
+            slot = uow.outbox.slots.at(sender, 0)
+            assert slot is not None
+            assert len(uow.outbox.slots.attempts(slot)) == 1
+
+
+@pytest.mark.parametrize("state", ["waiting", "standing by", "leading", "sending"])
+def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
+    network: LocalNetwork, tmp_path: Path, state: str
+):
+    url, gate = f"sqlite:///{tmp_path / 'oracle.sqlite'}", faults.Gate()
+    with proxy(network.url) as door, ExitStack() as running:
+        path = config(network, tmp_path / "one", url, endpoints=[door.url])
+        if state == "waiting":
+            door.rule("*", faults.status(503))
+        if state == "sending":
+            door.rule(SEND, faults.held_before(gate))
+        if state == "standing by":
+            leading = config(network, tmp_path / "leader", url)
+            running.enter_context(starting(leading)).wait_for("started")
+        stopped = running.enter_context(starting(path, "--publish", "--standby"))
+        _reach(stopped, state, gate)
+
+        code, seconds = stopped.stop()
+
+        gate.release()
+        assert (code, seconds < STOP_SECONDS) == (0, True)
+        # A turn that was left alone may say a last word.
+        assert any(
+            line["event"] == "stopped" and line["by"] == "SIGTERM" for line in stopped.lines()
+        )
+        if state in {"leading", "sending"}:
+            assert lease(url).holder is None
+        if state == "standing by":
+            assert lease(url).holder is not None
+
+
+def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
+    if state == "sending":
+        until(gate.reached.is_set)
+        return
+    event = {"waiting": "waiting", "standing by": "standby", "leading": "started"}[state]
+    daemon.wait_for(event)
+
+
+def test_a_lease_that_another_took_ends_the_leader_while_it_has_nothing_to_do(
+    resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
+):
+    url = empty_sqlite_url
+    with starting(config(resting, tmp_path / "one", url)) as leader:
+        leader.wait_for("started")
+        with Store.open(url) as store, store.transaction() as uow:
+            # At once: the leader may renew it any moment.
+            uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+            assert uow.lease.take("somebody", 3600) is not None
+        assert leader.process.wait(PATIENCE) == 1
+        assert "taken over the lease" in leader.log.read_text("utf-8")
+    assert lease(url).holder == "somebody"
+
+
+def test_standing_by_and_leaving_at_once_are_not_asked_for_together(
+    resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
+):
+    path = config(resting, tmp_path / "one", empty_sqlite_url)
+    with starting(path, "--once", "--standby") as refused:
+        assert refused.process.wait(PATIENCE) == 2
+        assert "give one" in refused.log.read_text("utf-8")

@@ -1,0 +1,162 @@
+"""A daemon that comes back: after an hour, after a reorg, with an old database or with none."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.errors import InputError, TransientError
+from oracle.reporting.readiness import why_waiting
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import IntentState, NonceState
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.recovery.rebuild_from_chain import look
+from tests.support.office import SETTINGS, Office
+from tests.support.sending import faults
+from tests.support.sending.old_databases import (
+    adopted,
+    blank,
+    copied,
+    next_nonce,
+    refused,
+    written_down,
+)
+from tests.support.sending.proxy import Proxy
+from tests.support.txmgr.stores import NewStore
+
+HOUR = 3600
+COUNT = "eth_getTransactionCount"
+
+
+def test_case_f07_a_transaction_mined_during_an_hour_of_downtime_is_recognised_and_not_repeated(
+    office: Office,
+):
+    office.period()
+    office.tick()
+    office.close()
+    premises = office.premises
+    premises.chain.mine()
+    premises.chain.later(HOUR)
+    premises.chain.mine()
+    assert premises.nonce == 2
+
+    office.open()
+    with office.store.reading() as uow:
+        slot = uow.outbox.slots.watched(office.context.account)[0]
+    done = office.until_final()
+
+    with office.store.reading() as uow:
+        attempts = uow.outbox.slots.attempts(slot)
+    assert "push final" in [step.did for step in done]
+    assert [one.sends for one in attempts] == [1]
+    assert office.intents(PUSH)[0].state is IntentState.FINAL
+    assert premises.round == 1
+
+
+def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_are_sent_again(
+    office: Office,
+):
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    assert office.states() == ["mined"]
+    with office.store.reading() as uow:
+        (slot,) = uow.outbox.slots.watched(office.context.account)
+        (before,) = uow.outbox.slots.attempts(slot)
+    office.close()
+    chain = office.premises.chain
+    chain.rpc("anvil_reorg", 1, [])
+    chain.rpc("anvil_dropTransaction", before.signed.tx_hash)
+    office.mine(2)
+    assert office.premises.round == 0
+
+    office.open()
+    office.tick()
+    assert office.journal().count("reorged") == 1
+    office.mine()
+    office.until_final()
+
+    with office.store.reading() as uow:
+        at = uow.outbox.slots.at(office.context.account, slot.nonce)
+        assert at is not None
+        (after,) = uow.outbox.slots.attempts(at)
+    assert (after.signed, at.state) == (before.signed, NonceState.FINAL)
+    assert after.sends > before.sends
+    assert office.premises.round == 1
+
+
+def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuilt(
+    sqlite_office: Office, tmp_path: Path
+):
+    office = sqlite_office
+    office.pushed()
+    with copied(office, tmp_path) as copy:
+        office.pushed()
+        sent = office.intents(PUSH)[-1]
+        context = refused(office, copy)
+        assert (next_nonce(context), office.premises.nonce) == (2, 3)
+
+        found = look(context, 1000)
+        assert (found.known, found.mined, found.nonces) == (2, 3, range(2, 3))
+        assert found.may_have_lost_more
+        written_down(office, context, found)
+
+        assert next_nonce(context) == 3
+        assert found.spent[2].hash in (adopted(office)[2] or "")
+        assert sent.nonce == 2
+        # Nothing is signed while what the lost copy signed may still land, and that is told.
+        office.restart()
+        assert "signs nothing until chain time" in (why_waiting(office.reporting) or "")
+        office.period()
+        office.tick()
+        office.mine()
+        assert (office.premises.nonce, office.premises.round) == (3, 2)
+        office.premises.chain.later(SETTINGS.ttl_seconds)
+        while office.premises.round == 2:
+            assert len(office.reports()) < 20, office.steps
+            office.period()
+            office.tick()
+            office.mine()
+        assert (office.premises.nonce, office.premises.round) == (4, 3)
+        assert why_waiting(office.reporting) is None
+
+
+def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_store: NewStore):
+    office.pushed()
+    office.pushed()
+    with new_store() as fresh:
+        context = refused(office, blank(office, fresh))
+        found = look(context, 1000)
+        assert (found.known, found.mined) == (None, 3)
+        assert set(found.spent) == {0, 1, 2}
+        written_down(office, context, found)
+
+        assert next_nonce(context) == 3
+        assert adopted(office).keys() == {0, 1, 2}
+        with fresh.reading() as uow:
+            quiet = uow.statements.embargoed_until(
+                context.publisher.domain.chain_id,
+                context.publisher.domain.contract,
+                context.publisher.signer.address,
+            )
+        assert quiet == office.premises.chain.time + SETTINGS.ttl_seconds
+        office.restart()
+        assert look(office.context, 1000).is_nothing
+
+
+def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_changes_nothing(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    proxies[0].rule(COUNT, faults.moved_by(5))
+    with pytest.raises(TransientError, match="until another endpoint says the same"):
+        reconcile(office.context)
+    with pytest.raises(TransientError, match="two endpoints have to agree"):
+        look(office.context, 100)
+    proxies[1].rule(COUNT, faults.moved_by(5))
+    with pytest.raises(InputError, match="outbox rebuild --from-chain"):
+        reconcile(office.context)
+    assert proxies[0].sent == proxies[1].sent == []
+    proxies[0].heal()
+    proxies[1].heal()
+    assert reconcile(office.context) is None

@@ -1,0 +1,194 @@
+"""The leader stands still at every commit, signature and send; another one takes over, once.
+
+While it stands, its lease runs out, and a standby takes it and works until the effect is final.
+Then the leader goes on from where it stood: it must end, and leave nothing behind.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.database import Store
+from oracle.store.ops.lease_repository import Lease
+from tests.support.office import Office, Premises
+from tests.support.sending.fuses import fused
+from tests.support.sending.journals import gaps
+from tests.support.sending.phases import PHASES, Phase, Stage, said
+from tests.support.sending.stalls import (
+    Stall,
+    Succession,
+    Watch,
+    everything,
+    is_sqlite,
+    no_patience,
+    reused,
+)
+from tests.support.txmgr.stores import NewStore
+
+# Every point takes a second or more on a shared machine.
+pytestmark = pytest.mark.timeout(1800)
+
+WRITE, BEFORE, AFTER = "before a write", "before a commit", "after a commit"
+SEND = "before a send"
+
+
+@dataclass(frozen=True)
+class Stand(Stage):
+    """A stage whose database two may open."""
+
+    second: Store
+
+
+@contextmanager
+def stand(premises: Premises, new_store: NewStore, folder: Path) -> Iterator[Stand]:
+    with no_patience(), reused(new_store) as (emptied, second):
+        yield Stand(premises, emptied, folder, second)
+
+
+@pytest.fixture
+def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
+    with stand(premises, new_store, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def sqlite_stage(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[Stand]:
+    with stand(premises, new_sqlite_store, tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("kind", PHASES)
+def test_case_f41_a_leader_that_stands_still_anywhere_ends_and_its_successor_sends_once(
+    stage: Stand, kind: str, *, bounded: bool
+):
+    phase = PHASES[kind]
+    with stage.set_for(phase):
+        passed, is_waiting = points(stage, phase)
+        assert passed.count(AFTER) >= phase.commits
+        assert passed.count(SEND) == passed.count("after a send") == 2
+        assert "after signing a transaction" in passed
+        wanted = first_of_each(passed) if bounded else stops(passed, kind, is_waiting=is_waiting)
+        for number in wanted:
+            with stage.office(str(number)) as office:
+                stop = Stop(passed, number, is_waiting=is_waiting)
+                stand_still(office, stage.second, kind, stop)
+
+
+def test_without_any_fence_the_nonce_alone_keeps_a_push_to_one_effect(
+    sqlite_stage: Stand, monkeypatch: pytest.MonkeyPatch
+):
+    stage, phase = sqlite_stage, PHASES[PUSH]
+    with stage.set_for(phase):
+        passed, _ = points(stage, phase)
+        monkeypatch.setattr(Lease, "guard", lambda *_: None)
+        monkeypatch.setattr(Lease, "prove", lambda *_: None)
+        late = 0
+        for number, name in enumerate(passed):
+            if name not in {WRITE, SEND, "after signing a transaction"}:
+                continue
+            with stage.office(str(number)) as office:
+                where, nonce = f"{name} {number}", office.premises.nonce
+                with closing(Succession(office, stage.second, phase.play)) as succession:
+                    stall = succession.stalled(number)
+                    late += len(stall.late)
+                    assert office.premises.nonce == nonce + 1, where
+                    assert said(office.premises, phase.event) == 1, where
+                    assert len(set(stall.sent)) == 1, where
+        # Nobody kept it from sending what it had.
+        assert late > 0
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A point among all that a whole run passes, and where others can go on from."""
+
+    passed: Sequence[str]
+    number: int
+    is_waiting: bool
+
+    @property
+    def name(self) -> str:
+        return self.passed[self.number]
+
+    @property
+    def is_inside(self) -> bool:
+        """Inside a write."""
+        return self.name == BEFORE
+
+    @property
+    def may_send(self) -> bool:
+        """Whether it had proved that it leads, and had only to send."""
+        if self.is_inside and not self.is_waiting:
+            return False
+        rest = self.passed[self.number + self.is_inside :]
+        return next((name for name in rest if name in {BEFORE, SEND}), BEFORE) == SEND
+
+
+def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
+    """Where it can stand still: a whole one, watched; and whether others wait for a writer."""
+    watch = Watch()
+    with stage.office("whole") as office, fused(office, watch):
+        phase.play(office)
+    return watch.passed, is_sqlite(office.store)
+
+
+def stops(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
+    """Return the points to stop at, in their order.
+
+    Every one on SQLite, where others wait for whoever stands still inside a write (`is_waiting`)
+    and take over at the point after it: that needs no stop of its own. PostgreSQL, which differs
+    only in that it ends such a write, stops inside each of a push, and else at the first of every
+    name.
+    """
+    inside = {number for number, name in enumerate(passed) if name == BEFORE}
+    if is_waiting:
+        return sorted({*range(len(passed))} - {number + 1 for number in inside})
+    first = first_of_each(passed)
+    return sorted({*first} | inside) if kind is PUSH else first
+
+
+def first_of_each(passed: Sequence[str]) -> list[int]:
+    """Return the first point of every name, in their order."""
+    return sorted({passed.index(name) for name in passed})
+
+
+def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
+    """Stand still at one point; everything happens once, and nothing after the takeover."""
+    phase, premises, where = PHASES[kind], office.premises, f"{stop.name} {stop.number}"
+    nonce = premises.nonce
+    with closing(Succession(office, second, phase.play)) as succession:
+        stall = succession.stalled(stop.number)
+        heir = succession.heir
+        assert heir is not None, where
+        check_ends(office, succession, stall, stop)
+        assert premises.nonce == nonce + 1, where
+        assert said(premises, phase.event) == 1, where
+        # Whoever was overtaken sent at most what it was about to, and wrote nothing more.
+        assert stop.may_send or stall.late == [], where
+        assert everything(heir.store) == succession.rows, where
+
+        assert phase.is_so(heir), where
+        (call,) = heir.intents(kind)
+        assert (call.state.value, call.nonce) == ("final", nonce), where
+        assert stall.unstored == [], where
+        assert len(set(stall.sent)) == 1, where
+        assert gaps(heir) == [], where
+
+
+def check_ends(office: Office, succession: Succession, stall: Stall, stop: Stop) -> None:
+    """It stood where it should, the other took over, and it ended by that."""
+    where, heir = f"{stop.name} {stop.number}", succession.heir
+    waits = stop.is_inside and stop.is_waiting
+    assert stall.stood == [stop.name, *([AFTER] if waits else [])], where
+    assert heir is not None, where
+    assert heir.epoch == office.epoch + 1, where
+    assert "taken over the lease" in str(succession.ended), where
+    # Inside a write: SQLite's others wait for it, PostgreSQL's end it.
+    assert (succession.kept_out > 0) == stop.is_inside, where
+    assert (succession.met != []) == (stop.is_inside and not stop.is_waiting), where

@@ -1,0 +1,201 @@
+"""Leaders are stopped (SIGSTOP) at moments that nobody chose, while round follows upon round.
+
+Two processes work on one database. Whoever leads is stopped, its lease runs out, the other one
+takes over and finishes; then the first goes on, ends, and is started again as the standby.
+"""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+
+import pytest
+from sqlalchemy import select, text
+
+from oracle.devnet.demo.show import Key
+from oracle.errors import TransientError
+from oracle.store import engine
+from oracle.store.database import Store
+from oracle.store.outbox.records import ON_ITS_WAY
+from oracle.store.tables.outbox_tables import pub_journal
+from tests.integration.reporters.company import Company
+from tests.integration.reporters.member import Member
+from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
+from tests.support.cli.local_network import LocalNetwork, local_network
+from tests.support.sending.faults import Fault, Question
+from tests.support.sending.proxy import EVERY, Proxy, proxy
+
+pytestmark = pytest.mark.timeout(900)
+
+TAKEOVERS = 5
+# A moment lies so long after a question at most: longer than any write takes.
+_AFTER_SECONDS = 0.03
+_LOOK_SECONDS = 0.05
+# Far more than it takes to get past a write that it was stopped in.
+_MOST_LOOKS = 1000
+# What one says who was overtaken; the other, where it stood for longer than it may.
+_LOST = ("has taken over the lease", "the lease could not be renewed")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One of the two, and the door through which it sees the chain."""
+
+    member: Member
+    door: Proxy
+
+    def stopped_after(self, questions: int, seconds: float) -> None:
+        """Let it be stopped, once, so long after so many more questions."""
+
+        def soon(asked: Question) -> Question:
+            Timer(seconds, self.member.pause).start()
+            return asked
+
+        self.door.rule(EVERY, Fault(ask=soon), times=1, skip=questions)
+
+
+@contextmanager
+def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Company, list[Seat]]]:
+    """Two with the same keys, on one database; the first leads."""
+    with ExitStack() as until_the_end:
+        seats = []
+        for name in ("one", "two"):
+            door = until_the_end.enter_context(proxy(network.url))
+            settings = network.settings(folder / name)
+            settings["database"]["url"] = url
+            settings["chain"].update(endpoints=[door.url], poll_seconds=0.2)
+            member = Member(name, folder / name, settings, keys=keys_of(network))
+            until_the_end.callback(member.close)
+            seats.append(Seat(member, door))
+        company = Company(network, [seat.member for seat in seats])
+        for member in company.members:
+            member.start("--standby")
+            member.until_said("started" if member is company.members[0] else "standby")
+        yield company, seats
+
+
+def keys_of(network: LocalNetwork) -> dict[str, Key]:
+    """The keys that the contract knows."""
+    found = {}
+    for role in ("signer", "transmitter"):
+        files = (network.keys / f"{role}.json", network.keys / f"{role}.password")
+        found[role] = Key(*files, json.loads(files[0].read_text("utf-8"))["address"])
+    return found
+
+
+def test_case_f41_leaders_stopped_at_any_moment_are_succeeded_and_each_round_lands_once(
+    tmp_path: Path, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+    url = empty_database_url
+    (tmp_path / "keys").mkdir()
+    with (
+        local_network(tmp_path / "keys") as network,
+        pair(network, tmp_path, url) as (company, seats),
+        Store.open(url) as store,
+    ):
+        asked = questions_of_a_round(company, seats[0], store)
+        for number in range(TAKEOVERS):
+            # Not for secrets: other moments on the other engine, the same ones each time.
+            chance = random.Random(f"{url[:6]} {number}")  # noqa: S311
+            leading, heir = seats
+            leading.stopped_after(chance.randrange(asked), chance.uniform(0, _AFTER_SECONDS))
+            landed = company.round
+            stopped(company, leading.member)
+            run_out(store, leading.member)
+            heir.member.until_started()
+            company.landed(landed + 1)
+            finished(company, store)
+
+            leading.member.resume()
+            network.mine(1)
+            ended(leading.member)
+            leading.member.start("--standby")
+            leading.member.until_said("standby")
+            seats.reverse()
+        check(company, store)
+
+
+def questions_of_a_round(company: Company, seat: Seat, store: Store) -> int:
+    """How many questions the leader asks from the end of a period to the end of its round."""
+    seat.door.forget()
+    company.due()
+    company.landed(1)
+    finished(company, store)
+    return len(seat.door.asked)
+
+
+def stopped(company: Company, leader: Member) -> None:
+    """A round is due, is sent, lands and gets final, until the leader is stopped."""
+    company.due()
+    before, end = company.round, time.monotonic() + PATIENCE_SECONDS
+    while not leader.is_paused:
+        assert leader.is_up, leader.tail()
+        assert time.monotonic() < end, leader.tail()
+        if company.is_sent() or company.round > before:
+            company.network.mine(1)
+        time.sleep(_LOOK_SECONDS)
+
+
+def run_out(store: Store, leader: Member) -> None:
+    """Half a minute passes for the database.
+
+    A leader stopped inside a write is ended by PostgreSQL, where the standby asks for it; SQLite
+    has to wait for it: it goes on until it has written.
+    """
+    for _ in range(_MOST_LOOKS):
+        try:
+            with store.transaction() as uow:
+                uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
+        except TransientError:
+            with store.reading() as uow:
+                is_ended = uow.lease.end_stalled_writer(0)
+            if not is_ended:
+                leader.resume()
+        else:
+            if leader.is_paused:
+                return
+            leader.pause()
+    raise AssertionError(f"it stands inside a write for ever\n{leader.tail()}")
+
+
+def finished(company: Company, store: Store) -> None:
+    """Mine until nothing is on its way."""
+
+    def is_done() -> bool:
+        company.network.mine(1)
+        with store.reading() as uow:
+            return not any(one.state in ON_ITS_WAY for one in uow.outbox.intents.newest(1000))
+
+    until(is_done, "an outbox that has finished", company.tails)
+
+
+def ended(old: Member) -> None:
+    """It lost its lease, says so, and may be started again by itself."""
+    until(lambda: not old.is_up, "the end of the one that was overtaken", old.tail)
+    assert old._process is not None
+    assert old._process.returncode == 1, old.tail()
+    assert any(words in old.log.read_text("utf-8") for words in _LOST), old.tail()
+
+
+def check(company: Company, store: Store) -> None:
+    """Every round landed once, nobody paid for nothing, and no one wrote after its successor."""
+    assert len(company.check_rounds()) > TAKEOVERS
+    sender = company.members[0].transmitter
+    count = company.network.stage.chain.ask("eth_getTransactionCount", sender, "latest")
+    with store.reading() as uow:
+        wanted = uow.outbox.intents.newest(1000)[::-1]
+        read = uow.lease._connection.execute
+        epochs = list(read(select(pub_journal.c.lease_epoch).order_by(pub_journal.c.id)).scalars())
+        assert uow.lease.current().epoch == TAKEOVERS + 1
+    given = [one for one in wanted if one.nonce is not None]
+    assert [one.nonce for one in given] == list(range(len(given)))
+    # A next round may be on its way.
+    mined = given[: int(count, 16)]
+    assert len(mined) == int(count, 16)
+    assert {one.state.value for one in mined} <= {"live", "mined", "final"}, mined
+    assert epochs == sorted(epochs)

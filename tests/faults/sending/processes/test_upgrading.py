@@ -1,0 +1,127 @@
+"""A database with transactions under way goes on after `migrate`, and after a newer fold."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oracle.chain.decode.oracle_logs import ORACLE
+from oracle.domain.events.oracle_events import RoleSet
+from oracle.domain.reports.rounds import KickState
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.store.database import Store
+from oracle.store.outbox.records import AttemptReason, NonceState, PauseKind
+from oracle.store.schema import SchemaAge, migrate
+from tests.faults.sending.kickouts.test_kickouts_late import cancelled, died, state_of_kick
+from tests.integration.evm.test_kicking import proposed
+from tests.support.office import Office
+from tests.unit.store import later
+from tests.unit.store.test_schema import connected
+
+
+def left(office: Office) -> str:
+    """Close the office; return where its database is."""
+    office.close()
+    office.store.close()
+    return office.store._url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Office], str]:
+    """Leave the office, and bring its database up to a later release."""
+
+    def upgrade(office: Office) -> str:
+        url = left(office)
+        later.release(monkeypatch, later.written(tmp_path))
+        assert migrate(url).age is SchemaAge.OLDER
+        return url
+
+    return upgrade
+
+
+def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_final(
+    office: Office, upgraded: Callable[[Office], str]
+):
+    office.period()
+    office.tick()
+    with office.store.reading() as uow:
+        (before,) = uow.outbox.slots.watched(office.context.account)
+        (sent,) = uow.outbox.slots.attempts(before)
+    url = upgraded(office)
+
+    with Store.open(url) as store:
+        office.restart(store=store)
+        with store.reading() as uow:
+            (slot,) = uow.outbox.slots.watched(office.context.account)
+            (attempt,) = uow.outbox.slots.attempts(slot)
+        assert (slot.state, slot.nonce, slot.intent_id) == (
+            NonceState.LIVE,
+            before.nonce,
+            before.intent_id,
+        )
+        assert attempt.signed == sent.signed
+        assert attempt.reason is AttemptReason.FIRST
+        assert attempt.first_sent_block == sent.first_sent_block == slot.opened_block
+        office.mine()
+        office.until_final()
+        assert office.states() == ["final"]
+        assert (office.premises.round, office.premises.nonce) == (1, 2)
+        office.pushed()
+        office.close()
+
+
+def test_case_f49_what_is_paused_and_what_is_assigned_or_mined_stays_so_and_goes_on(
+    office: Office, upgraded: Callable[[Office], str]
+):
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    account = office.context.account
+    reason = "nonce 7 was used by a transaction that is not ours"
+    with office.context.writing() as uow:
+        uow.outbox.accounts.pause(account, PauseKind.FOREIGN, reason, office.context.stamp)
+    url = upgraded(office)
+    with Store.open(url) as store:
+        office.restart(store=store)
+        with office.context.writing() as uow:
+            assert uow.outbox.accounts.paused_because(account) == (PauseKind.FOREIGN, reason)
+            (slot,) = uow.outbox.slots.watched(account)
+            assert slot.state is NonceState.MINED
+            assert slot.mined_at is not None
+            uow.outbox.accounts.resume(account, office.context.stamp)
+        office.until_final()
+        office.pushed()
+        assert (office.premises.round, office.premises.nonce) == (2, 3)
+        office.close()
+
+
+@pytest.mark.parametrize("by_node", [False, True])
+def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
+    office: Office, monkeypatch: pytest.MonkeyPatch, *, by_node: bool
+):
+    with monkeypatch.context() as older:
+        known = [one for one in ORACLE if one.kind is not RoleSet]
+        older.setattr("oracle.chain.profiles.event_reader.ORACLE", known)
+        older.setattr("oracle.indexer.provenance.FOLD_VERSION", 2)
+        office.reread()
+        proposed(office)
+        died(office)
+        network = office.premises.network
+        cancelled(office, by=network.nodes[2] if by_node else network.admin)
+        url = left(office)
+    with connected(url) as connection:
+        # The fold of then took every cancellation for one.
+        connection.exec_driver_sql("UPDATE kick SET state = 'cancelled'")
+
+    with Store.open(url) as store:
+        office.store = store
+        office.reread()
+        scope_backfill, manner = ScopeBackfill(), RebuildOptions(lease=office.epoch)
+        while (
+            backfill_next(office.source, store, office.folder, scope_backfill, manner) is not None
+        ):
+            pass
+        assert state_of_kick(office) is (KickState.CANCELLED if by_node else KickState.VETOED)
+        office.close()

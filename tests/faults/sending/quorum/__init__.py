@@ -1,0 +1,1 @@
+"""Keys, signers and peers."""

@@ -1,0 +1,96 @@
+"""A signer that says something else each time it is asked fills no database."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oracle.quorum.board import Board
+from oracle.quorum.gatherer import ask_peers
+from oracle.quorum.offering import offer
+from oracle.quorum.statements import report_record, statement_of
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import SignedStatement
+from tests.support.office import SETTINGS, Premises
+from tests.support.sending.reporters import Company, Reporter, company
+from tests.support.txmgr.stores import NewStore
+
+MOST = 8
+
+
+@pytest.fixture
+def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
+    """The first transmits."""
+    with ExitStack() as until_the_end:
+        stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
+        yield until_the_end.enter_context(company(premises, stores, tmp_path))
+
+
+def test_of_a_signer_that_never_says_the_same_a_few_statements_are_kept(three: Company):
+    (second, liar), first = three.others, three.first.office
+    three.period()
+    for one in (second, liar):
+        one.office.index()
+    first.index()
+    for turn in range(5):
+        _say(liar, range(turn * MOST, (turn + 1) * MOST))
+        first.repeat(plan_push)
+    assert len(_kept(three.first, liar)) == MOST
+
+    # Those of another are kept as before, and a round is brought.
+    second.tick()
+    first.tick()
+    first.mine()
+    assert three.premises.round == 1
+
+
+def test_whoever_was_flooding_is_received_again_later_and_at_once_where_it_says_what_we_say(
+    three: Company,
+):
+    liar, first = three.others[1], three.first.office
+    three.period()
+    liar.office.index()
+    first.index()
+    _say(liar, range(MOST))
+    first.repeat(plan_push)
+    ours = _ours(three.first)
+    # Time passes by our own clock alone.
+    now = three.chain.time
+    first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
+    _say(liar, range(MOST, MOST + 1))
+    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 0
+
+    liar.tick()
+    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 1
+    assert len(_kept(three.first, liar)) == MOST + 1
+    first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
+    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 1
+    assert len(_kept(three.first, liar)) == MOST + 2
+
+
+def _ours(reporter: Reporter) -> SignedStatement:
+    with reporter.office.store.reading() as uow:
+        (found,) = uow.statements.of_round(reporter.office.premises.address, "report", 1)
+    return found
+
+
+def _say(liar: Reporter, numbers: range) -> None:
+    """Show a statement of other words for each number, and nothing that was shown before."""
+    Board.__init__(liar.board)
+    context, quorum = liar.office.context, liar.office.quorum
+    with liar.office.store.reading() as uow:
+        report = uow.reports.due()[0].report
+    for number in numbers:
+        records = report.records[:-2] + number.to_bytes(2, "big")
+        other = replace(report, records=records)
+        statement = statement_of(other, liar.office.contract.contract_status())
+        signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+        offer(quorum, statement, replace(report_record(quorum, statement), signature=signature))
+
+
+def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
+    with reporter.office.store.reading() as uow:
+        said = uow.peer_statements.of(reporter.office.premises.address, "report", 1)
+    return [one for one in said if one.signer == whose.signer]

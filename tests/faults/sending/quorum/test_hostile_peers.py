@@ -1,0 +1,228 @@
+"""What other reporters' doors may answer: none of it counts but what a signer of today signed."""
+
+import gzip
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from sqlalchemy import select
+
+from oracle.domain.ids import Address, Hash
+from oracle.quorum.board import Board
+from oracle.quorum.offering import offer
+from oracle.quorum.peer_client import PeerClients
+from oracle.quorum.statements import report_record
+from oracle.quorum.wire_format import Told, ToldReport, is_genuine, written
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.store.database import Store
+from oracle.store.tables.statement_tables import pub_peer_statement
+from tests.integration.http.test_peers import Answer, door
+from tests.support.office import Office, Premises
+from tests.support.sending.signers import set_signers, strangers
+from tests.support.txmgr.stores import NewStore
+
+HASH = Hash("0x" + 64 * "5")
+SECONDS = 60.0
+
+
+@dataclass
+class Asked:
+    """A reporter whose only peer answers as it is told to, and what that peer's key would say."""
+
+    office: Office
+    peer: Signer
+    stranger: Signer
+    answer: Answer = (404, b"", {})
+    asked: list[str] = field(default_factory=list)
+
+    def told(self, statement: ReportStatement, domain: Domain, signer: Signer) -> ToldReport:
+        """Say it as `/v1/report/1` does, genuinely signed."""
+        (ours,) = self.board.at("report/1")
+        assert isinstance(ours, ToldReport)
+        said = msgspec.structs.replace(
+            ours,
+            chain_id=domain.chain_id,
+            contract=domain.contract,
+            round=statement.round,
+            rules=statement.rules,
+            rules_hash=statement.rules_hash,
+            digest=statement.digest(domain),
+            signer=signer.address,
+            signature="0x" + signer.sign_statement(statement, domain).hex(),
+        )
+        assert is_genuine(said)
+        return said
+
+    @property
+    def board(self) -> Board:
+        board = self.office.quorum.board
+        assert board is not None
+        return board
+
+    @property
+    def domain(self) -> Domain:
+        return self.office.context.publisher.domain
+
+    def statement(self) -> ReportStatement:
+        """What our own key signed."""
+        with self.office.store.reading() as uow:
+            report = next(one.report for one in uow.reports.latest(10) if one.digest)
+        (ours,) = self.board.at("report/1")
+        assert isinstance(ours, ToldReport)
+        return ReportStatement(
+            round=1,
+            rules=ours.rules,
+            rules_hash=Hash(ours.rules_hash),
+            prev=Hash(ours.prev),
+            as_of=ours.as_of,
+            as_of_hash=Hash(ours.as_of_hash),
+            deadline=ours.deadline,
+            records=report.records,
+        )
+
+    def hears(self, *told: Told) -> None:
+        self.answer = (200, written(list(told)), {})
+
+    def kept(self) -> list[Address]:
+        """Whose statements were kept, of any round and contract."""
+        with self.office.store.reading() as uow:
+            chosen = select(pub_peer_statement.c.signer)
+            return list(uow.peer_statements._connection.execute(chosen).scalars())
+
+    def turns(self) -> list[str]:
+        return [step.did for step in self.office.repeat(plan_push)]
+
+
+@pytest.fixture
+def asked(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Asked]:
+    """Our key and another one sign, a quorum is two; ours has signed round 1."""
+    with new_sqlite_store() as store:
+        yield from _asked(premises, store, tmp_path)
+
+
+def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
+    opened: list[Asked] = []
+
+    def answer(path: str) -> Answer:
+        if opened:
+            opened[0].asked.append(path)
+        return opened[0].answer if opened else (404, b"", {})
+
+    with door(answer) as url:
+        peers = PeerClients.of([url], 0.0, SECONDS)
+        equipment = {"board": Board(), "peers": peers}
+        office = Office(premises, store, folder / "evidence", equipment=equipment)
+        peer, stranger = strangers(office, 2)
+        set_signers(office, office.context.publisher.signer, peer, needed=2)
+        opened.append(Asked(office, peer, stranger))
+        office.period()
+        office.index()
+        assert opened[0].turns() == ["report signed"]
+        try:
+            yield opened[0]
+        finally:
+            peers.close()
+            office.close()
+
+
+def _good(asked: Asked) -> ToldReport:
+    return asked.told(asked.statement(), asked.domain, asked.peer)
+
+
+Telling = Callable[[Asked], ToldReport]
+REPLAYED: dict[str, Telling] = {
+    "of another chain": lambda one: one.told(
+        one.statement(), replace(one.domain, chain_id=1), one.peer
+    ),
+    "of another contract": lambda one: one.told(
+        one.statement(), replace(one.domain, contract=Address("0x" + 40 * "9")), one.peer
+    ),
+    "of another round": lambda one: one.told(
+        replace(one.statement(), round=2), one.domain, one.peer
+    ),
+    "of a signer of yesterday": lambda one: one.told(one.statement(), one.domain, one.stranger),
+    "with another's name": lambda one: msgspec.structs.replace(
+        one.told(one.statement(), one.domain, one.stranger), signer=one.peer.address
+    ),
+    "with its digest alone": lambda one: msgspec.structs.replace(
+        one.told(replace(one.statement(), rules=7), one.domain, one.peer),
+        digest=one.statement().digest(one.domain),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REPLAYED)
+def test_a_signature_of_elsewhere_is_neither_counted_nor_kept(asked: Asked, what: str):
+    asked.hears(REPLAYED[what](asked))
+    assert asked.turns() == []
+    assert asked.asked
+    assert asked.kept() == []
+    assert asked.office.intents() == []
+
+    asked.hears(REPLAYED[what](asked), _good(asked))
+    assert asked.turns() == ["push planned"]
+    assert asked.kept() == [asked.peer.address]
+
+
+def test_a_signature_under_other_rules_is_a_dissent_and_no_signature_of_ours(asked: Asked):
+    asked.hears(asked.told(replace(asked.statement(), rules_hash=HASH), asked.domain, asked.peer))
+    assert "push planned" not in asked.turns()
+    assert asked.kept() == [asked.peer.address]
+    assert asked.office.intents() == []
+
+
+def _nonsense(asked: Asked) -> dict[str, Answer]:
+    good = written([_good(asked)])
+    return {
+        "gigabytes": (200, good + b" " * (8 << 20), {}),
+        "packed gigabytes": (
+            200,
+            gzip.compress(good + b" " * (64 << 20)),
+            {"Content-Encoding": "gzip"},
+        ),
+        "a page": (200, b"<html>" + good, {"Content-Type": "application/json"}),
+        "deep": (200, b"[" * 60_000, {}),
+        "nine": (200, written([_good(asked)] * 9), {}),
+        "elsewhere": (307, b"", {"Location": "http://127.0.0.1:1/v1/report/1"}),
+        "an error with a body": (500, good, {}),
+        "packed badly": (200, good, {"Content-Encoding": "gzip"}),
+    }
+
+
+def test_nonsense_in_any_form_counts_for_nothing_and_the_next_answer_does(asked: Asked):
+    for answer in _nonsense(asked).values():
+        asked.answer = answer
+        assert asked.turns() == []
+        assert asked.kept() == []
+    asked.hears(_good(asked))
+    assert asked.turns() == ["push planned"]
+
+
+def test_a_statement_of_our_own_key_from_elsewhere_is_no_second_signature(asked: Asked):
+    # The same one that we hold: a peer that shows us ourselves.
+    (ours,) = asked.board.at("report/1")
+    asked.hears(ours, ours)
+    assert asked.turns() == []
+    assert asked.kept() == []
+    assert asked.office.intents() == []
+
+
+def test_our_board_shows_nothing_that_others_told(asked: Asked):
+    asked.hears(_good(asked))
+    assert asked.turns() == ["push planned"]
+    shown = asked.board.at("report/1")
+    assert [one.signer for one in shown] == [asked.office.context.publisher.signer.address]
+    # And not twice, however often it is shown.
+    statement = asked.statement()
+    with asked.office.store.reading() as uow:
+        (signed,) = uow.statements.of_round(asked.domain.contract, "report", 1)
+    offer(
+        asked.office.quorum,
+        statement,
+        replace(report_record(asked.office.quorum, statement), signature=signed.signature),
+    )
+    assert len(asked.board.at("report/1")) == 1

@@ -1,0 +1,242 @@
+"""Keys that are another's, guards that are slow, down or wrong, and runs that must not sign."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.rpc.endpoints.backoff import Backoff
+from oracle.signing.keystore import unlock
+from oracle.signing.remote import RemoteSigner
+from oracle.store.outbox.records import NonceSlot, Pause, PauseKind
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from tests.support.office import CHAIN_ID, Office
+from tests.support.sending.proxy import SEND, Proxy
+from tests.support.signing.remote_signer import Policy, RemoteHost, Wrong, high_s, served
+
+# As long as one test waits in vain; all others wait until a busy machine has answered.
+SECONDS = 0.5
+
+
+@dataclass
+class Guarded:
+    """An office whose keys lie on two other hosts, and the endpoints that it sends to."""
+
+    office: Office
+    signer: RemoteHost
+    transmitter: RemoteHost
+    proxies: tuple[Proxy, Proxy]
+
+    @property
+    def sent(self) -> int:
+        return sum(proxy.count(SEND) for proxy in self.proxies)
+
+    def slots(self) -> list[NonceSlot]:
+        """Nonces that were given out and are not settled."""
+        with self.office.store.reading() as uow:
+            return uow.outbox.slots.watched(self.office.context.account)
+
+    def pause(self) -> Pause | None:
+        with self.office.store.reading() as uow:
+            return uow.outbox.accounts.paused_because(self.office.context.account)
+
+    def release(self) -> None:
+        """What `outbox release ADDRESS` does."""
+        context = self.office.context
+        with self.office.store.transaction() as uow:
+            uow.outbox.accounts.resume(context.account, context.stamp)
+
+    def attempts(self) -> int:
+        """How many signed transactions are stored."""
+        with self.office.store.reading() as uow:
+            return sum(len(uow.outbox.slots.attempts(slot)) for slot in self.slots())
+
+    def statements(self) -> int:
+        """How many signatures of statements are stored."""
+        with self.office.store.reading() as uow:
+            return len(
+                uow.statements.of_round(
+                    self.office.premises.address, "report", self.office.premises.round + 1
+                )
+            )
+
+
+def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
+    """A host that has the key of a role."""
+    key = unlock(folder / f"{role}.json", folder / f"{role}.password")
+    return RemoteHost(key="0x" + key.hex(), **settings)
+
+
+@pytest.fixture
+def guarded(proxied_office: Office, proxies: tuple[Proxy, Proxy]) -> Iterator[Guarded]:
+    premises = proxied_office.premises
+    with (
+        served(host_of(premises.key_folder, "signer")) as signer,
+        served(host_of(premises.key_folder, "transmitter")) as transmitter,
+    ):
+        keys = ReporterKeys(RemoteSigner(signer.place()), RemoteSigner(transmitter.place()))
+        proxied_office.restart(premises=replace(premises, keys=keys))
+        proxied_office.period()
+        yield Guarded(proxied_office, signer, transmitter, proxies)
+
+
+def waiting(guarded: Guarded, **wire: float) -> None:
+    """The same office, which waits so long for its transmitter's guard."""
+    premises = guarded.office.premises
+    keys = ReporterKeys(premises.keys.signer, RemoteSigner(guarded.transmitter.place(**wire)))
+    guarded.office.restart(premises=replace(premises, keys=keys))
+
+
+def lands(guarded: Guarded, nonce: int) -> None:
+    """The round comes on chain, by the nonce that was given out before, and no other."""
+    office, before = guarded.office, guarded.office.premises.round
+    office.tick()
+    (slot,) = guarded.slots()
+    assert slot.nonce == nonce
+    office.mine()
+    office.tick()
+    assert (office.premises.round, office.premises.nonce) == (before + 1, nonce + 1)
+
+
+def test_case_f70_of_a_guard_that_is_slow_nothing_is_stored_and_the_nonce_is_kept(
+    guarded: Guarded,
+):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.transmitter.gate = Event()
+    waiting(guarded, timeout_seconds=SECONDS)
+
+    with pytest.raises(TransientError, match="asked again for the same"):
+        office.tick()
+
+    assert guarded.transmitter.reached.wait(60)
+    # It may have signed. The bytes never came to us, and so nobody can send them.
+    assert [method for method, _ in guarded.transmitter.asked] == ["eth_signTransaction"]
+    assert [slot.nonce for slot in guarded.slots()] == [nonce]
+    assert (guarded.attempts(), guarded.sent) == (0, 0)
+    guarded.transmitter.gate.set()
+    waiting(guarded)
+    lands(guarded, nonce)
+
+
+def test_case_f70_a_guard_that_is_down_keeps_everything_as_it_is(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.signer.instead = (503, {}, b"")
+    for _ in range(3):
+        with pytest.raises(TransientError):
+            office.tick()
+    assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
+
+    guarded.signer.instead = None
+    lands(guarded, nonce)
+
+
+OTHER = "0x" + "77" * 32
+WRONG_TRANSACTIONS = {
+    "another key": Wrong(key=OTHER),
+    "another nonce": Wrong(fields=lambda asked: {**asked, "nonce": "0x63"}),
+    "another contract": Wrong(fields=lambda asked: {**asked, "to": "0x" + 40 * "8"}),
+    "ether along": Wrong(fields=lambda asked: {**asked, "value": "0x1"}),
+    "another call": Wrong(fields=lambda asked: {**asked, "data": asked["data"] + "00"}),
+    "a higher fee": Wrong(fields=lambda asked: {**asked, "maxFeePerGas": hex(10**15)}),
+    "another chain": Wrong(fields=lambda asked: {**asked, "chainId": "0x1"}),
+    "garbage": Wrong(result=lambda _: "0x02c0"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_TRANSACTIONS)
+def test_case_f70_a_transaction_that_was_not_asked_for_is_neither_stored_nor_sent(
+    guarded: Guarded, what: str
+):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.transmitter.wrong = WRONG_TRANSACTIONS[what]
+
+    with pytest.raises(TransientError, match="rests: wrong answer of the signer"):
+        office.tick()
+
+    assert (guarded.attempts(), guarded.sent) == (0, 0)
+    assert [slot.nonce for slot in guarded.slots()] == [nonce]
+    guarded.transmitter.wrong = Wrong()
+    guarded.release()
+    office.restart()
+    lands(guarded, nonce)
+
+
+def test_case_f70_who_signed_something_else_is_asked_again_by_a_human_alone(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    guarded.transmitter.wrong = WRONG_TRANSACTIONS["another contract"]
+    with pytest.raises(TransientError):
+        office.tick()
+    guarded.transmitter.wrong = Wrong()
+
+    # Neither time nor another process: its account is paused, and the daemon goes on.
+    office.context.publisher.payer_backoff.end()
+    office.tick()
+    office.restart()
+    office.tick()
+    pause = guarded.pause()
+    assert pause is not None
+    assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
+
+    guarded.release()
+    lands(guarded, nonce)
+
+
+WRONG_STATEMENTS = {
+    "another key": Wrong(key=OTHER),
+    "another round": Wrong(
+        fields=lambda whole: {**whole, "message": {**whole["message"], "round": 99}}
+    ),
+    "the high s": Wrong(result=high_s),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_STATEMENTS)
+def test_case_f70_a_statement_that_was_not_asked_for_is_never_stored(guarded: Guarded, what: str):
+    guarded.signer.wrong = WRONG_STATEMENTS[what]
+    with pytest.raises(TransientError, match="nothing is signed: "):
+        guarded.office.tick()
+    assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
+
+
+def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    # Its rest ends when the test says so.
+    office.context.publisher.signer_backoff = Backoff(lambda: 0.0)
+    guarded.signer.wrong = WRONG_STATEMENTS["another key"]
+    with pytest.raises(TransientError, match="asked again in"):
+        office.tick()
+    # All else of the turn goes on meanwhile.
+    for _ in range(3):
+        office.tick()
+    assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
+
+    guarded.signer.wrong = Wrong()
+    office.context.publisher.signer_backoff.end()
+    lands(guarded, nonce)
+
+
+def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
+    office, nonce = guarded.office, guarded.office.premises.nonce
+    contract = office.premises.address
+    office.context.publisher.payer_backoff = Backoff(lambda: 0.0)
+    guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
+    with pytest.raises(TransientError, match="another function"):
+        office.tick()
+    # It says so, and is not asked every second.
+    for _ in range(3):
+        office.tick()
+    pause = guarded.pause()
+    assert pause is not None
+    assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
+    assert (guarded.attempts(), guarded.sent) == (0, 0)
+
+    (_, (asked,)) = guarded.transmitter.asked[-1]
+    guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
+    # Nobody has to release it.
+    office.context.publisher.payer_backoff.end()
+    lands(guarded, nonce)
+    assert guarded.pause() is None

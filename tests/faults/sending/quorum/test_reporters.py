@@ -1,0 +1,287 @@
+"""Three reporters, a quorum of two: equal bytes, whoever lies, is down or starts again."""
+
+from dataclasses import replace
+
+import msgspec
+from sqlalchemy import delete
+
+from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.quorum.board import Board
+from oracle.quorum.gatherer import ask_peers
+from oracle.quorum.offering import offer
+from oracle.quorum.statements import report_record, statement_of
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.local import KeySigner
+from oracle.signing.typed_data import ReportStatement
+from oracle.store.tables.round_tables import report
+from oracle.telemetry import quorum_metrics
+from oracle.telemetry.metrics import REGISTRY
+from tests.integration.evm.test_kicking import ROUNDS, bad_pool
+from tests.support.office import SETTINGS
+from tests.support.sending.reporters import Company, Reporter
+
+HASH = "0x" + 64 * "5"
+
+
+def disagreements(reporter: Reporter) -> float:
+    name, labels = "oracle_quorum_disagreements_total", {"signer": str(reporter.signer)}
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def test_every_period_has_the_same_bytes_whatever_the_database_window_and_restarts(
+    three: Company,
+):
+    for number in range(4):
+        three.round(restarting=number % 2 == 1)
+    three.period()
+    three.tick()
+
+    first, *others = [reporter.reports() for reporter in three.reporters]
+    assert len(first) >= 5
+    assert others == [first, first]
+    signed, *others_signed = [reporter.signed() for reporter in three.reporters]
+    assert set(signed) >= {1, 2, 3, 4}
+    assert others_signed == [signed, signed]
+
+
+def test_alerts_see_a_zero_of_each_signer_before_anything_is_amiss(three: Company):
+    """A counter that is born at 1 has risen by nothing; admins replace signers while we run."""
+    for counter in (quorum_metrics.EQUIVOCATION, quorum_metrics.DISAGREEMENT):
+        counter.clear()
+    three.round()
+    for reporter in three.reporters:
+        labels = {"signer": str(reporter.signer)}
+        for name in ("oracle_quorum_equivocations_total", "oracle_quorum_disagreements_total"):
+            assert REGISTRY.get_sample_value(name, labels) == 0
+
+
+def test_rounds_go_on_while_one_is_down(three: Company):
+    three.round()
+    three.others[1].is_down = True
+    for _ in range(2):
+        three.round()
+
+    assert three.premises.round == 3
+
+
+def test_a_reporter_that_comes_back_signs_what_the_others_sign(three: Company):
+    three.round()
+    late = three.others[1]
+    late.is_down = True
+    for _ in range(3):
+        three.round()
+    late.is_down = False
+    for _ in range(2):
+        three.round()
+
+    signed = three.first.signed()
+    assert {number: signed[number] for number in late.signed()} == late.signed()
+    assert {5, 6} <= set(late.signed())
+    assert late.reports() == three.first.reports()
+
+
+def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(three: Company):
+    liar = three.others[1]
+    before = disagreements(liar)
+    three.period()
+    for reporter in three.others:
+        reporter.office.index()
+    liar.lie()
+    three.tick()
+    three.first.office.mine()
+    three.tick()
+
+    assert three.premises.round == 1
+    # By who sent it, and by who only signed.
+    assert disagreements(liar) == before + 2
+    with three.first.office.store.reading() as uow:
+        said = uow.peer_statements.of(
+            three.first.office.context.publisher.domain.contract, "report", 1
+        )
+    digests = {one.signer: one.digest for one in said}
+    assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
+
+
+def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company):
+    signing, liar = three.others
+    liar.is_down = True
+    before = disagreements(liar)
+    three.round()
+    # Its window is older than the round: it sees the period's end, and nothing after it.
+    liar.is_down = False
+    statement = other_words(three.first)
+    signature = liar.office.context.publisher.signer.sign_statement(
+        statement, liar.office.context.publisher.domain
+    )
+    record = report_record(liar.office.quorum, statement)
+    offer(liar.office.quorum, statement, replace(record, signature=signature))
+    liar.is_down = True
+    for one in (three.first, signing):
+        # The two looks that were left were taken in the round.
+        assert one.office.quorum.peers is not None
+        one.office.quorum.peers._again.clear()
+        one.tick()
+
+    assert disagreements(liar) == before + 2
+
+
+def other_words(reporter: Reporter) -> ReportStatement:
+    """What a reporter signed for the first round, with another last bit."""
+    with reporter.office.store.reading() as uow:
+        report = next(
+            one.report for one in uow.reports.latest(1000) if one.round == 1 and one.digest
+        )
+    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    return replace(statement_of(other, reporter.office.contract.contract_status()), round=1)
+
+
+def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(three: Company):
+    first, other = three.first, three.others[0]
+    other.is_down = three.others[1].is_down = True
+    before = equivocations(first)
+    three.period()
+    first.tick()
+    signed = first.signed()
+    context = first.office.context
+    statement = other_words(first)
+    record = report_record(first.office.quorum, statement)
+    signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+    # Another process with this key shows it.
+    offer(other.office.quorum, statement, replace(record, signature=signature))
+    first.tick()
+
+    assert equivocations(first) == before + 1
+    assert first.signed() == signed
+    first.tick()
+    assert equivocations(first) == before + 1
+
+
+def test_who_did_not_cut_a_period_accuses_nobody_of_it(three: Company):
+    late = three.others[1]
+    late.is_down = True
+    before = [disagreements(one) for one in three.reporters]
+    three.period()
+    three.tick()
+    # History, for who comes now: its reports are not cut.
+    late.office.index()
+    with late.office.store.transaction() as uow:
+        uow.reports._connection.execute(delete(report))
+        uow.reports.left_out(three.premises.chain.time // SETTINGS.period_seconds + 1)
+    about = report_record(late.office.quorum, replace(other_words(three.first), round=1))
+    assert ask_peers(late.office.quorum, about, late.office.contract.contract_status())
+
+    assert [disagreements(one) for one in three.reporters] == before
+
+
+def equivocations(reporter: Reporter) -> float:
+    name, labels = "oracle_quorum_equivocations_total", {"signer": str(reporter.signer)}
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
+    first, twice = three.first.office, three.others[1]
+    three.others[0].is_down = True
+    before = equivocations(twice)
+    three.period()
+    twice.tick()
+    (told,) = twice.board.at("report/1")
+    # Its key signs other words too, in another process whose database knows of nothing.
+    context = twice.office.context
+    with twice.office.store.reading() as uow:
+        report = uow.reports.due()[0].report
+    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    statement = statement_of(other, twice.office.contract.contract_status())
+    record = report_record(twice.office.quorum, statement)
+    signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+    offer(twice.office.quorum, statement, replace(record, signature=signature))
+
+    first.index()
+    first.repeat(plan_push)
+    assert len(twice.board.at("report/1")) == 2
+    assert equivocations(twice) == before + 1
+    # What it said first is what we say: the round goes on.
+    assert [intent.request.digest for intent in first.intents()] == [told.digest]
+
+
+def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
+    first, liar = three.first.office, three.others[1]
+    three.others[0].is_down = True
+    three.period()
+    liar.tick()
+    (told,) = liar.board.at("report/1")
+    Board.__init__(liar.board)
+    # Another's name under its signature; other words under its signature.
+    liar.board.put(msgspec.structs.replace(told, signer=three.others[0].signer))
+    liar.board.put(msgspec.structs.replace(told, digest=HASH))
+    stranger = KeySigner(b"\x07" * 32)
+    with liar.office.store.reading() as uow:
+        report = uow.reports.due()[0].report
+    statement = statement_of(report, first.contract.contract_status())
+    signature = stranger.sign_statement(statement, first.context.publisher.domain)
+    liar.board.put(
+        msgspec.structs.replace(
+            told, signer=stranger.address, signature="0x" + signature.hex(), digest=told.digest
+        )
+    )
+
+    first.index()
+    assert [step.did for step in first.repeat(plan_push)] == ["report signed"]
+    with first.store.reading() as uow:
+        assert uow.peer_statements.of(three.premises.address, "report", 1) == []
+
+
+def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
+    liar = three.others[1]
+    three.others[0].is_down = True
+    three.period()
+    liar.office.index()
+    liar.lie()
+    three.tick()
+    three.tick()
+    assert three.premises.round == 0
+    assert three.first.office.intents() == []
+
+    # The third may still sign: nothing is lost yet.
+    with three.first.office.store.reading() as uow:
+        assert uow.holds.held() == []
+    three.others[0].is_down = False
+    three.others[0].office.index()
+    three.others[0].lie()
+    three.tick()
+
+    with three.first.office.store.reading() as uow:
+        (gate,) = uow.holds.held()
+    assert gate.reason.startswith("disagreement")
+    assert liar.signer in gate.reason
+    assert three.first.office.intents() == []
+    # It does not look wrong; it lacks a quorum.
+    assert gauges() == (0, 1)
+
+    # Whatever lands later ends it.
+    three.chain.later(2 * SETTINGS.ttl_seconds)
+    three.chain.mine()
+    three.round()
+    assert gauges() == (0, 1)
+    three.first.office.until_final()
+    three.first.tick()
+    assert gauges() == (0, 0)
+
+
+def gauges() -> tuple[float, float]:
+    """What is held because it looks wrong, and whether something is because others differ."""
+    return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
+
+
+def test_a_kickout_is_proposed_by_two_signatures(three: Company):
+    bad_pool(three.first.office)
+    for _ in range(1 + ROUNDS):
+        three.round()
+    for _ in range(3):
+        three.first.office.mine(3)
+        three.tick()
+
+    (proposal,) = three.first.office.intents(PROPOSE_KICK)
+    assert proposal.state in {"mined", "final"}
+    network = three.premises.network
+    index = three.premises.oracle.functions.indexOf(network.nodes[2]).call()
+    assert three.premises.oracle.functions.kickOf(index).call()[3]

@@ -1,0 +1,59 @@
+"""The drill of docs/how-to/rotate-and-replace-keys.md: a transmitter rests and is changed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from oracle.store.outbox.records import PauseKind
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from tests.support.office import FINALITY, Office
+from tests.support.sending.at_sea import at_sea
+from tests.support.sending.reporters import second_transmitter
+
+
+def changed(office: Office, folder: Path) -> None:
+    """Another account sends from now on; the signer stays."""
+    premises = office.premises
+    other = second_transmitter(premises, folder)
+    keys = ReporterKeys(premises.keys.signer, other)
+    office.restart(premises=replace(premises, keys=keys))
+
+
+def test_an_account_that_is_paused_ends_what_it_sent_and_another_takes_its_place(
+    office: Office, tmp_path: Path
+):
+    at_sea(office)
+    with office.context.writing() as uow:
+        uow.outbox.accounts.pause(
+            office.context.account, PauseKind.OPERATOR, "rotation", office.context.stamp
+        )
+    office.restart()
+    office.period()
+    office.tick()
+    office.mine(FINALITY + 1)
+    office.tick()
+    (drained,) = office.intents()
+    assert (drained.state.value, office.premises.round) == ("final", 1)
+
+    changed(office, tmp_path)
+    office.pushed()
+    first, second = office.intents()[:2]
+    assert office.premises.round >= 2
+    assert (first.id, second.nonce) == (drained.id, 0)
+    assert second.request.account.address == office.premises.transmitter
+
+
+def test_an_account_that_was_changed_in_haste_strands_nothing_but_itself(
+    sqlite_office: Office, tmp_path: Path
+):
+    office = sqlite_office
+    at_sea(office)
+    changed(office, tmp_path)
+    office.period()
+    office.tick()
+    # What it sent lands as well: it is in the pool, and nobody sends the same round again.
+    office.mine()
+    assert office.premises.round == 1
+    office.pushed()
+    assert office.premises.round == 2
+    states = [(one.request.round, one.state.value) for one in office.intents()]
+    assert states == [(1, "live"), (2, "mined")]

@@ -1,0 +1,147 @@
+"""What is secret is seen nowhere; and whoever shows it all the same fails its test (F72)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from oracle.signing.keystore import create_keystore, unlock
+from oracle.signing.local import KeySigner
+from oracle.telemetry.metrics import REGISTRY
+from tests.support.leaks import Watch
+from tests.support.office import QUICK, key_files
+
+ROOT = Path(__file__).resolve().parents[4]
+
+LEAKS = """
+import logging, subprocess, sys, warnings
+import pytest, structlog
+from oracle.errors import InputError
+from oracle.signing.keystore import unlock
+from oracle.signing.local import KeySigner
+from oracle.telemetry import metrics
+from tests.support.office import key_files
+
+@pytest.fixture
+def files(tmp_path):
+    return key_files(tmp_path, "signer")
+
+@pytest.fixture
+def key(files):
+    key = unlock(*files)
+    KeySigner(key)
+    return key
+
+def test_stdout(key): print(key.hex())
+def test_stderr(key): print("0x" + key.hex().upper(), file=sys.stderr)
+def test_decimal(key): print(int.from_bytes(key, "big"))
+def test_bytes(key): print(key)
+def test_password(files): print(files.password_file.read_text())
+def test_log(key): logging.getLogger("any").warning("key %s", key.hex())
+def test_read(key, capsys):
+    print(key.hex())
+    capsys.readouterr()
+def test_program(key):
+    subprocess.run([sys.executable, "-c", f"print('{key.hex()}')"], capture_output=True)
+def test_daemon(tmp_path):
+    # Only made here: what opens it is the other process.
+    made = key_files(tmp_path, "signer")
+    told = "import sys; from pathlib import Path; from oracle.signing.keystore import unlock; "
+    told += "print(unlock(*map(Path, sys.argv[1:])).hex())"
+    with (tmp_path / "daemon.log").open("wb") as out:
+        command = [sys.executable, "-c", told, *map(str, made)]
+        with subprocess.Popen(command, stdout=out, stderr=out) as process: process.wait()
+def test_traceback(key): assert key.hex() == 0
+def test_swallowed(key):
+    with pytest.raises(InputError):
+        raise InputError(f"bad key {key.hex()}")
+def test_sound(key): print(KeySigner(key), "a line of no interest")
+def test_metrics(key): metrics.RPC_CALLS.labels(key.hex()).inc()
+"""
+
+
+def test_case_f72_a_test_that_shows_a_secret_fails_and_does_not_show_it_again(tmp_path: Path):
+    inner = tmp_path / "test_leaking.py"
+    inner.write_text(LEAKS)
+    options = ("-p", "tests.support.leaks", "-p", "no:cacheprovider", "-rA", "-q")
+    ran = subprocess.run(  # noqa: PLW1510  it is to fail
+        [sys.executable, "-m", "pytest", *options, "--rootdir", str(tmp_path), str(inner)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+    def named(outcome: str) -> set[str]:
+        lines = [
+            line.split("::test_")[-1]
+            for line in ran.stdout.splitlines()
+            if "::test_" in line and line.startswith(outcome)
+        ]
+        return {line.split()[0] for line in lines}
+
+    leaking = {part.split("(", maxsplit=1)[0] for part in LEAKS.split("def test_")[1:]}
+    assert named("FAILED") | named("ERROR") == leaking - {"sound"}, ran.stdout
+    assert named("PASSED") - named("ERROR") == {"sound"}, ran.stdout
+    assert "shows a key" in ran.stdout
+
+
+CRASH = """
+import sys
+from oracle.cli import main as cli
+from oracle.signing.keystore import unlock
+from oracle.signing.local import KeySigner
+from pathlib import Path
+
+def run(arguments):
+    import resource
+    print("cores", *resource.getrlimit(resource.RLIMIT_CORE))
+    key = unlock(Path(sys.argv[1]), Path(sys.argv[2]))
+    KeySigner(key)
+    raise ValueError(f"a bug that tells {key.hex()} and 0x{key.hex().upper()}")
+
+cli.run = run
+cli.main()
+"""
+
+
+def test_case_f72_the_traceback_of_a_bug_tells_no_key_and_no_core_is_dumped(tmp_path: Path):
+    files = key_files(tmp_path, "signer")
+    ran = subprocess.run(  # noqa: PLW1510  it is to fail
+        [sys.executable, "-c", CRASH, *map(str, files)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout) == (1, "cores 0 0\n")
+    assert "ValueError: a bug that tells [redacted] and 0x[redacted]" in ran.stderr
+    assert unlock(*files).hex() not in ran.stderr.lower()
+
+
+def test_case_f72_neither_repr_nor_metrics_nor_a_keystore_shows_a_key(tmp_path: Path):
+    files = tmp_path / "k.json", tmp_path / "k.password"
+    create_keystore(*files, iterations=QUICK)
+    key = unlock(*files)
+    seen = Watch()
+    seen.learn(key, "a key")
+    signer = KeySigner(key)
+    seen.said("repr", f"{signer!r} {signer} {vars(type(signer))}")
+    seen.said("the metrics", generate_latest(REGISTRY).decode())
+    seen.said("the keystore", files[0].read_text())
+    assert seen.leaks() == []
+
+
+def test_a_watch_finds_a_key_in_every_form(tmp_path: Path):
+    key = unlock(*key_files(tmp_path, "signer"))
+    for form in (key.hex(), key.hex().upper(), str(int.from_bytes(key, "big")), repr(key)):
+        seen = Watch()
+        seen.learn(key, "a key")
+        seen.said("output", f"before {form} after")
+        (leak,) = seen.leaks()
+        assert leak.startswith("output shows a key")
+
+
+@pytest.mark.parametrize("made_by_hand", [bytes(32), b"\x01" * 32])
+def test_a_constant_is_no_secret(made_by_hand: bytes):
+    seen = Watch()
+    seen.learn(made_by_hand, "a key")
+    seen.said("output", made_by_hand.hex())
+    assert seen.leaks() == []

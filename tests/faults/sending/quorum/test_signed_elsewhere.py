@@ -1,0 +1,298 @@
+"""Our key signs what we did not: somebody is told, and nothing is signed beside it for a while."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from oracle.bindings.qos_oracle import proposal_in, propose_call
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.steps import DaemonSteps
+from oracle.domain.ids import Hash
+from oracle.errors import TransientError
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.quorum.key_watch import watch_key
+from oracle.quorum.statements import KICK, kick_subject
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import KickStatement
+from oracle.store.database import Store
+from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from tests.integration.evm.test_kicking import bad_pool, kick, kinds, proposed, shown_low
+from tests.support.office import ETHER, SETTINGS, Office, Premises, app_of, key_files
+from tests.support.sending.faults import null, status
+from tests.support.sending.proxy import Proxy
+
+SENT = "eth_getTransactionByHash"
+
+
+@pytest.fixture
+def thief(premises: Premises, tmp_path: Path) -> Iterator[Office]:
+    """Somebody who has the key of our statements, and pays from his own account."""
+    payer = KeySigner.open(*key_files(tmp_path, "payer"))
+    premises.chain.rpc("anvil_setBalance", payer.address, hex(ETHER))
+    his = replace(premises, keys=ReporterKeys(premises.keys.signer, payer))
+    with Store.open(f"sqlite:///{tmp_path}/elsewhere.sqlite", create=True) as store:
+        opened = Office(his, store, tmp_path / "elsewhere")
+        yield opened
+        opened.close()
+
+
+def watched(office: Office) -> list[dict[str, object]]:
+    """What the log says of a look at the head."""
+    office.index()
+    with capture_logs() as logs:
+        office.repeat(watch_key)
+    return [dict(line) for line in logs if line["event"] == "signed_elsewhere"]
+
+
+def low_on_chain(office: Office) -> None:
+    """The contract shows node 2 under the line; we have not proposed its kickout yet."""
+    bad_pool(office)
+    for _ in range(2):
+        office.pushed()
+    assert watched(office) == []
+    assert kinds(office) == ["push", "push"]
+
+
+def accused(office: Office) -> KickStatement:
+    """What somebody with our key may say against node 2."""
+    standing = office.contract.contract_status()
+    evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
+    return KickStatement(standing.head.round, standing.last_report, 2, evidence, deadline)
+
+
+def proposed_by_hand(
+    office: Office, said: KickStatement, through: str | None = None, *others: Signer
+) -> None:
+    """Anybody sends what our key has signed, to the contract or `through` another one."""
+    premises, chain = office.premises, office.premises.chain
+    keys = sorted([office.context.publisher.signer, *others], key=lambda key: key.address)
+    signatures = [key.sign_statement(said, office.context.publisher.domain) for key in keys]
+    call = {
+        "from": premises.network.admin,
+        "to": through or premises.address,
+        "data": propose_call(said, b"".join(signatures)),
+        "gas": hex(1_000_000),
+    }
+    chain.rpc("eth_sendTransaction", call)
+    office.mine()
+    assert kick(office)["live"]
+
+
+def two_of_three(office: Office) -> Signer:
+    """From now on two of three have to sign; one of them beside us."""
+    premises, other = office.premises, office.context.publisher.payer
+    checksummed = premises.chain.web3.to_checksum_address
+    signers = sorted([office.context.publisher.signer.address, other.address, "0x" + 40 * "7"])
+    call = premises.oracle.functions.setSigners([checksummed(one) for one in signers], 2)
+    premises.chain.send(call, sender=premises.network.admin)
+    return other
+
+
+def middleman(office: Office) -> str:
+    """A contract that hands on whatever it is called with."""
+    address = "0x" + 40 * "5"
+    code = f"0x365f5f375f5f365f5f73{office.premises.address[2:]}5af100"
+    office.premises.chain.rpc("anvil_setCode", address, code)
+    return address
+
+
+def kicks_signed(office: Office) -> int:
+    """How many statements against node 2 this database's signer has put its name to."""
+    contract, rounds = office.premises.address, range(office.premises.round + 1)
+    with office.store.reading() as uow:
+        signed = uow.statements
+        return sum(len(signed.of_round(contract, KICK, n, kick_subject(2))) for n in rounds)
+
+
+def counted() -> float:
+    return REGISTRY.get_sample_value("oracle_quorum_unknown_signatures_total") or 0
+
+
+def statements(office: Office) -> int:
+    """How many statements this database's signer has put its name to."""
+    contract = office.premises.address
+    with office.store.reading() as uow:
+        rounds = range(office.premises.round + 2)
+        return sum(len(uow.statements.of_round(contract, "report", n)) for n in rounds)
+
+
+def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
+    office: Office, thief: Office
+):
+    assert watched(office) == []
+    before = counted()
+    thief.pushed()
+    (line,) = watched(office)
+    assert (line["round"], line["signer"]) == (1, office.context.publisher.signer.address)
+    assert "setSigners" in str(line["act"])
+    assert counted() == before + 1
+
+    # Across a restart too, until what was signed elsewhere can land no more.
+    office.restart()
+    embargoed_until = int(str(line["quiet_until"]))
+    for _ in range(30):
+        office.period()
+        office.tick()
+        if statements(office):
+            break
+        assert watched(office) == []
+    assert statements(office) == 1
+    assert office.premises.chain.time > embargoed_until
+
+
+def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
+    office = sqlite_office
+    watch = DaemonHealth(JobLiveness(time.monotonic))
+    office.index()
+    work = DaemonSteps(app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest)
+    assert work.publish() is None
+    thief.pushed()
+    office.period()
+    office.index()
+    told = work.publish()
+    assert told is not None
+    assert told["did"] == "signs nothing"
+    work.publish()
+    assert statements(office) == 0
+
+
+def test_what_we_signed_is_ours_and_not_told_also_after_a_restart(sqlite_office: Office):
+    office = sqlite_office
+    assert watched(office) == []
+    for _ in range(2):
+        office.pushed()
+        assert watched(office) == []
+    office.restart()
+    office.pushed()
+    assert watched(office) == []
+
+
+def test_what_was_signed_before_this_database_came_to_the_head_is_not_told(
+    sqlite_office: Office, thief: Office
+):
+    thief.pushed()
+    assert watched(sqlite_office) == []
+    thief.pushed()
+    assert [line["round"] for line in watched(sqlite_office)] == [2]
+
+
+def test_whoever_rebuilt_a_key_is_quiet_already_and_hears_nothing(
+    sqlite_office: Office, thief: Office
+):
+    office = sqlite_office
+    assert watched(office) == []
+    domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
+    until = office.premises.chain.time + SETTINGS.ttl_seconds
+    with office.context.writing() as uow:
+        uow.statements.embargo(
+            domain.chain_id, domain.contract, signer, until, office.context.stamp
+        )
+    thief.pushed()
+    assert watched(office) == []
+    with office.store.reading() as uow:
+        quiet = uow.statements.embargoed_until(domain.chain_id, domain.contract, signer)
+    assert quiet is not None
+    assert quiet > until
+
+
+def test_a_kickout_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
+    office: Office,
+):
+    low_on_chain(office)
+    before = counted()
+    proposed_by_hand(office, accused(office))
+    (line,) = watched(office)
+    embargoed_until = int(str(line["quiet_until"]))
+    node = office.premises.network.nodes[2].lower()
+    assert (line["signed"], line["round"]) == (f"kickout of {node}, evidence 0x{64 * 'e'}", 2)
+    assert "vetoer" in str(line["act"])
+    assert counted() == before + 1
+
+    office.restart()
+    signed = statements(office)
+    for _ in range(30):
+        office.period()
+        office.tick()
+        if statements(office) > signed:
+            break
+        assert watched(office) == []
+    assert statements(office) == signed + 1
+    assert office.premises.chain.time > embargoed_until
+
+
+def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    assert watched(office) == []
+    bad_pool(office)
+    shown_low(office)
+    office.repeat(plan_kick)
+    assert kicks_signed(office) == 1
+    (proposal,) = [one for one in office.intents() if one.request.kind == "propose_kick"]
+    proposed_by_hand(office, proposal_in(proposal.request.calldata), middleman(office))
+    assert watched(office) == []
+
+
+def test_a_proposal_of_ours_is_told_by_nobody(sqlite_office: Office):
+    office = sqlite_office
+    assert watched(office) == []
+    proposed(office)
+    assert (watched(office), kicks_signed(office)) == ([], 1)
+
+
+def test_a_kickout_whose_signatures_are_hidden_is_ours_where_nobody_else_signs(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    low_on_chain(office)
+    proposed_by_hand(office, accused(office), middleman(office))
+    assert [line["round"] for line in watched(office)] == [2]
+
+
+def test_whose_a_kickout_is_that_hides_its_signatures_is_not_known_where_others_sign(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    low_on_chain(office)
+    other = two_of_three(office)
+    proposed_by_hand(office, accused(office), middleman(office), other)
+    office.index()
+    with capture_logs() as logs:
+        assert office.repeat(watch_key) == []
+        assert office.repeat(watch_key) == []
+    assert [line["event"] for line in logs] == ["proposal_not_decoded"]
+
+
+def test_a_kickout_that_no_endpoint_shows_is_asked_for_until_one_does(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    low_on_chain(office)
+    proposed_by_hand(office, accused(office))
+    for proxy in proxies:
+        proxy.rule(SENT, status(503))
+    office.index()
+    with pytest.raises(TransientError):
+        office.repeat(watch_key)
+    for proxy in proxies:
+        proxy.heal()
+    assert [line["round"] for line in watched(office)] == [2]
+
+
+def test_a_kickout_that_one_endpoint_has_lost_is_asked_of_the_next(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    low_on_chain(office)
+    other = two_of_three(office)
+    proposed_by_hand(office, accused(office), None, other)
+    proxies[0].rule(SENT, null())
+    assert [line["round"] for line in watched(office)] == [2]

@@ -1,0 +1,117 @@
+"""A signer is slow: what happened while it was asked is seen before its answer is kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+from sqlalchemy import update
+
+from oracle.domain.ids import Address
+from oracle.errors import FatalError
+from oracle.quorum.board import Board
+from oracle.quorum.statements import report_record
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
+from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.store.outbox.records import SignedStatement
+from oracle.store.tables.outbox_tables import lease
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from tests.support.office import Office
+
+
+@dataclass
+class Slow:
+    """Satisfies `Signer`; `meanwhile` happens between its signature and its answer."""
+
+    signer: Signer
+    meanwhile: Callable[[ReportStatement], None]
+
+    @property
+    def address(self) -> Address:
+        return self.signer.address
+
+    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+        assert isinstance(statement, ReportStatement)
+        signature = self.signer.sign_statement(statement, domain)
+        self.meanwhile(statement)
+        return signature
+
+    def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
+        return self.signer.sign_transaction(transaction)
+
+
+def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Board:
+    """The office's key answers late from now on; returns what is shown to others."""
+    keys, board = office.premises.keys, Board()
+    assert keys.signer is not None
+    slow = ReporterKeys(Slow(keys.signer, meanwhile), keys.transmitter)
+    office.restart(premises=replace(office.premises, keys=slow), equipment={"board": board})
+    office.period()
+    office.index()
+    return board
+
+
+def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
+    """What the same key says of the same round in another place: a lane's lowest bit differs."""
+    words = statement.records[:-1] + bytes([statement.records[-1] ^ 1])
+    other = replace(statement, records=words)
+    signer = office.premises.keys.signer
+    assert isinstance(signer, Slow)
+    signature = signer.signer.sign_statement(other, office.context.publisher.domain)
+    return replace(report_record(office.quorum, other), signature=signature)
+
+
+def signed(office: Office) -> list[SignedStatement]:
+    with office.store.reading() as uow:
+        return uow.statements.of_round(office.premises.address, "report", 1)
+
+
+def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Office):
+    kept: list[SignedStatement] = []
+
+    def meanwhile(statement: ReportStatement) -> None:
+        kept.append(otherwise(office, statement))
+        with office.store.transaction() as uow:
+            uow.lease._connection.execute(update(lease).values(until_ms=0))
+            assert uow.lease.take("another", 3600) is not None
+            uow.statements.add(kept[0], office.context.stamp)
+
+    board = slowly(office, meanwhile)
+    with pytest.raises(FatalError, match="another process has taken over the lease"):
+        office.repeat(plan_push)
+    assert [one.digest for one in signed(office)] == [kept[0].digest]
+    assert board.at("report/1") == []
+    assert office.intents() == []
+
+
+def test_a_statement_that_is_live_when_the_answer_comes_stays_the_only_one(office: Office):
+    kept: list[SignedStatement] = []
+
+    def meanwhile(statement: ReportStatement) -> None:
+        kept.append(otherwise(office, statement))
+        with office.context.writing() as uow:
+            uow.statements.add(kept[0], office.context.stamp)
+
+    board = slowly(office, meanwhile)
+    assert office.repeat(plan_push) == []
+    assert [one.digest for one in signed(office)] == [kept[0].digest]
+    assert board.at("report/1") == []
+    assert office.intents() == []
+
+
+def test_a_signer_that_was_told_to_keep_quiet_meanwhile_has_signed_nothing(office: Office):
+    def meanwhile(statement: ReportStatement) -> None:
+        domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
+        with office.context.writing() as uow:
+            uow.statements.embargo(
+                domain.chain_id,
+                domain.contract,
+                signer,
+                statement.deadline + 3600,
+                office.context.stamp,
+            )
+
+    board = slowly(office, meanwhile)
+    assert office.repeat(plan_push) == []
+    assert signed(office) == []
+    assert board.at("report/1") == []

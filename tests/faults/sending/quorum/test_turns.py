@@ -1,0 +1,234 @@
+"""One round, one statement, whatever the chain and other transmitters do meanwhile."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from oracle.quorum.sign_once import sign_once
+from oracle.quorum.statements import report_record, statement_of
+from oracle.reporting.report_planner import plan_push
+from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.context import Rank
+from tests.support.office import SETTINGS, Office, Premises, next_step
+from tests.support.sending.at_sea import asked_by
+from tests.support.sending.faults import Fault
+from tests.support.sending.proxy import Proxy
+from tests.support.sending.reporters import company, second_transmitter
+from tests.support.sending.rounds import landed, planned, signed
+from tests.support.txmgr.stores import NewStore
+
+# WrongRound(2, 1).
+WRONG_ROUND = f"0x3f1ccd8d{2:064x}{1:064x}"
+
+
+@pytest.fixture
+def both_planned(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[tuple[Office, Office]]:
+    """Two transmitters have planned the same push; the second leaves the first a head start."""
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as pair,
+    ):
+        first, second = (reporter.office for reporter in pair.reporters)
+        second.context = replace(second.context, rank=Rank(has_others=True, head_start=60))
+        pair.period()
+        for office in (first, second, first):
+            office.index()
+            office.repeat(plan_push)
+        yield first, second
+
+
+def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as pair,
+    ):
+        first, second = (reporter.office for reporter in pair.reporters)
+        pair.period()
+        for office in (first, second):
+            office.index()
+            office.repeat(plan_push)
+        second.repeat(plan_push)
+        first.repeat(plan_push)
+        assert [one.request.digest for one in first.intents()] == [
+            one.request.digest for one in second.intents()
+        ]
+        first.repeat(next_step)
+        first.mine()
+        second.repeat(next_step)
+
+        assert second.states() == ["superseded"]
+        for _ in range(3):
+            first.mine(3)
+            second.tick()
+        assert sent_by(second) == 0
+        assert premises.chain.rpc("eth_getBalance", standby.address, "latest") == hex(10**18)
+        assert "landed" in [state for state, _ in second.reports()]
+
+
+def test_a_standby_transmitter_leaves_the_first_a_head_start(
+    premises: Premises, both_planned: tuple[Office, Office]
+):
+    _, second = both_planned
+    second.repeat(next_step)
+    assert second.states() == ["planned"]
+
+    # The first does not come.
+    premises.chain.later(60)
+    premises.chain.mine()
+    second.tick()
+    second.mine()
+    assert premises.round == 1
+    assert sent_by(second) == 1
+
+
+def test_case_f54_a_node_that_joins_after_the_signature_changes_nothing(sqlite_office: Office):
+    office = sqlite_office
+    planned(office)
+    network = office.premises.network
+    network.join(network.nodes[3])
+    landed(office)
+
+    assert office.states() == ["mined"]
+    assert office.premises.round == 1
+    # It shares its word with the others, and gets its lane in the next report.
+    office.pushed()
+    node = network.nodes[3]
+    assert office.premises.oracle.functions.scoreOf(node).call()[0]
+
+
+def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Office):
+    planned(office)
+    (first,) = signed(office, 1)
+    quorum = office.quorum
+    with office.store.reading() as uow:
+        report = uow.reports.due()[0].report
+    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    standing = office.contract.contract_status()
+    statement = statement_of(other, standing)
+    record = report_record(quorum, statement)
+    before = refused()
+
+    assert sign_once(quorum, statement, record, standing) is None
+    assert refused() == before + 1
+    assert signed(office, 1) == [first]
+    # Whoever would sign it all the same could not keep it, and nobody would see it.
+    with pytest.raises(IntegrityError), office.context.writing() as uow:
+        uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
+
+
+def refused() -> float:
+    name = "oracle_quorum_statements_refused_total"
+    return REGISTRY.get_sample_value(name, {"kind": "report"}) or 0.0
+
+
+def test_the_contract_is_not_asked_again_while_a_round_becomes_final(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    planned(office)
+    landed(office)
+    assert office.states() == ["mined"]
+    for one in proxies:
+        one.forget()
+
+    assert office.repeat(plan_push) == []
+    assert [one.count("eth_call") for one in proxies] == [0, 0]
+
+
+def test_a_signed_report_that_nobody_sent_in_time_is_missed(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path) as pair,
+    ):
+        # It only signs, and nobody sends.
+        second = pair.others[0].office
+        pair.period()
+        second.tick()
+        premises.chain.later(SETTINGS.ttl_seconds + 1)
+        premises.chain.mine()
+        second.mine(3)
+        second.tick()
+
+        with second.store.reading() as uow:
+            fates = [(one.state, one.reason) for one in uow.reports.latest(1000) if one.digest]
+        assert fates[0] == ("missed", "its deadline passed")
+
+
+def test_who_sees_anothers_push_in_the_pool_leaves_it_one_more_head_start(
+    premises: Premises, both_planned: tuple[Office, Office]
+):
+    first, second = both_planned
+    # The first is late: its push is sent as the other's head start is over.
+    premises.chain.later(60)
+    premises.chain.mine()
+    first.repeat(next_step)
+    second.tick()
+    (push,) = second.intents()
+    assert (push.state.value, push.error_class) == ("planned", "yielded")
+    assert push.request.not_before == premises.chain.time + 60
+
+    second.mine()
+    second.tick()
+    assert (second.states(), premises.round) == (["superseded"], 1)
+    assert sent_by(second) == 0
+
+
+def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_by_then(
+    premises: Premises, both_planned: tuple[Office, Office]
+):
+    first, second = both_planned
+    premises.chain.later(60)
+    premises.chain.mine()
+    second.index()
+    while second.states() != ["assigned"]:
+        assert next_step(second.context, second.source.heads()) is not None
+    # Within one turn of the second's.
+    first.repeat(next_step)
+    second.repeat(next_step)
+    (push,) = second.intents()
+    assert (push.state.value, push.nonce, push.error_class) == ("planned", None, "yielded")
+
+    second.mine()
+    second.tick()
+    assert (second.states(), premises.round, sent_by(second)) == (["superseded"], 1, 0)
+
+
+def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    office.context = replace(office.context, rank=Rank(has_others=True, head_start=60))
+    taken = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
+    always = Fault(answer=lambda asked, _: {**asked_by(asked), "error": taken})
+    proxies[0].rule("eth_call", always, when=lambda asked: asked["params"][1] == "pending")
+    planned(office)
+    for _ in range(2):
+        assert office.states() == ["planned"]
+        chain.later(60)
+        chain.mine()
+        office.tick()
+    assert office.states() == ["live"]
+    office.mine()
+    assert office.premises.round == 1
+
+
+def sent_by(office: Office) -> int:
+    """How many transactions of its transmitter are in blocks."""
+    used = office.premises.chain.rpc(
+        "eth_getTransactionCount", office.context.account.address, "latest"
+    )
+    return int(used, 16)

@@ -1,0 +1,1 @@
+"""Reports that wait, are refused, held, or given up."""

@@ -1,0 +1,122 @@
+"""A kind of calls that txmgr never heard of goes all the way, alone or in a batch."""
+
+from dataclasses import replace
+
+import pytest
+from typing_extensions import override
+
+from oracle.bindings.codec import call_input
+from oracle.chain.heads import Heads
+from oracle.errors import FatalError
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.txmgr.call_registry import CallKind, CallStage, ClosedOutcome, Decision
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.support.office import FINALITY, Office, next_step
+
+COUNT = 5
+
+
+class Ping(CallKind):
+    """A call that changes nothing; remembers in which order its calls ended, and how."""
+
+    name = "ping"
+
+    def __init__(self) -> None:
+        self.closed: list[tuple[str, str | None]] = []
+        self.unwanted: set[str] = set()
+
+    @override
+    def still_wanted(
+        self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
+    ) -> Decision:
+        if call.request.subject in self.unwanted:
+            return Decision.end(IntentState.SUPERSEDED, "nobody asks any more")
+        return Decision.go()
+
+    @override
+    def on_closed(self, uow: UnitOfWork, call: Intent, outcome: ClosedOutcome) -> None:
+        self.closed.append((call.request.subject, outcome.reason))
+
+
+def at_once(office: Office, size: int) -> Ping:
+    """Let the office send pings, so many a step."""
+    office.context = replace(office.context, batch_size=size)
+    kind = Ping()
+    office.context.registry.register(kind)
+    return kind
+
+
+def wanted(office: Office) -> list[str]:
+    account = office.context.account
+    names = [f"ping={number}" for number in range(COUNT)]
+    with office.context.writing() as uow:
+        for name in names:
+            ping = CallRequest(
+                account=account,
+                contract=office.premises.address,
+                kind="ping",
+                dedup_key=name,
+                calldata=call_input("QoSOracle", "head"),
+                subject=name,
+            )
+            assert uow.outbox.intents.add(ping, office.context.stamp) is not None
+    return names
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_ping_is_planned_sent_confirmed_and_closed_in_batches_of_any_size(
+    sqlite_office: Office, size: int
+):
+    office = sqlite_office
+    kind, names = at_once(office, size), wanted(office)
+    office.index()
+    steps = office.repeat(next_step)
+    # Each batch is made ready, gets its nonces, is signed and sent.
+    assert len(steps) == 4 * -(-COUNT // size)
+    assert office.states("ping") == ["live"] * COUNT
+
+    office.mine()
+    office.index()
+    office.repeat(confirm)
+    assert (office.states("ping"), kind.closed) == (["mined"] * COUNT, [])
+    office.mine(FINALITY + 1)
+    office.index()
+    office.repeat(confirm)
+    assert office.states("ping") == ["final"] * COUNT
+    assert kind.closed == [(name, None) for name in names]
+    nonces = [one.nonce or 0 for one in office.intents("ping")]
+    assert nonces == list(range(nonces[0], nonces[0] + COUNT))
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_what_its_kind_gives_up_leaves_no_gap_among_the_nonces(sqlite_office: Office, size: int):
+    office = sqlite_office
+    kind, names = at_once(office, size), wanted(office)
+    office.index()
+    while office.states("ping").count("assigned") == 0:
+        assert next_step(office.context, office.source.heads()) is not None
+    kind.unwanted = {names[0]}
+    # A call that is given back waits for the next block.
+    office.repeat(next_step)
+    office.mine()
+    office.index()
+    office.repeat(next_step)
+    assert office.states("ping") == ["superseded"] + ["live"] * (COUNT - 1)
+    assert kind.closed == [(names[0], "nobody asks any more")]
+    nonces = sorted(one.nonce for one in office.intents("ping") if one.nonce is not None)
+    assert nonces == list(range(nonces[0], nonces[0] + COUNT - 1))
+
+
+def test_a_kind_that_nobody_registered_is_not_sent(sqlite_office: Office):
+    office = sqlite_office
+    wanted(office)
+    office.index()
+    with pytest.raises(FatalError, match="is a ping, which this account does not send"):
+        office.repeat(next_step)
+
+
+def test_two_kinds_of_one_name_are_refused(sqlite_office: Office):
+    at_once(sqlite_office, 1)
+    with pytest.raises(FatalError, match="two kinds of calls are named ping"):
+        sqlite_office.context.registry.register(Ping())

@@ -1,0 +1,287 @@
+"""A dry run sends nothing and asks no key for anything: the doors of both count.
+
+A key that is another's than configured stops the daemon before it does anything.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.keystore import unlock
+from oracle.store.outbox.records import Stamp
+from oracle.store.reports.report_repository import ReportState
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.faults.sending.conftest import OpenProxy
+from tests.integration.evm.test_kicking import bad_pool
+from tests.support.cli.local_network import Settings, write
+from tests.support.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
+from tests.support.sending.at_sea import GWEI
+from tests.support.sending.by_hand import rows_of
+from tests.support.sending.faults import says
+from tests.support.sending.proxy import SEND, Proxy
+from tests.support.signing.remote_signer import RemoteHost, served
+
+ROLES = ("signer", "transmitter")
+
+
+@dataclass
+class Site:
+    """A configuration on disk; the endpoint and the two hosts with keys that it names."""
+
+    office: Office
+    settings: Settings
+    folder: Path
+    endpoint: Proxy
+    hosts: dict[str, RemoteHost]
+
+    def run(self, *arguments: str) -> int:
+        path = write(self.settings, self.folder / "config.toml")
+        return run([*arguments, "--config", str(path)])
+
+    @property
+    def sent(self) -> int:
+        return self.endpoint.count(SEND)
+
+    @property
+    def signed(self) -> int:
+        return sum(len(host.asked) for host in self.hosts.values())
+
+
+@pytest.fixture
+def site(
+    sqlite_office: Office,
+    open_proxy: OpenProxy,
+    sqlite_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    """Node 2 is to be kicked out and a report is due; the daemon has gone home."""
+    monkeypatch.setattr("oracle.daemon.read_app.rule_set", lambda *_: RULES)
+    office = sqlite_office
+    bad_pool(office)
+    office.period()
+    office.tick()
+    office.mine(FINALITY + 1)
+    office.index()
+    office.repeat(confirm)
+    office.period()
+    office.index()
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
+    endpoint, keys = open_proxy(), office.premises.key_folder
+    host = {
+        role: RemoteHost("0x" + unlock(keys / f"{role}.json", keys / f"{role}.password").hex())
+        for role in ROLES
+    }
+    with served(host["signer"]), served(host["transmitter"]):
+        told: dict[str, Any] = {}
+        for role, door in host.items():
+            told |= {f"{role}_remote_url": door.url, f"{role}_address": door.address}
+        settings: Settings = {
+            "database": {"url": sqlite_url},
+            "chain": {"id": CHAIN_ID, "endpoints": [endpoint.url], "finality_depth": FINALITY},
+            "network": {"contracts": {"TaskNetwork": office.premises.network.contract.address}},
+            "oracle": {
+                "address": office.premises.address,
+                "publish": True,
+                "heartbeat_seconds": SETTINGS.heartbeat_seconds,
+                "evidence_folder": str(tmp_path / "by-hand"),
+            },
+            "keys": told,
+            "web": {"port": 0},
+        }
+        yield Site(office, settings, tmp_path, endpoint, host)
+
+
+DRY = {
+    "run": ("run", "--once", "--dry-run"),
+    "report push": ("report", "push", "--dry-run"),
+    "kickout propose": ("kickout", "propose", "NODE", "--dry-run"),
+    "contract deploy": ("contract", "deploy", "--admin", "0x" + 40 * "1", "--dry-run"),
+    "status": ("status",),
+}
+
+
+def words(site: Site, command: str) -> list[str]:
+    node = site.office.premises.network.nodes[2].lower()
+    return [node if word == "NODE" else word for word in DRY[command]]
+
+
+@pytest.mark.parametrize("command", DRY)
+def test_case_f71_a_dry_run_sends_nothing_and_asks_no_key(
+    site: Site, command: str, capsys: pytest.CaptureFixture[str]
+):
+    # 2: the node is not due yet, which the dry run is asked for to say.
+    codes = {0, 2} if command == "kickout propose" else {0}
+    assert site.run(*words(site, command)) in codes, capsys.readouterr().err
+    assert (site.sent, site.signed) == (0, 0)
+
+
+@pytest.mark.parametrize("command", [one for one in DRY if one != "run"])
+def test_a_dry_run_changes_no_row(site: Site, command: str, sqlite_url: str):
+    before = rows_of(sqlite_url)
+    site.run(*words(site, command))
+    assert rows_of(sqlite_url) == before
+    assert not (site.folder / "by-hand").exists()
+
+
+def test_case_f71_the_same_run_without_dry_run_asks_both_keys_and_sends(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    assert site.run("run", "--once") == 0, capsys.readouterr().err
+    assert site.sent > 0
+    assert all(host.asked for host in site.hosts.values())
+
+
+def without_old_reports(office: Office) -> None:
+    """What can land no more is marked so, and nothing else is done."""
+    with office.store.transaction() as uow:
+        epoch = uow.lease.take("the daemon", 60)
+    office.restart(epoch=epoch)
+    step = plan_push(office.reporting, office.source.heads())
+    assert step is not None
+    assert step.did == "report missed"
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
+
+
+def held(site: Site) -> None:
+    with site.office.store.transaction() as uow:
+        for due in uow.reports.due():
+            uow.holds.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
+
+
+def halted(site: Site) -> None:
+    with site.office.store.transaction() as uow:
+        uow.halts.close("finality_violation", (1, 1), "a final block changed")
+
+
+def behind(site: Site) -> None:
+    site.office.mine(FINALITY)
+
+
+def by_other_rules(site: Site) -> None:
+    site.settings["oracle"]["heartbeat_seconds"] = SETTINGS.heartbeat_seconds + 1
+
+
+def with_old_reports(site: Site) -> None:
+    """As after a daemon was away: what can land no more was not marked so."""
+    with site.office.store.transaction() as uow:
+        for stored in uow.reports.latest(100):
+            if stored.state is ReportState.MISSED:
+                uow.reports.mark(stored.report.period, ReportState.DUE)
+
+
+def as_it_is(_: Site) -> None:
+    """Nothing stands against it."""
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (as_it_is, ""),
+        (with_old_reports, ""),
+        (held, "is held: too much at once; `report release "),
+        (halted, "nothing is sent: "),
+        (behind, "the contract does not take it now"),
+        (by_other_rules, "the contract is not as configured: rulesHash"),
+    ],
+)
+def test_a_push_by_hand_is_refused_by_its_dry_run_for_what_refuses_the_real_one(
+    site: Site,
+    change: Callable[[Site], None],
+    complaint: str,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+):
+    without_old_reports(site.office)
+    change(site)
+    before = rows_of(sqlite_url)
+    code = site.run("report", "push", "--json")
+    dry_run_text = capsys.readouterr()
+    assert (rows_of(sqlite_url), site.sent, site.signed) == (before, 0, 0)
+
+    assert site.run("report", "push", "--publish", "--json") == code, capsys.readouterr().err
+    real = capsys.readouterr()
+    assert real.err == dry_run_text.err
+    assert complaint in real.err
+    if not complaint:
+        one, other = json.loads(dry_run_text.out), json.loads(real.out)
+        (would,), (did, *_) = one.pop("steps"), other.pop("steps")
+        assert one.pop("dry_run") is not other.pop("dry_run")
+        assert one == other
+        # Of the same round: "would be signed for" the contract, and "report signed round".
+        assert would.startswith(
+            f"the report in round {did.split()[3].rstrip(',')} would be signed"
+        )
+
+
+def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    site.settings["limits"] = {"max_cost_per_transaction_wei": 1}
+    fees = {"oldestBlock": "0x0", "baseFeePerGas": [hex(GWEI)], "reward": [["0x0"]]}
+    site.endpoint.rule("eth_feeHistory", says(fees))
+    complaints = []
+    for manner in ("--dry-run", "--publish"):
+        words = words_of_deploy(manner)
+        assert site.run(*words) == 2
+        complaints.append(capsys.readouterr().err)
+    assert complaints[0] == complaints[1]
+    assert "above limits.max_cost_per_transaction_wei 1" in complaints[0]
+    assert site.sent == 0
+
+
+def test_another_networks_database_is_refused_by_the_dry_run_of_rebuilding_too(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    site.settings["chain"]["start_block"] = 1
+    complaints = []
+    for manner in ("--dry-run", "--yes"):
+        assert site.run("outbox", "rebuild", "--from-chain", manner) == 2
+        complaints.append(capsys.readouterr().err)
+    assert complaints[0] == complaints[1]
+    assert "this database is about the blocks from 0" in complaints[0]
+
+
+def words_of_deploy(manner: str) -> list[str]:
+    return [*DRY["contract deploy"][:-1], manner]
+
+
+def keystores(site: Site) -> dict[str, str]:
+    folder = site.office.premises.key_folder
+    return {
+        f"{role}_{part}": str(folder / f"{role}.{ending}")
+        for role in ROLES
+        for part, ending in (("keystore", "json"), ("password_file", "password"))
+    }
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_case_f69_a_key_of_another_address_ends_the_start_with_one_line(
+    site: Site, role: str, capsys: pytest.CaptureFixture[str]
+):
+    other = "0x" + 40 * "9"
+    site.settings["keys"] = {**keystores(site), f"{role}_address": other}
+    before = site.office.intents()
+
+    assert site.run("run", "--once") == 2
+
+    *_, line = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith(f"qos-oracle: keys.{role}_address: is {other}, and the key ")
+    assert (site.sent, site.office.intents()) == (0, before)
+
+
+def test_case_f69_the_addresses_that_are_meant_are_no_hindrance(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
+    meant = {f"{role}_address": host.address for role, host in site.hosts.items()}
+    site.settings["keys"] = {**keystores(site), **meant}
+    assert site.run("run", "--once") == 0, capsys.readouterr().err
+    assert site.sent > 0

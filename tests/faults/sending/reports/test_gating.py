@@ -1,0 +1,206 @@
+"""What is not believable is not sent: a half-synced fold, a mass drop, a contract that clamps."""
+
+from dataclasses import astuple, replace
+
+import pytest
+
+from oracle.bindings.inspection import Expected, differences
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
+from oracle.domain.reports.report import decode
+from oracle.domain.reports.sanity_limits import Sanity
+from oracle.errors import InputError
+from oracle.reporting.readiness import first_gap
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import PUSH
+from oracle.reporting.sanity_gate import release
+from oracle.store.reports.report_repository import ReportState
+from oracle.telemetry import quorum_metrics
+from tests.integration.evm.test_kicking import bad_pool
+from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office
+
+# Three members are enough to judge.
+STRICT = Sanity(least_members=3)
+
+
+def held() -> float:
+    return float(quorum_metrics.HELD._value.get())
+
+
+def signatures(office: Office) -> int:
+    """Statements about reports that were ever signed."""
+    address, round_ = office.premises.address, office.premises.round
+    with office.store.reading() as uow:
+        return sum(
+            len(uow.statements.of_round(address, "report", one)) for one in range(1, round_ + 2)
+        )
+
+
+def ready(office: Office) -> list[str]:
+    """Why `/readyz` would answer 503, of what the index says."""
+    watch = DaemonHealth(JobLiveness(lambda: 0.0))
+    with office.store.reading() as uow:
+        cursor = uow.cursor.get()
+        watch.gap = first_gap(uow)
+    assert cursor is not None
+    watch.folded_to(cursor)
+    watch.saw(office.source.heads())
+    return watch.reasons()
+
+
+def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    office.mine(20)
+
+    assert office.repeat(plan_push) == []
+    assert signatures(office) == 0
+    assert ready(office) == ["index: 20 blocks behind the head"]
+
+    office.index()
+    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+    assert ready(office) == []
+
+
+def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    with office.store.transaction() as uow:
+        scope, cursor = uow.coverage.current(), uow.cursor.get()
+        assert scope is not None
+        assert cursor is not None
+        (span, *_) = uow.coverage.spans(scope.id)
+        uow.coverage.cut_above(cursor.number - 1)
+
+    assert office.repeat(plan_push) == []
+    assert signatures(office) == 0
+    assert ready(office) == [
+        f"index: block {cursor.number} was never read: `qos-oracle resync gaps`"
+    ]
+
+    with office.store.transaction() as uow:
+        uow.coverage.put(scope.id, span)
+    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+
+
+def dropped(office: Office) -> None:
+    """One round tells of three good nodes; then all of them pause, which is not to be selected."""
+    office.reporting = replace(office.reporting, sanity=STRICT)
+    office.pushed()
+    office.until_final()
+    network = office.premises.network
+    for node in network.nodes[:3]:
+        network.by(node, network.does.pause())
+    office.period()
+
+
+def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: Office):
+    office = sqlite_office
+    dropped(office)
+    before = signatures(office)
+
+    assert [step.did for step in office.tick()] == ["report held"]
+    assert (signatures(office), held()) == (before, 1)
+    with office.store.reading() as uow:
+        (gate,) = uow.holds.held()
+    assert "3 of 3 members would change by more than 2500 steps" in gate.reason
+    assert gate.facts["members"] == 3
+    # Nothing is signed or sent, however long it waits; it is told once.
+    office.mine(2)
+    assert office.tick() == []
+    assert (signatures(office), office.premises.round) == (before, 1)
+
+    with office.context.writing() as uow:
+        release(uow, gate.period, office.context.stamp)
+    office.tick()
+    office.until_final()
+    assert (office.premises.round, held()) == (2, 0)
+    with office.store.reading() as uow:
+        stored = uow.reports.at(gate.period)
+    assert stored is not None
+    assert stored.state is ReportState.LANDED
+
+
+def next_turn(office: Office) -> None:
+    """What was held is too late, and a later report has the turn."""
+    office.premises.chain.later(2 * SETTINGS.ttl_seconds)
+    office.premises.chain.mine()
+    office.period()
+    office.tick()
+
+
+def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    dropped(office)
+    office.tick()
+    next_turn(office)
+    with office.store.reading() as uow:
+        first, second = uow.holds.held()
+    assert second.period - first.period >= SETTINGS.ttl_seconds // SETTINGS.period_seconds
+    assert (office.premises.round, held()) == (1, 2)
+
+    # It came too late itself; what it said is what later ones are compared with.
+    with office.context.writing() as uow:
+        release(uow, second.period, office.context.stamp)
+    next_turn(office)
+    office.until_final()
+    assert (office.premises.round, held()) == (2, 0)
+    with office.store.reading() as uow:
+        assert [gate.period for gate in uow.holds.held()] == [first.period]
+
+
+def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):
+    office = sqlite_office
+    with office.context.writing() as uow, pytest.raises(InputError, match="held are: none"):
+        release(uow, 7, office.context.stamp)
+
+
+def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: Office):
+    """Reports never clamp: a failing node is excluded at once, or not at all.
+
+    See docs/reference/report-format.md#records.
+    """
+    office = sqlite_office
+    premises = office.premises
+    narrow = (100, *astuple(LIMITS)[1:])
+    premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
+    contract = office.contract
+    found = differences(
+        contract.constitution(),
+        Expected(
+            network=contract.constitution().network,
+            rules_hash=RULES_HASH,
+            settings=SETTINGS,
+            signer=office.context.publisher.signer.address,
+            transmitter=office.context.publisher.sender,
+            anchor_window=LIMITS.anchor_window,
+        ),
+    )
+    assert [one.what for one in found] == ["limits.maxStep"]
+
+
+def test_case_f52_a_drop_beyond_the_step_reverts_and_reaches_no_block(sqlite_office: Office):
+    office = sqlite_office
+    premises = office.premises
+    office.pushed()
+    office.until_final()
+    nonce = premises.nonce
+    narrow = (100, *astuple(LIMITS)[1:])
+    premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
+    bad_pool(office)
+    office.period()
+    office.tick()
+
+    (_, push) = office.intents(PUSH)
+    assert (push.state.value, push.error_class) == ("held", "StepTooLarge")
+    assert premises.nonce == nonce
+    # The report says all of it: nothing was clamped.
+    with office.store.reading() as uow:
+        stored = uow.reports.latest(1)[0]
+    ((_, word),) = decode(stored.report.records)
+    assert lane_in(word, 2) == 2000 + LOWEST_SCORE

@@ -1,0 +1,99 @@
+"""What alerts look at is set from what is there: the contract, the accounts, what waits."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.daemon.maintenance_steps import OutboxStatistics
+from oracle.domain.ids import Hash
+from oracle.store.outbox.records import PauseKind
+from oracle.telemetry import outbox_metrics
+from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.budget import DAY, HOUR
+from tests.support.office import CAPS, ETHER, SETTINGS, Office
+from tests.support.sending.at_sea import GWEI, at_sea, dear_blocks, only, slots
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    yield
+    outbox_metrics.show(None)
+
+
+def counted(office: Office, name: str, **labels: str) -> float | None:
+    """The daemon counts; then a scrape."""
+    OutboxStatistics().count(
+        {"transmitter": office.context}, office.source.heads(), office.reporting
+    )
+    return REGISTRY.get_sample_value(name, labels)
+
+
+def test_how_the_contract_stands_is_told(sqlite_office: Office):
+    office, premises = sqlite_office, sqlite_office.premises
+    office.pushed()
+    assert counted(office, "oracle_report_heartbeat_seconds") == SETTINGS.heartbeat_seconds
+    assert counted(office, "oracle_kickout_tokens") == 3
+    assert counted(office, "oracle_report_rules_agree") == 1
+    assert counted(office, "oracle_report_contract_paused_until") == 0
+
+    admin, does = premises.network.admin, premises.oracle.functions
+    for call in (does.setPauser(admin), does.pauseFor(600)):
+        # Another test's blocks may have been dear.
+        premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+        premises.chain.send(call, sender=admin)
+    assert counted(office, "oracle_report_contract_paused_until") == premises.chain.time + 600
+    office.reporting = replace(office.reporting, rules_hash=Hash("0x" + 64 * "9"))
+    assert counted(office, "oracle_report_rules_agree") == 0
+
+
+def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Office):
+    office = sqlite_office
+    caps = replace(CAPS, cost_per_hour=CAPS.cost_per_day // 2)
+    office.restart(caps=caps)
+    at_sea(office)
+    (slot,) = slots(office)
+    with office.store.reading() as uow:
+        cost = uow.outbox.slots.cost_of(slot)
+    assert cost > 0
+    for window, cap in (("day", caps.cost_per_day), ("hour", caps.cost_per_hour)):
+        used = counted(
+            office, "oracle_txmgr_budget_used_ratio", account="transmitter", window=window
+        )
+        assert used == pytest.approx(cost / (cap or 1))
+    assert counted(office, "oracle_txmgr_runway_seconds", account="transmitter") == pytest.approx(
+        ETHER * DAY / cost
+    )
+    assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 0
+
+    # It may land at any time; once it has, the window passes by itself.
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert office.states() == ["mined"]
+    later = office.premises.chain.time + HOUR + 1
+    office.context = replace(office.context, clock=lambda: later)
+    used = counted(office, "oracle_txmgr_budget_used_ratio", account="transmitter", window="hour")
+    assert used == 0
+
+
+def test_a_nonce_that_nobody_holds_is_told(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    with office.store.transaction() as uow:
+        uow.outbox.accounts.take_nonce(office.context.account)
+    assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 1
+
+
+def test_who_is_paused_and_for_how_long_a_call_waits_is_told(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    since = only(office).created_at
+    office.mine(30)
+    waited = counted(office, "oracle_txmgr_intent_age_seconds", kind="push", state="live")
+    assert waited == office.premises.chain.time - since
+
+    paused = {"account": "transmitter", "kind": "foreign"}
+    assert counted(office, "oracle_txmgr_paused", **paused) is None
+    with office.store.transaction() as uow:
+        stamp = office.context.stamp
+        uow.outbox.accounts.pause(office.context.account, PauseKind.FOREIGN, "why", stamp)
+    assert counted(office, "oracle_txmgr_paused", **paused) == 1

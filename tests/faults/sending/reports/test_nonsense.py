@@ -1,0 +1,35 @@
+"""Figures that cannot be, from an endpoint that is asked first: they end nobody, and count not."""
+
+import pytest
+
+from tests.support.office import Office
+from tests.support.sending.faults import Answer, Fault, Question
+from tests.support.sending.proxy import Proxy
+from tests.support.sending.rounds import landed, planned
+
+HUGE = hex(1 << 80)
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("gasUsed", HUGE),
+        ("gasUsed", "-0x1"),
+        ("effectiveGasPrice", hex(1 << 256)),
+        ("effectiveGasPrice", "-0x1"),
+        ("blockNumber", HUGE),
+        ("l1Fee", "-0x1"),
+    ],
+)
+def test_a_receipt_of_figures_that_cannot_be_is_none(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], field: str, told: str
+):
+    def forged(_: Question, answer: Answer) -> Answer:
+        receipt = answer.get("result")
+        return answer if receipt is None else {**answer, "result": {**receipt, field: told}}
+
+    office = proxied_office
+    proxies[0].rule("eth_getTransactionReceipt", Fault(answer=forged))
+    planned(office)
+    landed(office)
+    assert office.states() == ["mined"]

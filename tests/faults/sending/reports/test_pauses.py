@@ -1,0 +1,99 @@
+"""The contract is paused while a push is on its way: it goes when it may, before its deadline."""
+
+import pytest
+
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.admission import admit
+from tests.support.office import FINALITY, SETTINGS, Office
+from tests.support.sending.at_sea import GWEI, attempts, only, slots
+
+_SECONDS = 5 * SETTINGS.period_seconds
+
+
+@pytest.fixture
+def pausable(office: Office) -> Office:
+    """The admin may pause the oracle, too."""
+    admin, does = office.premises.network.admin, office.premises.oracle.functions
+    office.premises.chain.send(does.setPauser(admin), sender=admin)
+    return office
+
+
+def test_a_pause_that_is_lifted_before_its_time_is_over_for_a_push_within_a_period(
+    pausable: Office,
+):
+    office, chain = pausable, pausable.premises.chain
+    admin, does = office.premises.network.admin, office.premises.oracle.functions
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    chain.send(does.pauseFor(_SECONDS), sender=admin)
+    office.tick()
+    assert (only(office).state.value, only(office).error_class) == ("planned", "Paused")
+    chain.send(does.resume(), sender=admin)
+    # It is not asked for in every block.
+    assert admit(office.context, office.source.heads()) is None
+
+    chain.later(SETTINGS.period_seconds)
+    chain.mine()
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert (office.premises.round, office.states()[0]) == (1, "final")
+
+
+@pytest.mark.parametrize(("blocks", "fate"), [(1, "mined"), (FINALITY + 1, "reverted")])
+def test_a_push_that_met_a_pause_in_its_own_block_goes_again_once_that_is_over(
+    pausable: Office, blocks: int, fate: str
+):
+    office, chain = pausable, pausable.premises.chain
+    admin, does = office.premises.network.admin, office.premises.oracle.functions
+    office.period()
+    office.tick()
+    _paused_before_it_in_its_block(office)
+    office.tick()
+    assert (office.states(), slots(office)[0].succeeded) == (["mined"], False)
+    # While it lasts nothing is tried.
+    office.mine(blocks)
+    office.tick()
+    assert office.states() == [fate]
+
+    chain.send(does.resume(), sender=admin)
+    office.tick()
+    assert office.states() == [fate, "live"]
+    first, again = office.intents()
+    assert (again.request.digest, again.nonce) == (first.request.digest, (first.nonce or 0) + 1)
+    office.mine()
+    office.until_final()
+    assert (office.premises.round, office.states()) == (1, ["reverted", "final"])
+    assert office.intents()[0].error_class == "Paused"
+    assert office.reports()[0] == ("landed", None)
+
+
+def test_a_push_that_failed_for_another_reason_is_not_paid_for_again(office: Office):
+    office.period()
+    office.tick()
+    chain, address = office.premises.chain, office.premises.oracle.address
+    code = chain.rpc("eth_getCode", address, "latest")
+    # REVERT without a word, in that block and the next.
+    chain.rpc("anvil_setCode", address, "0x60006000fd")
+    office.mine(2)
+    chain.rpc("anvil_setCode", address, code)
+    for _ in range(3):
+        office.mine()
+        office.tick()
+    assert (office.states(), slots(office)[0].succeeded) == (["reverted"], False)
+
+
+def _paused_before_it_in_its_block(office: Office) -> None:
+    """The contract is paused in a block, and our push is the next in the same one."""
+    chain, admin = office.premises.chain, office.premises.network.admin
+    raw = "0x" + attempts(office)[0].signed.raw.hex()
+    chain.rpc("anvil_dropAllTransactions")
+    pause = office.premises.oracle.functions.pauseFor(_SECONDS)
+    call = chain.request(pause, sender=admin)
+    del call["gasPrice"]
+    dear = {"maxFeePerGas": hex(1_000 * GWEI), "maxPriorityFeePerGas": hex(900 * GWEI)}
+    chain.rpc("eth_sendTransaction", {**call, **dear, "gas": hex(1_000_000)})
+    chain.rpc("eth_sendRawTransaction", raw)
+    office.mine()
+    assert office.premises.round == 0

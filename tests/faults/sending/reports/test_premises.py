@@ -1,0 +1,102 @@
+"""What must be as configured before anything is signed: the chain, and the contract."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.bindings.inspection import Expected, differences
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from tests.pools import pool_of
+from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
+from tests.support.sending.at_sea import attempts
+from tests.support.sending.faults import another_chain, request_dropped
+from tests.support.sending.proxy import EVERY, Proxy
+
+
+def expected(office: Office) -> Expected:
+    premises = office.premises
+    assert premises.keys.signer is not None
+    return Expected(
+        network=Address(premises.network.contract.address.lower()),
+        rules_hash=RULES_HASH,
+        settings=SETTINGS,
+        signer=premises.keys.signer.address,
+        transmitter=premises.transmitter,
+        anchor_window=LIMITS.anchor_window,
+    )
+
+
+def different(office: Office, wanted: Expected) -> list[str]:
+    constitution = office.contract.constitution()
+    return [one.what for one in differences(constitution, wanted)]
+
+
+def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    assert different(office, expected(office)) == []
+
+    others = replace(expected(office), rules_hash=Hash("0x" + 64 * "7"))
+    assert different(office, others) == ["rulesHash"]
+
+    code = chain.rpc("eth_getCode", office.premises.address, "latest")
+    # An upgrade that still answers everything.
+    chain.rpc("anvil_setCode", office.premises.address, code + "00")
+    assert different(office, expected(office)) == ["code hash"]
+
+
+def test_a_quorum_of_several_signers_is_no_difference(sqlite_office: Office):
+    office = sqlite_office
+    constitution = office.contract.constitution()
+    three = tuple(Address(f"0x{40 * digit}") for digit in "123")
+    for quorum, what in ((3, []), (4, ["quorum"])):
+        found = replace(constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum)
+        assert [one.what for one in differences(found, expected(office))] == what
+
+
+@pytest.fixture
+def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
+    """The second endpoint of the publisher; the indexer, which has its own checks, sees others."""
+    office, (first, second) = sqlite_office, proxies
+    publisher = type(office.context.publisher)(
+        pool_of(first.url, second.url),
+        domain=office.context.publisher.domain,
+        caps=office.caps,
+        keys=office.premises.keys,
+    )
+    office.context.publisher.pool.close()
+    office.context = replace(office.context, publisher=publisher)
+    return second
+
+
+def test_case_f68_an_endpoint_of_another_chain_is_refused_at_the_start(
+    sqlite_office: Office, stranger: Proxy
+):
+    stranger.rule("eth_chainId", another_chain(1))
+    with pytest.raises(TransientError, match="does not serve chain 31337; nothing is signed"):
+        reconcile(sqlite_office.context)
+
+
+def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signature(
+    sqlite_office: Office, stranger: Proxy
+):
+    office = sqlite_office
+    reconcile(office.context)
+    stranger.rule(EVERY, request_dropped())
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    heads = office.source.heads()
+    steps = [next_step(office.context, heads) for _ in range(2)]
+    assert [one and one.did for one in steps] == ["push ready", "push assigned"]
+
+    # Behind its address there is another node now.
+    stranger.heal()
+    stranger.rule("eth_chainId", another_chain(1))
+    for step in (confirm, next_step):
+        with pytest.raises(TransientError, match="does not serve chain 31337"):
+            step(office.context, heads)
+    assert attempts(office) == []

@@ -1,0 +1,87 @@
+"""The chaos proxy itself: what it does to questions, and that an office works through it."""
+
+from typing import Any
+
+import pytest
+import requests
+
+from tests.support.office import Office, Premises
+from tests.support.sending import faults
+from tests.support.sending.proxy import EVERY, SEND, Proxy
+
+
+def ask(proxy: Proxy, method: str, *params: object) -> Any:
+    body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": list(params)}
+    return requests.post(proxy.url, json=body, timeout=120).json()
+
+
+def test_an_office_pushes_through_two_proxies_and_each_sees_the_same_bytes(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    proxied_office.pushed()
+    first, second = proxies
+    assert len(first.sent) == 1
+    assert first.sent == second.sent
+
+
+def test_a_rule_skips_then_hits_so_often_and_then_lets_through(premises: Premises, open_proxy):
+    proxy = open_proxy()
+    rule = proxy.rule("eth_blockNumber", faults.error("busy", -32005), skip=1, times=2)
+    told = [ask(proxy, "eth_blockNumber") for _ in range(4)]
+    assert ["error" in one for one in told] == [False, True, True, False]
+    assert rule.hit == 2
+    assert proxy.count("eth_blockNumber") == 4
+
+
+def test_a_batch_is_spoilt_question_by_question(open_proxy):
+    proxy = open_proxy()
+    proxy.rule("eth_chainId", faults.another_chain(5))
+    body = [
+        {"jsonrpc": "2.0", "id": place, "method": method, "params": []}
+        for place, method in enumerate(("eth_blockNumber", "eth_chainId"))
+    ]
+    told = {one["id"]: one for one in requests.post(proxy.url, json=body, timeout=120).json()}
+    assert told[1]["result"] == "0x5"
+    assert int(told[0]["result"], 16) > 0
+
+
+@pytest.mark.parametrize("fault", [faults.answer_dropped(), faults.cut_off()])
+def test_a_broken_line_is_no_answer(open_proxy, fault):
+    proxy = open_proxy()
+    proxy.rule(EVERY, fault)
+    with pytest.raises(requests.exceptions.RequestException):
+        ask(proxy, "eth_blockNumber")
+
+
+def test_a_stale_endpoint_stands_at_its_block(premises: Premises, open_proxy):
+    proxy = open_proxy()
+    head = premises.chain.block - 1
+    proxy.rule(EVERY, faults.stale(head))
+    assert ask(proxy, "eth_blockNumber")["result"] == hex(head)
+    latest = ask(proxy, "eth_getBlockByNumber", "latest", False)["result"]
+    assert latest["number"] == hex(head)
+    assert ask(proxy, "eth_getBlockByNumber", hex(head + 1), False)["result"] is None
+
+
+def test_another_fork_links_its_own_blocks(premises: Premises, open_proxy):
+    proxy = open_proxy()
+    first = premises.chain.block - 1
+    proxy.rule(EVERY, faults.another_fork(first))
+    below, lower, upper = (
+        ask(proxy, "eth_getBlockByNumber", hex(number), False)["result"]
+        for number in (first - 1, first, first + 1)
+    )
+    assert upper["parentHash"] == lower["hash"]
+    assert lower["parentHash"] == below["hash"]
+    true = premises.chain.rpc("eth_getBlockByNumber", hex(first), False)
+    assert lower["hash"] != true["hash"]
+
+
+def test_an_answer_waits_at_its_gate_until_it_is_released(premises: Premises, open_proxy):
+    proxy = open_proxy()
+    gate = faults.Gate()
+    proxy.rule(SEND, faults.held_before(gate))
+    gate.release()
+    told = ask(proxy, SEND, "0x00")
+    assert gate.reached.is_set()
+    assert "error" in told

@@ -1,0 +1,26 @@
+"""An endpoint in quarantine is no witness of what cannot be taken back (decision 0146)."""
+
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.support.office import FINALITY, Office
+from tests.support.sending.proxy import Proxy
+
+
+def test_one_good_endpoint_of_two_waits_and_does_not_decide_alone(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    office.pushed()
+    office.mine(FINALITY + 1)
+    office.index()
+    pool = office.context.publisher.pool
+    _, second = pool
+    pool.quarantine(second, "showed a false block")
+    asked = len(proxies[1].asked)
+
+    office.repeat(confirm)
+    assert office.states() == ["mined"]
+
+    second.status.release_now(pool.clock())
+    office.repeat(confirm)
+    assert office.states() == ["final"]
+    assert asked < len(proxies[1].asked)

@@ -1,0 +1,203 @@
+"""What the contract says no to, and what becomes of the report then."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.admission import admit
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.integration.evm.test_kicking import bad_pool, pushed_without_kickouts
+from tests.support import office as offices
+from tests.support.office import FINALITY, LIMITS, RULES_HASH, SETTINGS, Office, next_step
+from tests.support.sending.at_sea import only, slots
+from tests.support.sending.proxy import SEND, Proxy
+from tests.support.sending.signers import set_signers, strangers, told_by
+
+
+@pytest.mark.parametrize("age", [100, 300])
+def test_case_f35_an_as_of_beyond_256_blocks_works_where_the_chain_keeps_hashes_for_longer(
+    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch, age: int
+):
+    office = sqlite_office
+    limits = replace(LIMITS, anchor_window=8191)
+    monkeypatch.setattr(offices, "LIMITS", limits)
+    told = tuple(getattr(limits, name) for name in limits.__slots__)
+    premises = office.premises
+    premises.chain.send(premises.oracle.functions.setLimits(told), sender=premises.network.admin)
+    office.restart()
+    office.period()
+    office.index()
+    premises.chain.mine(age)
+    office.tick()
+    office.mine()
+
+    assert premises.round == 1
+    assert (only(office).request.as_of_block or 0) < premises.chain.block - age
+
+
+def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    office.period()
+    office.index()
+    office.premises.chain.mine(LIMITS.anchor_window + 1)
+    office.tick()
+
+    assert ("missed", "as-of left the anchor window") in office.reports()
+    with office.store.reading() as uow:
+        signed = uow.statements.of_round(office.premises.address, "report", 1)
+    assert (signed, office.intents()) == ([], [])
+
+
+def test_case_f39_no_call_is_tried_on_the_block_that_it_speaks_of(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    chain, length = office.premises.chain, SETTINGS.period_seconds
+    office.pushed()
+    chain.at(chain.time // length * length + 2 * length - 1)
+    chain.mine()
+    # The first block of the next period is the newest: a report is cut as of the one before.
+    office.mine()
+    office.tick()
+    assert office.reports()[-1][0] == "due"
+    assert len(office.intents()) == 1
+
+    office.mine()
+    office.tick()
+    last = office.intents()[1]
+    assert (last.state.value, last.error_class) == ("live", None)
+    assert last.request.as_of_block == chain.block - 2
+    tried = [one["params"] for one in proxies[0].asked if one["method"] == "eth_call"]
+    assert [block for call, block in tried if call["data"] == last.request.calldata] != []
+
+
+def test_case_f62_a_signer_that_was_removed_meanwhile_counts_no_more_and_others_are_collected(
+    office: Office,
+):
+    mine, (second, third) = office.context.publisher.signer, strangers(office, 2)
+    set_signers(office, mine, second, needed=2)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    told_by(office, second)
+    assert [step.did for step in office.repeat(plan_push)] == ["push planned"]
+    told_by(office, third)
+    set_signers(office, second, third, needed=2)
+    office.tick()
+
+    refused, again = office.intents()
+    assert (refused.state.value, refused.error_class) == ("superseded", "BadSignature")
+    assert (again.state.value, again.request.digest) == ("live", refused.request.digest)
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_case_f62_a_proposal_that_is_refused_for_its_signatures_waits_for_others_too(
+    sqlite_office: Office,
+):
+    office, mine = sqlite_office, sqlite_office.context.publisher.signer
+    (stranger,) = strangers(office, 1)
+    bad_pool(office)
+    while not office.intents(PROPOSE_KICK):
+        pushed_without_kickouts(office)
+        office.mine(FINALITY + 1)
+        office.index()
+        office.repeat(confirm)
+        office.repeat(plan_kick)
+    set_signers(office, stranger, needed=1)
+    office.repeat(next_step)
+    (proposal,) = office.intents(PROPOSE_KICK)
+    assert (proposal.state.value, proposal.error_class) == ("planned", "BadSignature")
+
+    set_signers(office, mine, needed=1)
+    office.mine()
+    office.index()
+    office.repeat(next_step)
+    (proposal,) = office.intents(PROPOSE_KICK)
+    assert (proposal.state.value, proposal.error_class) == ("live", None)
+
+
+def test_case_f62_a_push_waits_while_too_few_of_the_signers_that_there_are_have_signed_it(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    (stranger,) = strangers(office, 1)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    set_signers(office, stranger, needed=1)
+    office.tick()
+
+    assert (only(office).state.value, only(office).error_class) == ("planned", "BadSignature")
+    assert slots(office) == []
+    office.premises.chain.later(601)
+    office.premises.chain.mine()
+    office.tick()
+    assert only(office).state.value == "expired"
+
+
+def test_case_f63_nothing_leaves_under_rules_that_were_changed_on_chain(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    premises = office.premises
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    other = bytes.fromhex("77" * 32)
+    premises.chain.send(
+        premises.oracle.functions.setRules(2, other), sender=premises.network.admin
+    )
+    office.index()
+    office.repeat(next_step)
+    assert (only(office).state.value, only(office).error_class) == ("planned", "WrongRules")
+
+    office.premises.chain.later(601)
+    office.premises.chain.mine()
+    office.period()
+    with pytest.raises(TransientError, match="the contract asks for rules 0x7777"):
+        office.tick()
+    assert [proxy.count(SEND) for proxy in proxies] == [0, 0]
+
+    # Upgraded: here the rules come back.
+    premises.chain.send(
+        premises.oracle.functions.setRules(3, bytes.fromhex(RULES_HASH[2:])),
+        sender=premises.network.admin,
+    )
+    office.period()
+    office.tick()
+    office.mine()
+    assert premises.round == 1
+
+
+def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: Office):
+    office = sqlite_office
+    premises, chain = office.premises, office.premises.chain
+    admin = premises.network.admin
+    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    premises.chain.send(premises.oracle.functions.pauseFor(300), sender=admin)
+    until = chain.time + 300
+    office.tick()
+    once_a_period = chain.time + SETTINGS.period_seconds
+    assert (only(office).error_class, only(office).request.not_before) == ("Paused", once_a_period)
+
+    # Nobody asks in every block.
+    chain.at(once_a_period - 2)
+    chain.mine()
+    heads = office.source.heads()
+    assert admit(office.context, heads) is None
+
+    chain.at(until)
+    chain.mine()
+    office.tick()
+    office.mine()
+    assert premises.round == 1

@@ -1,0 +1,187 @@
+"""`--dry-run` of an operator's raise and no-op: the answer of the real one, fees and refusals."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from eth_utils.crypto import keccak
+
+from oracle.txmgr.replacement.call_replacement import cancel
+from tests.support.office import CAPS, RULES, Office
+from tests.support.sending.at_sea import (
+    BY_BLOCKS,
+    GWEI,
+    at_sea,
+    attempts,
+    dear_blocks,
+    only,
+    remembering,
+)
+from tests.support.sending.by_hand import Operator
+from tests.support.sending.faults import Answer, Fault, Question, error, says
+from tests.support.sending.proxy import SEND, Proxy
+
+_ESTIMATE = "eth_estimateGas"
+PAUSED = "0x" + keccak(b"Paused()")[:4].hex()
+Proxies = tuple[Proxy, Proxy]
+Story = Callable[[Office, Proxies], None]
+
+
+@pytest.fixture(autouse=True)
+def rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oracle.daemon.read_app.rule_set", lambda *_: RULES)
+
+
+@pytest.fixture
+def operator(
+    proxied_office: Office,
+    proxies: Proxies,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+) -> Operator:
+    database = Path(sqlite_url.removeprefix("sqlite:///"))
+    urls = [one.url for one in proxies]
+    return Operator(proxied_office, database, database.parent, capsys, urls)
+
+
+def a_push_waits(office: Office, proxies: Proxies) -> None:
+    remembering(*proxies)
+    at_sea(office, replace(BY_BLOCKS, bump_seconds=10**6))
+    dear_blocks(office, 4 * GWEI)
+
+
+def gas_has_risen(office: Office, proxies: Proxies) -> None:
+    """It waits for so long that its gas is estimated anew, and the call takes more by now."""
+    a_push_waits(office, proxies)
+    dear_blocks(office, 4 * GWEI, 10)
+    more = attempts(office)[0].signed.gas_limit * 2
+    for proxy in proxies:
+        proxy.rule(_ESTIMATE, says(hex(more)))
+
+
+def gas_has_risen_beyond_the_limit(office: Office, proxies: Proxies) -> None:
+    """What the old gas may cost is allowed, and what the new gas costs is not."""
+    gas_has_risen(office, proxies)
+    signed = attempts(office)[0].signed
+    office.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)
+
+
+def reverted(asked: Question, _: Answer) -> Answer:
+    told = {"code": 3, "message": "execution reverted", "data": PAUSED}
+    return {"jsonrpc": "2.0", "id": asked["id"], "error": told}
+
+
+def it_would_fail_by_now(office: Office, proxies: Proxies) -> None:
+    a_push_waits(office, proxies)
+    dear_blocks(office, 4 * GWEI, 10)
+    for proxy in proxies:
+        proxy.rule(_ESTIMATE, Fault(forwards=False, answer=reverted))
+
+
+def it_was_refused_for_its_gas(office: Office, proxies: Proxies) -> None:
+    for proxy in proxies:
+        proxy.rule(SEND, error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1)
+        proxy.rule(_ESTIMATE, says(hex(90_000)))
+    office.period()
+    office.tick()
+    assert attempts(office)[0].last_error_class == "intrinsic"
+
+
+def the_market_is_above_the_cap(office: Office, proxies: Proxies) -> None:
+    a_push_waits(office, proxies)
+    office.caps = replace(CAPS, fee_per_gas=6 * GWEI)
+    dear_blocks(office, 9 * GWEI)
+
+
+def the_cap_is_reached(office: Office, proxies: Proxies) -> None:
+    a_push_waits(office, proxies)
+    office.caps = replace(CAPS, fee_per_gas=attempts(office)[0].signed.max_fee_wei + 1)
+
+
+def the_day_is_spent(office: Office, proxies: Proxies) -> None:
+    a_push_waits(office, proxies)
+    office.caps = replace(CAPS, cost_per_day=1)
+
+
+def it_is_mined(office: Office, _: Proxies) -> None:
+    at_sea(office)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.premises.chain.mine()
+    assert office.premises.round == 1
+
+
+def its_call_is_displaced_already(office: Office, proxies: Proxies) -> None:
+    a_push_waits(office, proxies)
+    cancel(office.context, office.source.heads(), only(office).id)
+
+
+# The story, what the operator then does, and the exit code.
+CASES = (
+    (a_push_waits, "bump", 0),
+    (a_push_waits, "cancel", 0),
+    (gas_has_risen, "bump", 0),
+    (gas_has_risen_beyond_the_limit, "bump", 2),
+    (gas_has_risen_beyond_the_limit, "cancel", 2),
+    (it_would_fail_by_now, "bump", 2),
+    (it_was_refused_for_its_gas, "bump", 0),
+    (the_market_is_above_the_cap, "bump", 2),
+    (the_market_is_above_the_cap, "cancel", 0),
+    (the_cap_is_reached, "cancel", 2),
+    (the_day_is_spent, "bump", 2),
+    (it_is_mined, "bump", 2),
+    (it_is_mined, "cancel", 2),
+    (its_call_is_displaced_already, "cancel", 2),
+)
+
+
+@pytest.mark.parametrize(
+    ("story", "command", "code"), CASES, ids=[f"{one[0].__name__}-{one[1]}" for one in CASES]
+)
+def test_a_dry_run_says_what_the_real_one_then_does_and_changes_no_row(
+    operator: Operator, proxies: Proxies, story: Story, command: str, code: int
+):
+    office = operator.office
+    story(office, proxies)
+    operator.go_home()
+    words = [
+        "outbox",
+        command,
+        office.intents()[0].id,
+        *(["--yes"] if command == "cancel" else []),
+    ]
+    before, sent = operator.rows(), proxies[0].count(SEND)
+
+    dry_run_text = operator.does(*words, "--dry-run")
+
+    assert (operator.rows(), proxies[0].count(SEND)) == (before, sent)
+    real = operator.does(*words)
+    assert dry_run_text.code == real.code == code, real
+    assert (dry_run_text.promise, dry_run_text.complaint) == (real.promise, real.complaint)
+    if code:
+        return
+    signed = attempts(office)[-1].signed
+    assert dry_run_text.answer["max_fee_wei"] == str(signed.max_fee_wei)
+    assert dry_run_text.answer["tip_wei"] == str(signed.tip_wei)
+    assert dry_run_text.answer["gas_limit"] == signed.gas_limit
+    assert str(signed.max_fee_wei) in dry_run_text.answer["detail"]
+    assert proxies[0].count(SEND) > sent
+
+
+def test_a_dry_run_names_the_daemon_that_the_real_one_needs_stopped(
+    operator: Operator, proxies: Proxies
+):
+    a_push_waits(operator.office, proxies)
+    words = ("outbox", "bump", only(operator.office).id)
+    dry_run_text, real = operator.does(*words, "--dry-run"), operator.does(*words)
+    assert (dry_run_text.code, real.code) == (0, 1)
+    assert "test works on this database" in dry_run_text.complaint
+    assert "another process works on this database: test" in real.complaint
+
+
+def test_of_what_is_mined_nothing_else_is_said(operator: Operator, proxies: Proxies):
+    it_is_mined(operator.office, proxies)
+    operator.go_home()
+    said = operator.does("outbox", "bump", operator.office.intents()[0].id)
+    assert said.code == 2
+    assert "is in a block already" in said.complaint

@@ -1,0 +1,64 @@
+"""A fork takes the block that a report speaks of, or the round that it stands on."""
+
+from tests.support.evm.fixtures import fresh_chain
+from tests.support.office import Office
+from tests.support.sending.rounds import landed, planned, refusal, signed
+
+# Here the `finalized` block lies sixty-four under the head: there is room for a fork.
+__all__ = ["fresh_chain"]
+
+
+def forked(office: Office, snapshot: str) -> None:
+    """The chain goes another way from the snapshot on, and further than before."""
+    chain = office.premises.chain
+    height = chain.block
+    chain.rpcs(("anvil_dropAllTransactions",), ("evm_revert", snapshot))
+    chain.later(7)
+    while chain.block <= height:
+        chain.mine()
+        chain.later(1)
+
+
+def test_case_f33_a_report_of_a_block_that_left_is_cut_and_signed_again(office: Office):
+    snapshot = office.premises.chain.rpc("evm_snapshot")
+    office.mine()
+    planned(office)
+    (old,) = signed(office, 1)
+    (push,) = office.intents()
+    forked(office, snapshot)
+
+    assert refusal(office, push.request.calldata) == "Reorged"
+    office.period()
+    landed(office)
+
+    new, buried = signed(office, 1)
+    assert (buried.digest, buried.expiry_reason) == (old.digest, "as_of_reorged")
+    assert new.as_of_hash != old.as_of_hash
+    assert new.expiry_reason is None
+    assert office.states() == ["expired", "mined"]
+    assert office.premises.round == 1
+
+
+def test_case_f34_a_report_on_a_round_that_left_is_refused_and_signed_again(office: Office):
+    snapshot = office.premises.chain.rpc("evm_snapshot")
+    office.mine()
+    planned(office)
+    landed(office)
+    planned(office)
+    (second,) = signed(office, 2)
+    push = office.intents()[-1]
+    forked(office, snapshot)
+    office.period()
+    landed(office)
+    office.mine()
+    office.tick()
+    assert office.premises.round == 1
+
+    # The same round comes next, on top of another one.
+    assert refusal(office, push.request.calldata) != "WrongRound"
+    office.period()
+    landed(office)
+    new, buried = signed(office, 2)
+    assert (buried.digest, buried.expiry_reason) == (second.digest, "prev_reorged")
+    assert new.prev_digest != second.prev_digest
+    assert office.premises.round == 2

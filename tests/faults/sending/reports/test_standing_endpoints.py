@@ -1,0 +1,139 @@
+"""One of two endpoints stands still, or begins anew: what it says of its newest block is over."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.context import StepResult, TxContext
+from tests.support.evm.chain import Chain
+from tests.support.office import Office
+from tests.support.sending.at_sea import attempts, slots
+from tests.support.sending.faults import Answer, Fault, Question, answer_dropped, null, says, stale
+from tests.support.sending.proxy import EVERY, SEND, Proxy
+
+RECEIPT = "eth_getTransactionReceipt"
+Confirm = Callable[[TxContext, Any], StepResult | None]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_rounds_go_on_while_one_endpoint_stands_still(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office = proxied_office
+    office.pushed()
+    proxies[place].rule(EVERY, stale(office.premises.chain.block - 1))
+    office.mine(10)
+    for _ in range(2):
+        office.pushed()
+    assert office.states() == ["mined"] * 3
+
+
+def test_an_endpoint_that_reads_the_chain_from_its_start_again_ends_no_daemon(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    office.pushed()
+    # There, the contract is not deployed yet.
+    proxies[0].rule(EVERY, stale(0))
+    office.pushed()
+    assert office.premises.round == 2
+
+
+def test_one_that_lost_the_chain_and_answers_alone_ends_no_daemon(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    office.pushed()
+    office.period()
+    office.index()
+    heads = office.source.heads()
+    proxies[0].rule(EVERY, stale(0))
+    proxies[1].rule(EVERY, answer_dropped())
+    with pytest.raises(TransientError, match="lost the chain"):
+        plan_push(office.reporting, heads)
+
+
+def test_where_all_endpoints_stand_still_nothing_is_lost(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    office.pushed()
+    for one in proxies:
+        one.rule(EVERY, stale(office.premises.chain.block))
+    office.period()
+    office.tick()
+    assert office.states() == ["mined"]
+    for one in proxies:
+        one.heal()
+    office.tick()
+    office.mine()
+    assert office.premises.round == 2
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_receipt_on_a_fork_that_one_endpoint_stands_on_keeps_no_push_from_landing(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    office.period()
+    office.tick()
+    (sent,) = attempts(office)
+    office.mine()
+    assert office.premises.round == 1
+    stands_here(proxies[place], chain, sent.signed.tx_hash)
+    # The others go on without that block, and no pool has the push.
+    chain.rpc("anvil_reorg", 1, [])
+    chain.rpc("anvil_dropAllTransactions")
+    proxies[1 - place].forget()
+    for _ in range(3):
+        office.mine(2)
+        office.tick()
+    assert proxies[1 - place].sent == ["0x" + sent.signed.raw.hex()]
+    landed = chain.rpc(RECEIPT, sent.signed.tx_hash)
+    assert (office.premises.round, slots(office)[0].block_hash) == (1, landed["blockHash"])
+    assert office.states()[0] == "mined"
+
+
+def test_a_push_that_the_chain_left_is_sent_again_though_a_standing_endpoint_shows_its_block(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    office.pushed()
+    (sent,) = attempts(office)
+    stands_here(proxies[0], chain, sent.signed.tx_hash)
+    office.mine(3)
+    office.tick()
+    assert office.states() == ["mined"]
+
+    # Its block is not final yet.
+    chain.rpc("anvil_reorg", 4, [])
+    chain.rpc("anvil_dropAllTransactions")
+    proxies[1].forget()
+    told = [step.did for step in office.repeat(confirm)]
+    assert (told[0], office.states()) == ("reorged", ["live"])
+    assert proxies[1].sent == ["0x" + sent.signed.raw.hex()]
+
+
+def stands_here(endpoint: Proxy, chain: Chain, sent: str) -> None:
+    """From now on it shows these blocks, and of what we send this transaction, as they are now."""
+    receipt, head = chain.rpc(RECEIPT, sent), chain.block
+    blocks = {
+        hex(number): chain.rpc("eth_getBlockByNumber", hex(number), False)
+        for number in range(head + 1)
+    }
+    named = {"latest": blocks[hex(head)], "pending": blocks[hex(head)]}
+
+    def block(asked: Question, told: Answer) -> Answer:
+        wanted = asked["params"][0]
+        of_tag = told.get("result") if wanted in {"safe", "finalized"} else None
+        return {**told, "result": of_tag or {**blocks, **named}.get(wanted)}
+
+    endpoint.rule("eth_blockNumber", says(hex(head)))
+    endpoint.rule("eth_getBlockByNumber", Fault(answer=block))
+    endpoint.rule(RECEIPT, says(receipt), when=lambda asked: asked["params"][0] == sent)
+    endpoint.rule(RECEIPT, null())
+    endpoint.rule(SEND, says(sent))

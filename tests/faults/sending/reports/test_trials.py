@@ -1,0 +1,35 @@
+"""Counts of what is tried before it is signed, and of what too few endpoints agree on."""
+
+from oracle.reporting.reporting_context import PUSH
+from oracle.telemetry.outbox_metrics import SIMULATIONS
+from oracle.telemetry.txmgr_metrics import UNDECIDED
+from tests.support.office import FINALITY, Office
+from tests.support.sending.faults import null
+from tests.support.sending.proxy import Proxy
+
+RECEIPT = "eth_getTransactionReceipt"
+
+
+def _counted(result: str) -> float:
+    return float(SIMULATIONS.labels("push", result)._value.get())
+
+
+def test_a_push_is_counted_when_it_is_readied_and_when_it_is_signed(office: Office):
+    before = _counted("ok")
+    office.pushed()
+    assert office.states(PUSH) == ["mined"]
+    assert _counted("ok") == before + 2
+
+
+def test_what_the_dispatcher_waits_for_keeps_its_own_count(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    """The context of reports has nothing undecided: it must not hide what the other one has."""
+    UNDECIDED.labels("dispatcher").set(3)
+    proxies[1].rule(RECEIPT, null())
+    proxied_office.pushed()
+    proxied_office.mine(3 * FINALITY)
+    proxied_office.tick()
+    counts = [UNDECIDED.labels(role)._value.get() for role in ("dispatcher", "transmitter")]
+    UNDECIDED.labels("dispatcher").set(0)
+    assert counts == [3, 1]

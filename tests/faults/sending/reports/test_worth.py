@@ -1,0 +1,101 @@
+"""Ordinary news waits for a cheaper block, until the heartbeat; it is signed all the same."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.daemon.contexts import ReporterContexts
+from oracle.domain.reports.submission_policy import SubmissionPolicy
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import PUSH
+from tests.integration.evm.test_kicking import group
+from tests.support.office import SETTINGS, Office, next_step
+from tests.support.sending.at_sea import GWEI, dear_blocks
+
+HEARTBEAT = 3600
+
+
+@pytest.fixture
+def patient_office(sqlite_office: Office) -> Office:
+    """Round 1 is accepted, and scores have moved: news is worth a gwei at once, and more later."""
+    office = sqlite_office
+    # What an earlier test made dear stays so.
+    dear_blocks(office, 0)
+    office.pushed()
+    office.until_final()
+    # Nobody can cross a line that there is not.
+    settings = replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0)
+    quorum = replace(office.quorum, settings=settings)
+    kickouts = replace(office.kickouts, quorum=quorum)
+    patient = SubmissionPolicy(cheap=GWEI)
+    reporting = replace(office.reporting, quorum=quorum, submission_policy=patient)
+    office.contexts = ReporterContexts(reporting, kickouts).at(office.context)
+    group(office, 1, (0, 1, 2))
+    return office
+
+
+def planned(office: Office) -> list[str]:
+    return [step.did for step in office.repeat(plan_push)]
+
+
+def pushes(office: Office) -> int:
+    return len(office.intents(PUSH))
+
+
+def test_dear_news_is_signed_and_waits_for_a_cheaper_block(patient_office: Office):
+    office = patient_office
+    office.period()
+    dear_blocks(office, 50 * GWEI)
+    office.index()
+    assert planned(office)[-1:] == ["report signed"]
+    assert (planned(office), pushes(office)) == ([], 1)
+
+    dear_blocks(office, 1000)
+    office.index()
+    assert planned(office) == ["push planned"]
+
+
+def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: Office):
+    office = patient_office
+    office.premises.chain.later(HEARTBEAT)
+    office.premises.chain.mine()
+    office.period()
+    dear_blocks(office, 50 * GWEI)
+    office.index()
+    assert planned(office)[-1] == "push planned"
+    office.repeat(next_step)
+    assert office.states()[-1] == "live"
+
+
+def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
+    office = patient_office
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(least_words=2))
+    office.period()
+    office.index()
+    assert planned(office)[-1:] == ["report signed"]
+    assert pushes(office) == 1
+
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy())
+    assert planned(office) == ["push planned"]
+
+
+def test_a_planned_push_is_weighed_again_before_it_gets_a_nonce(patient_office: Office):
+    office = patient_office
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy())
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    push = office.intents(PUSH)[-1]
+    assert push.request.period is not None
+    with office.context.writing() as uow:
+        uow.holds.hold(push.request.period, "for a test", {}, office.context.stamp)
+    office.repeat(next_step)
+    push = office.intents(PUSH)[-1]
+    assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
+
+    with office.context.writing() as uow:
+        uow.holds.release(push.request.period or 0, office.context.stamp)
+    office.mine()
+    office.index()
+    office.repeat(next_step)
+    assert office.states()[-1] == "live"

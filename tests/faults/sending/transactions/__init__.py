@@ -1,0 +1,1 @@
+"""Nonces, fees, receipts and lost answers."""

@@ -1,0 +1,152 @@
+"""Nonces of a database that is lost: rebuilt from the chain and the pool, none given out twice."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oracle.errors import InputError, TransientError
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import NOOP, IntentState, NonceState
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from oracle.txmgr.recovery.rebuild_from_chain import look
+from tests.support.office import FINALITY, SETTINGS, Office, next_step
+from tests.support.sending import faults
+from tests.support.sending.old_databases import (
+    adopted,
+    blank,
+    copied,
+    next_nonce,
+    refused,
+    written_down,
+)
+from tests.support.sending.proxy import Proxy
+from tests.support.txmgr.stores import NewStore
+
+COUNT = "eth_getTransactionCount"
+
+
+def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
+    office: Office, new_store: NewStore
+):
+    office.period()
+    office.tick()
+    with new_store() as fresh:
+        context = refused(office, blank(office, fresh))
+        found = look(context, 1000)
+        written_down(office, context, found)
+        assert (found.mined, found.pending, next_nonce(context)) == (1, 2, 2)
+        assert adopted(office)[1] is None
+
+
+def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_nobody(
+    office: Office, new_store: NewStore
+):
+    office.period()
+    office.tick()
+    chain = office.premises.chain
+    (lost,) = chain.rpc("eth_getBlockByNumber", "pending", False)["transactions"]
+    with new_store() as fresh:
+        context = refused(office, blank(office, fresh))
+        written_down(office, context, look(context, 1000))
+        office.restart(store=fresh)
+        # It waits: nothing is wrong.
+        assert look(office.context, 1000).is_nothing
+
+        chain.rpc("anvil_dropTransaction", lost)
+        chain.later(SETTINGS.ttl_seconds)
+        while "live" not in office.states(PUSH):
+            assert len(office.reports()) < 20, office.steps
+            office.period()
+            office.tick()
+        office.mine(3)
+        assert (office.premises.nonce, next_nonce(office.context)) == (1, 3)
+        with pytest.raises(
+            TransientError, match=r"in no pool any more: 1; .* rebuild --from-chain"
+        ):
+            reconcile(office.context)
+
+        found = look(office.context, 1000)
+        assert (found.nonces, found.dropped, found.may_have_lost_more) == (range(3, 3), [1], False)
+        written_down(office, office.context, found)
+        office.tick()
+        office.mine()
+        office.until_final()
+
+        noops = [(one.nonce, one.state) for one in office.intents(NOOP)]
+        assert noops == [(1, IntentState.FINAL)]
+        assert office.intents(PUSH)[0].state is IntentState.FINAL
+        assert (office.premises.nonce, office.premises.round) == (3, 1)
+        assert look(office.context, 1000).is_nothing
+
+
+def test_what_lies_deeper_than_the_walk_is_rebuilt_without_a_hash(
+    sqlite_office: Office, tmp_path: Path
+):
+    office = sqlite_office
+    with copied(office, tmp_path) as copy:
+        office.pushed()
+        office.mine(5)
+        office.pushed()
+        context = refused(office, copy)
+        found = look(context, 3)
+        written_down(office, context, found)
+        assert next_nonce(context) == 3
+        assert [text is None for text in adopted(office).values()] == [True, False]
+
+
+def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobody_is_alarmed(
+    sqlite_office: Office, tmp_path: Path
+):
+    office = sqlite_office
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    while office.states() != ["assigned"]:
+        assert next_step(office.context, office.source.heads()) is not None
+    with copied(office, tmp_path) as copy:
+        # The lost one signs for the nonce and sends; the copy has given it out, and no more.
+        office.tick()
+        office.mine(FINALITY + 1)
+        office.restart(store=copy)
+        found = look(office.context, 1000)
+        assert (list(found.nonces_ahead), found.nonces) == ([1], range(2, 2))
+        written_down(office, office.context, found)
+        office.tick()
+        with copy.reading() as uow:
+            slot = uow.outbox.slots.at(office.context.account, 1)
+            assert uow.outbox.accounts.paused_because(office.context.account) is None
+        assert slot is not None
+        assert (slot.state, slot.gas_used) == (NonceState.FINAL, found.spent[1].gas_used)
+        (push,) = office.intents(PUSH)[:1]
+        assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
+
+
+def test_a_gap_in_what_was_given_out_is_refused_and_not_repaired(sqlite_office: Office):
+    office = sqlite_office
+    with office.context.writing() as uow:
+        outbox, account = uow.outbox, office.context.account
+        for nonce in (1, 3):
+            outbox.slots.rebuild(account, nonce, None, None, office.context.stamp)
+        outbox.accounts.rebuild(account, 4, office.context.stamp)
+    with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2;"):
+        reconcile(office.context)
+    with office.store.reading() as uow:
+        assert uow.outbox.slots.missing(office.context.account, 4) == [2]
+
+
+def test_a_new_account_is_enrolled_where_two_endpoints_say_that_it_never_sent(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], new_sqlite_store: NewStore
+):
+    office = proxied_office
+    proxies[1].rule(COUNT, faults.status(503), times=1)
+    for proxy in proxies:
+        proxy.rule(COUNT, faults.says("0x0"))
+    with new_sqlite_store() as fresh:
+        context = replace(office.context, store=blank(office, fresh))
+        with pytest.raises(TransientError, match="another endpoint says the same"):
+            reconcile(context)
+        assert next_nonce(context) is None
+        step = reconcile(context)
+        assert (step and step.did, next_nonce(context)) == ("enrolled", 0)

@@ -1,0 +1,116 @@
+"""What endpoints say of bytes, and who has to put it right."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import FatalError, TransientError
+from oracle.store.outbox.records import PauseKind
+from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
+from oracle.txmgr.context import SendSettings
+from tests.support.office import ETHER, Office
+from tests.support.sending.at_sea import attempts, only
+from tests.support.sending.faults import error, request_dropped
+from tests.support.sending.proxy import SEND, Proxy
+from tests.support.sending.rollups import price_oracle
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)", PauseKind.CONFIG),
+        ("oversized data", PauseKind.MALFORMED),
+    ],
+)
+def test_a_refusal_that_no_fee_bump_can_repair_stops_the_sender_by_its_kind(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
+):
+    office = proxied_office
+    for proxy in proxies:
+        proxy.rule(SEND, error(text), times=1)
+    office.period()
+    office.tick()
+    with office.store.reading() as uow:
+        pause = uow.outbox.accounts.paused_because(office.context.account)
+
+    assert pause is not None
+    assert (pause.kind, text in pause.reason) == (kind, True)
+    assert (office.states(), len(attempts(office))) == (["live"], 1)
+
+
+def test_one_endpoint_that_takes_it_is_enough(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    proxies[0].rule(SEND, error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"))
+    office.period()
+    office.tick()
+    with office.store.reading() as uow:
+        assert uow.outbox.accounts.paused_because(office.context.account) is None
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_a_gateway_that_takes_no_sends_stops_nobody_while_the_other_endpoint_is_silent(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    proxies[0].rule(SEND, error("eth_sendRawTransaction is forbidden for this key"))
+    proxies[1].rule(SEND, request_dropped(), times=1)
+    office.period()
+    office.tick()
+    (first,) = attempts(office)
+    assert first.last_error_class == "ambiguous"
+    assert "forbidden for this key" in (first.last_error_text or "")
+    office.mine(2)
+    office.tick()
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    for proxy in proxies:
+        proxy.rule(SEND, error("invalid chain id for signer"))
+    office.period()
+    with pytest.raises(FatalError, match="not of its chain: invalid chain id"):
+        office.tick()
+
+    with office.store.reading() as uow:
+        pause = uow.outbox.accounts.paused_because(office.context.account)
+    assert pause is not None
+    assert pause.kind is PauseKind.CHAIN
+    assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")
+
+
+def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    fee = ETHER // 10**6
+    chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, price_oracle(fee))
+    office.context = replace(office.context, sending=SendSettings(l1_fee=L1Fee.OPTIMISM))
+    office.period()
+    office.tick()
+    assert only(office).max_cost_wei == fee
+
+    sender = office.context.account.address
+    chain.rpc("anvil_setBalance", sender, hex(fee - 1))
+    office.mine()
+    office.tick()
+    office.until_final()
+    # Gas is free here; what is left does not pay for the data of the next.
+    office.period()
+    office.tick()
+    assert office.intents()[-1].error_class == "funds"
+
+
+def test_arbitrum_tells_the_price_of_a_byte(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    lines = office.context.publisher.lines
+    with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):
+        l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5)
+    chain.rpc("anvil_setCode", ARB_GAS_INFO, f"0x7f{77:064x}60205260c05ff3")
+
+    assert l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5) == 77 * (2 + 180)
+    assert l1_fee(lines, L1Fee.NONE, "0x1122", 5) == 0

@@ -1,0 +1,284 @@
+"""A transaction that waits is replaced by a dearer one: same nonce, same call, never twice."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.errors import InputError
+from oracle.signing.signer import Fees
+from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.client.fee_quote import Market, bumped
+from oracle.txmgr.context import SendSettings
+from oracle.txmgr.replacement.call_replacement import cancel
+from oracle.txmgr.replacement.fee_bump import bump_next, bump_now
+from tests.support.office import CAPS, Office
+from tests.support.sending.at_sea import (
+    BY_BLOCKS,
+    GWEI,
+    at_sea,
+    attempts,
+    dear_blocks,
+    fees,
+    only,
+    remembering,
+    slots,
+    takes,
+)
+from tests.support.sending.errands import background_call
+from tests.support.sending.faults import error
+from tests.support.sending.proxy import SEND, Proxy
+
+FEE = st.integers(0, 10_000 * GWEI)
+
+
+def test_a_push_that_waits_gets_a_fee_bump_and_is_mined(
+    office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office.restart(urls=[one.url for one in proxies])
+    remembering(*proxies)
+    at_sea(office)
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+    assert len(attempts(office)) == 1
+
+    dear_blocks(office, 5 * GWEI)
+    office.tick()
+    old, new = fees(office)
+    assert takes(old, new)
+    assert new[0] >= 5 * GWEI
+
+    office.mine()
+    office.tick()
+    assert (office.premises.round, office.states()) == (1, ["mined"])
+    assert slots(office)[0].won_attempt == attempts(office)[1].id
+
+
+def test_a_fee_bump_waits_for_blocks_and_for_seconds(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    remembering(*proxies)
+    at_sea(office, SendSettings(bump_seconds=60))
+    dear_blocks(office, 5 * GWEI, 4)
+    office.tick()
+    assert len(attempts(office)) == 1
+
+    office.premises.chain.later(60)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    office.premises.chain.mine()
+    office.tick()
+    assert len(attempts(office)) == 2
+
+
+def test_an_urgent_report_behind_a_push_makes_it_dearer_sooner(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    remembering(*proxies)
+    at_sea(office, SendSettings(bump_seconds=600))
+    network = office.premises.network
+    # A node that leaves must not be selected any more.
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+    network.by(network.nodes[0], network.does.quit())
+    length = office.settings.period_seconds
+    office.premises.chain.at(office.premises.chain.time // length * length + length)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    office.premises.chain.mine()
+    dear_blocks(office, 5 * GWEI, 1)
+    office.tick()
+
+    assert len(attempts(office)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "wanted"),
+    [
+        ("replacement transaction underpriced", "underpriced_replacement", 0),
+        ("FeeTooLowToCompete", "underpriced_replacement", 0),
+        (
+            "transaction underpriced: gas tip cap 1, minimum needed 3000000000",
+            "underpriced",
+            3 * GWEI,
+        ),
+    ],
+)
+def test_case_f09_a_refused_replacement_is_not_sent_and_the_next_pays_what_the_pool_wants(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], words: str, told: str, wanted: int
+):
+    office = proxied_office
+    at_sea(office)
+    first = attempts(office)[0].signed.raw
+    for proxy in proxies:
+        proxy.rule(SEND, error(words), when=lambda asked: asked["params"][0] != "0x" + first.hex())
+    dear_blocks(office, 5 * GWEI, 3)
+    office.tick()
+    refused = attempts(office)[1]
+    assert refused.last_error_class == told
+    assert wanted == 0 or fees(office)[1][1] < wanted
+
+    # Whoever took it for sent would wait for three blocks more.
+    dear_blocks(office, 5 * GWEI)
+    office.tick()
+    assert takes(fees(office)[1], fees(office)[2])
+    assert fees(office)[2][1] >= wanted
+
+    # None of the fee bumps is in a pool: the first is what lands. Anvil forgets what is too cheap.
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.premises.chain.rpc("eth_sendRawTransaction", "0x" + first.hex())
+    office.mine()
+    office.tick()
+    assert office.premises.round == 1
+    assert slots(office)[0].won_attempt == attempts(office)[0].id
+    office.until_final()
+    assert office.states() == ["final"]
+
+
+def test_case_f12_fee_bumps_stop_at_the_cap_while_the_base_fee_is_above_it_and_land_after_its_fall(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    cap = 8 * GWEI
+    office.restart(caps=replace(CAPS, fee_per_gas=cap))
+    at_sea(office)
+    for _ in range(20):
+        # Always a little more than we offer, up to ten times what it was.
+        dear_blocks(office, min(fees(office)[-1][0] + 1, 10 * GWEI))
+        office.tick()
+    assert all(takes(old, new) for old, new in pairwise(fees(office)))
+    assert cap * 100 < fees(office)[-1][0] * 110
+    assert max(fee for fee, _ in fees(office)) <= cap
+    assert _gauge("oracle_txmgr_fee_capped") == 1
+
+    many, before = len(attempts(office)), proxies[0].count(SEND)
+    dear_blocks(office, 10 * GWEI, 4)
+    office.tick()
+    assert (len(attempts(office)), proxies[0].count(SEND) > before) == (many, True)
+
+    # Anvil has forgotten it: it takes it from us again.
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+    dear_blocks(office, 5 * GWEI)
+    office.tick()
+    assert (office.premises.round, office.states()) == (1, ["mined"])
+    assert len(attempts(office)) == many
+    assert _gauge("oracle_txmgr_fee_capped") == 0
+
+
+def test_case_f13_a_cap_too_near_means_no_fee_bump_no_error_and_the_best_is_sent_again(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    at_sea(office)
+    offered = fees(office)[0][0]
+    office.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
+    office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
+    before = proxies[0].count(SEND)
+    for _ in range(8):
+        dear_blocks(office, 5 * GWEI)
+        office.tick()
+
+    assert len(attempts(office)) == 1
+    assert proxies[0].count(SEND) >= before + 3
+    assert (office.states(), _gauge("oracle_txmgr_fee_capped")) == (["live"], 1)
+
+
+@pytest.mark.parametrize("tip", [0, 1, 9])
+@given(max_fee=FEE, base=FEE, ask=FEE)
+def test_case_f14_a_fee_bump_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
+    tip: int, max_fee: int, base: int, ask: int
+):
+    last = Fees(max_fee + tip, tip)
+    twin = bumped(last, Market(base, ask), 10**6 * GWEI)
+
+    assert twin is not None
+    assert takes(last, twin)
+    assert twin.tip <= twin.max_fee
+
+
+def test_no_more_than_max_attempts_are_signed_for_a_nonce(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
+    for _ in range(8):
+        dear_blocks(office, fees(office)[-1][0] + 1)
+        office.tick()
+
+    assert len(attempts(office)) == 3
+    assert _gauge("oracle_txmgr_attempts_exhausted") == 1
+    assert attempts(office)[-1].sends > 1
+
+
+def test_a_nonce_that_was_used_gets_no_fee_bump(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    at_sea(office)
+    for proxy in proxies:
+        proxy.rule(SEND, error("nonce too low"))
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+
+    assert len(attempts(office)) == 1
+
+
+def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
+    office = proxied_office
+    remembering(*proxies)
+    at_sea(office, SendSettings(bump_seconds=600))
+    dear_blocks(office, 5 * GWEI)
+    step = bump_now(office.context, office.source.heads(), only(office).id)
+
+    assert step.did == "sent"
+    assert takes(*fees(office))
+    office.mine()
+    assert office.premises.round == 1
+    office.tick()
+    with pytest.raises(InputError, match="is mined: nothing of it waits for a block"):
+        bump_now(office.context, office.source.heads(), only(office).id)
+
+
+def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_note_of_it_yet(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    at_sea(office)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.premises.chain.mine()
+    assert office.premises.round == 1
+    office.mine(BY_BLOCKS.bump_blocks)
+
+    assert bump_next(office.context, office.source.heads()) is None
+    for act in (bump_now, cancel):
+        with pytest.raises(InputError, match="is in a block already"):
+            act(office.context, office.source.heads(), only(office).id)
+    assert len(attempts(office)) == 1
+
+
+def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    background_call(office, "behind")
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.premises.chain.mine()
+    assert office.premises.round == 1
+    office.mine(BY_BLOCKS.bump_blocks)
+
+    # Else the way would be cleared, at any price.
+    assert bump_next(office.context, office.source.heads()) is None
+    assert len(attempts(office)) == 1
+
+
+def test_an_operator_cannot_pay_more_than_the_caps(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))
+    with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
+        bump_now(office.context, office.source.heads(), only(office).id)
+
+
+def _gauge(name: str) -> float | None:
+    return REGISTRY.get_sample_value(name, {"account": "transmitter"})

@@ -1,0 +1,50 @@
+"""Many calls of the dispatcher that wait: the lowest nonce pays more, the others wait for it."""
+
+from dataclasses import replace
+
+from oracle.store.outbox.records import Attempt, PauseKind
+from oracle.txmgr.context import SendSettings
+from tests.support.evm.fixtures import chain
+from tests.support.sending.at_sea import GWEI, takes
+from tests.support.txmgr.dispatch_office import DispatchOffice, fresh_stage, office, premises
+from tests.support.txmgr.office_fixtures import fresh_chain
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
+
+
+def test_only_the_lowest_nonce_of_a_batch_gets_a_fee_bump(office: DispatchOffice):
+    network = office.premises.network
+    for _ in range(2):
+        network.create()
+    _dear(office, GWEI)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.turn()
+    office.starts = replace(office.starts, sending=SendSettings(bump_seconds=0))
+    assert [len(one) for one in _attempts(office)] == [1, 1]
+
+    _dear(office, 5 * GWEI, 3)
+    office.turn()
+    lower, higher = _attempts(office)
+    assert (len(lower), len(higher)) == (2, 1)
+    old, new = (one.signed for one in lower)
+    assert takes((old.max_fee_wei, old.tip_wei), (new.max_fee_wei, new.tip_wei))
+
+
+def test_a_dispatcher_without_ether_is_paused_and_goes_on_by_itself(office: DispatchOffice):
+    with office.starts.writing() as uow:
+        uow.outbox.accounts.pause(
+            office.starts.account, PauseKind.FUNDS, "for a test", office.starts.stamp
+        )
+    assert [step.did for step in office.turn()] == ["resumed"]
+
+
+def _dear(office: DispatchOffice, base_fee: int, blocks: int = 1) -> None:
+    for _ in range(blocks):
+        office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(base_fee))
+        office.mine()
+
+
+def _attempts(office: DispatchOffice) -> list[list[Attempt]]:
+    with office.store.reading() as uow:
+        slots = uow.outbox.slots.watched(office.starts.account)
+        return [uow.outbox.slots.attempts(slot) for slot in slots]

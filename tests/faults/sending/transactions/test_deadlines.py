@@ -1,0 +1,95 @@
+"""What cannot be in a block by its deadline is not signed: it would revert, and cost its gas."""
+
+from dataclasses import replace
+
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.inclusion_time import margin_seconds
+from tests.support.office import Office, next_step
+from tests.support.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, slots
+from tests.support.sending.rounds import planned
+
+
+def at_before_deadline(office: Office, seconds: int) -> None:
+    """A block so many seconds before the deadline of the push that is there."""
+    deadline = office.intents()[-1].request.deadline
+    assert deadline is not None
+    office.premises.chain.at(deadline - seconds)
+    office.premises.chain.mine()
+
+
+def test_a_push_with_about_one_block_left_is_not_signed_and_its_report_is_missed(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    planned(office)
+    at_before_deadline(office, 1)
+    office.index()
+    office.repeat(next_step)
+    office.repeat(plan_push)
+    assert (office.states(), slots(office)) == (["expired"], [])
+    (push,) = office.intents()
+    assert push.error_text == "its deadline is 1 s away, and to land may take 2 s"
+    assert ("missed", push.error_text) in office.reports()
+    # What would have reverted was never paid for; the next report goes as ever.
+    office.mine(3)
+    office.tick()
+    office.pushed()
+    assert office.states()[-1] == "mined"
+
+
+def test_a_push_that_can_still_land_goes(sqlite_office: Office):
+    office = sqlite_office
+    planned(office)
+    at_before_deadline(office, 3)
+    office.tick()
+    office.mine()
+    office.tick()
+    assert (office.states()[0], office.premises.round) == ("mined", 1)
+
+
+def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office: Office):
+    office = sqlite_office
+    for blocks in (5, 6, 5, 30):
+        lands_after(office, blocks)
+    with office.store.reading() as uow:
+        assert sorted(uow.outbox.slots.blocks_to_land(office.context.account, 20)) == [5, 5, 6, 30]
+        # The slowest is left out; blocks are a second apart.
+        assert margin_seconds(office.context, uow) == 6
+    planned(office)
+    at_before_deadline(office, 5)
+    office.tick()
+    assert office.states()[-1] == "expired"
+
+
+def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: Office):
+    office = sqlite_office
+    lands_after(office, 25)
+    short = replace(office.context.sending, most_margin_seconds=20)
+    with office.store.reading() as uow:
+        assert margin_seconds(office.context, uow) == 25
+        assert margin_seconds(replace(office.context, sending=short), uow) == 20
+
+
+def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office, replace(BY_BLOCKS, bump_blocks=3))
+    chain = office.premises.chain
+    # Long due for a fee bump; but one block before its end.
+    for seconds in (5, 4, 3, 2, 1):
+        chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+        at_before_deadline(office, seconds)
+    office.tick()
+    assert (office.states()[0], len(attempts(office))) == ("live", 1)
+
+
+def lands_after(office: Office, blocks: int) -> None:
+    """A push falls out of the pool, and is in a block so many after its first sending."""
+    before = office.premises.round
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    office.mine(blocks - 1)
+    office.tick()
+    office.mine()
+    office.tick()
+    assert office.premises.round == before + 1

@@ -1,0 +1,89 @@
+"""Somebody else has the transmitter's key, and uses its nonces."""
+
+from dataclasses import replace
+
+from oracle.store.outbox.records import NonceState, PauseKind
+from oracle.telemetry.txmgr_metrics import FOREIGN
+from tests.support.office import CAPS, FINALITY, Office
+from tests.support.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
+from tests.support.sending.errands import pause_of
+from tests.support.sending.faults import error, moved_by
+from tests.support.sending.proxy import SEND, Proxy
+from tests.support.sending.thieves import foreign_transaction
+
+Proxies = tuple[Proxy, Proxy]
+CAP = 8 * GWEI
+
+
+def test_case_f16_a_nonce_that_somebody_else_used_stops_the_sender_once_that_is_final(
+    proxied_office: Office, proxies: Proxies
+):
+    office, before = proxied_office, FOREIGN._value.get()
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    foreign_transaction(office, 50 * GWEI)
+    office.mine()
+    office.tick()
+    # It may be reorged out again.
+    assert (office.states(), pause_of(office)) == (["live"], None)
+
+    office.mine(FINALITY)
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
+    assert FOREIGN._value.get() == before + 1
+    assert [one.state for one in slots(office)] == [NonceState.FOREIGN]
+
+    office.period()
+    office.tick()
+    assert (office.states()[0], len(slots(office))) == ("held", 1)
+
+
+def test_case_f16_one_endpoint_alone_does_not_make_a_nonce_foreign(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    foreign_transaction(office, 50 * GWEI)
+    # One of them does not count the nonce as used.
+    other = proxies[1]
+    other.rule("eth_getTransactionCount", moved_by(-1))
+    office.mine(FINALITY + 1)
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert other.count("eth_getTransactionCount") > 0
+
+
+def test_case_f17_a_foreign_transaction_that_only_waits_is_waited_for(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.restart(caps=replace(CAPS, fee_per_gas=CAP))
+    office.context = replace(office.context, sending=BY_BLOCKS)
+    at_sea(office)
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    theirs = foreign_transaction(office, 1_000 * GWEI)
+    for proxy in proxies:
+        proxy.rule(SEND, error("replacement transaction underpriced"))
+        # A pool that counts it already, as the `pending` block does.
+        proxy.rule("eth_getTransactionCount", moved_by(1), when=_pending)
+    dear_blocks(office, 2_000 * GWEI)
+    for _ in range(6):
+        office.premises.chain.rpc("anvil_dropAllTransactions")
+        dear_blocks(office, 7 * GWEI)
+        office.tick()
+    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert max(one.signed.max_fee_wei for one in attempts(office)) <= CAP
+    assert office.premises.chain.rpc("eth_getTransactionReceipt", theirs) is None
+
+    foreign_transaction(office, 1_000 * GWEI)
+    dear_blocks(office, 7 * GWEI, FINALITY + 1)
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
+
+
+def _pending(asked: dict[str, object]) -> bool:
+    parameters = asked["params"]
+    return isinstance(parameters, list) and parameters[1] == "pending"

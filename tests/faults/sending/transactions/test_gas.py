@@ -1,0 +1,175 @@
+"""How much gas a call gets: estimates that fail, that are too low, blocks that are too small."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.reports.report import decode, rules_id
+from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.budget import limit_for
+from oracle.txmgr.client.fee_quote import least_gas
+from tests.support.office import ETHER, RULES, SETTINGS, Office
+from tests.support.sending.at_sea import attempts, only, slots
+from tests.support.sending.faults import Answer, Fault, Question, error, says
+from tests.support.sending.proxy import SEND, Proxy
+
+_ESTIMATE = "eth_estimateGas"
+
+
+def test_case_f23_a_failed_estimate_is_asked_of_the_other_endpoint_and_never_made_up(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    for proxy in proxies:
+        proxy.rule(_ESTIMATE, error("internal error", -32603))
+    office.period()
+    office.tick()
+    assert (only(office).state.value, only(office).error_class) == ("planned", "unknown")
+    assert (only(office).gas_limit, proxies[0].sent + proxies[1].sent) == (None, [])
+
+    proxies[1].heal()
+    office.mine()
+    office.tick()
+    assert only(office).state.value == "live"
+    assert (only(office).gas_limit or 0) > 100_000
+
+
+def test_case_f24_a_push_that_ran_out_of_gas_goes_again_with_a_fresh_estimate(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    for proxy in proxies:
+        proxy.rule(_ESTIMATE, says(hex(60_000)))
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    for proxy in proxies:
+        proxy.heal()
+    office.until_final()
+
+    failed, again = office.intents()
+    assert (failed.state.value, failed.error_class) == ("reverted", "out_of_gas")
+    assert (again.state.value, again.request.calldata) == ("live", failed.request.calldata)
+    assert (again.gas_limit or 0) > (failed.gas_limit or 0)
+
+    office.mine()
+    office.until_final()
+    assert (office.premises.round, office.states()) == (1, ["reverted", "final"])
+    assert ("landed", None) in office.reports()
+    assert len(slots(office)) == 2
+
+
+def test_case_f28_a_report_of_many_words_is_split_and_the_next_round_carries_the_rest(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    _crowd(office, 17)
+    _one_word_a_report(office)
+    office.pushed()
+    office.pushed()
+
+    with office.store.reading() as uow:
+        landed = [one.report for one in uow.reports.latest(10) if one.digest is not None]
+    carried = [[number for number, _ in decode(one.records)] for one in landed]
+    assert [len(words) for words in carried] == [1, 1]
+    assert sorted(carried) == [[0], [1]]
+
+
+def test_case_f28_a_push_that_no_block_holds_waits_with_the_reason_until_its_deadline(
+    sqlite_office: Office,
+):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    chain.rpc("evm_setBlockGasLimit", hex(60_000))
+    office.period()
+    office.tick()
+    assert (only(office).state.value, only(office).error_class) == ("planned", "over_block_gas")
+    assert "60000" in (only(office).error_text or "")
+    assert (
+        REGISTRY.get_sample_value("oracle_txmgr_over_block_gas", {"account": "transmitter"}) == 1
+    )
+    assert slots(office) == []
+
+    chain.rpc("evm_setBlockGasLimit", hex(30_000_000))
+    office.mine()
+    office.tick()
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_case_f28_bytes_that_a_pool_refuses_for_their_gas_get_a_fee_bump_with_more(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    for proxy in proxies:
+        # Both endpoints estimate what their pools refuse.
+        proxy.rule(SEND, error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1)
+        proxy.rule(_ESTIMATE, says(hex(90_000)))
+    office.period()
+    office.tick()
+    assert attempts(office)[0].last_error_class == "intrinsic"
+
+    office.mine()
+    office.tick()
+    first, second = attempts(office)
+    assert second.signed.gas_limit == first.signed.gas_limit * 5 // 4
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_no_limit_is_below_the_floor_of_the_calldata():
+    calldata = "0x" + 1000 * "11" + 100 * "00"
+    assert least_gas(calldata) == 21_000 + 10 * (4 * 1000 + 100)
+    assert limit_for(22_000, calldata, 30_000_000) == least_gas(calldata)
+    assert limit_for(1_000_000, calldata, 30_000_000) == 1_210_000
+    assert limit_for(1_000_000, calldata, 1_100_000) == 1_100_000
+    assert limit_for(1_000_000, calldata, 900_000) is None
+
+
+def _crowd(office: Office, wanted: int) -> None:
+    """So many members that their lanes fill more than a word."""
+    chain, network = office.premises.chain, office.premises.network
+    chain.rpc("anvil_autoImpersonateAccount", True)
+    for place in range(wanted - 3):
+        node = chain.web3.to_checksum_address(f"0x{place + 1:040x}".replace("0x0", "0xa", 1))
+        chain.rpc("anvil_setBalance", node, hex(1000 * ETHER))
+        network.join(node)
+
+
+def _one_word_a_report(office: Office) -> None:
+    settings = replace(SETTINGS, max_words=1)
+    rules_hash = rules_id(RULES, "reference", settings)
+    premises = office.premises
+    counted = premises.oracle.functions.setRules(2, bytes.fromhex(rules_hash[2:]))
+    premises.chain.send(counted, sender=premises.network.admin)
+    office.restart(settings=settings)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("absurd", [10**9, 25_000])
+def test_an_estimate_far_from_the_others_is_tried_and_keeps_no_push_waiting(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int, absurd: int
+):
+    office = proxied_office
+    proxies[place].rule(_ESTIMATE, says(hex(absurd)))
+    office.pushed()
+    # With too little it would have failed, with too much it would still wait.
+    assert 100_000 < (only(office).gas_limit or 0) < 10**6
+    assert slots(office)[0].succeeded
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_endpoint_that_tells_of_a_tiny_block_keeps_no_push_waiting(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office = proxied_office
+    office.period()
+    office.index()
+
+    def tiny(_asked: Question, told: Answer) -> Answer:
+        block = told.get("result")
+        return {**told, "result": block and {**block, "gasLimit": "0x5208"}}
+
+    proxies[place].rule("eth_getBlockByNumber", Fault(answer=tiny))
+    office.tick()
+    assert office.states() == ["live"]

@@ -1,0 +1,265 @@
+"""Endpoints that count a nonce as used and show no receipt: nobody has stolen the key for that."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import PauseKind
+from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
+from oracle.txmgr.confirmation.attribution import NO_RECEIPT, why_unproven
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.recovery.rebuild_from_chain import look
+from tests.support.office import FINALITY, Office
+from tests.support.sending.at_sea import BY_BLOCKS, GWEI, attempts, dear_blocks, only
+from tests.support.sending.errands import pause_of
+from tests.support.sending.faults import Answer, Fault, Question, error, null
+from tests.support.sending.old_databases import written_down
+from tests.support.sending.proxy import Proxy
+from tests.support.sending.thieves import foreign_transaction, target
+
+Proxies = tuple[Proxy, Proxy]
+RECEIPT, BLOCK, COUNT = (
+    "eth_getTransactionReceipt",
+    "eth_getBlockByNumber",
+    "eth_getTransactionCount",
+)
+
+
+def without_receipt() -> float:
+    return float(WITHOUT_RECEIPT.labels("transmitter")._value.get())
+
+
+def alone(office: Office, proxies: Proxies) -> Proxy:
+    """From now on the office has one endpoint."""
+    office.restart(urls=[proxies[0].url])
+    return proxies[0]
+
+
+def pushed_unseen(office: Office, *hiding: Proxy) -> None:
+    """A push lands, deep enough to be final, and nobody shows its receipt."""
+    office.period()
+    office.tick()
+    for proxy in hiding:
+        proxy.rule(RECEIPT, null())
+    office.mine(FINALITY + 1)
+
+
+def stolen(office: Office) -> str:
+    """A second wallet took the nonce of our push, and that is final; the hash."""
+    office.period()
+    office.tick()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    theirs = foreign_transaction(office, 50 * GWEI)
+    office.mine(FINALITY + 1)
+    return theirs
+
+
+def confirmed(office: Office) -> list[str]:
+    """What a look at the receipts notes, before anything new is folded."""
+    return [step.did for step in office.repeat(confirm) if step.did != "sent"]
+
+
+def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    only_one = alone(office, proxies)
+    pushed_unseen(office, only_one)
+    for _ in range(4):
+        office.mine()
+        office.tick()
+    intent = only(office)
+    assert (intent.state.value, intent.error_class, pause_of(office)) == ("live", NO_RECEIPT, None)
+    assert "nonce 1 is used by ours: our log of block" in (intent.error_text or "")
+    assert why_unproven(office.context) == f"{office.context.account.address}: {intent.error_text}"
+    assert without_receipt() == 1
+    # Nobody pays more for what is used.
+    assert len(attempts(office)) == 1
+
+    only_one.heal()
+    office.until_final()
+    assert (office.states()[0], only(office).error_text) == ("final", None)
+    assert (without_receipt(), why_unproven(office.context)) == (0, None)
+
+
+def test_a_nonce_whose_block_shows_our_transaction_is_ours_before_any_log_says_so(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    pushed_unseen(office, alone(office, proxies))
+    (sent,) = attempts(office)
+    assert confirmed(office) == ["push without a receipt"]
+    assert f"has {sent.signed.tx_hash}" in (only(office).error_text or "")
+    assert (office.states(), pause_of(office)) == (["live"], None)
+
+
+def test_what_is_used_is_not_made_dearer_while_receipts_are_hidden(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.context = replace(office.context, sending=BY_BLOCKS)
+    pushed_unseen(office, *proxies)
+    # Blocks that would be too dear for it, were it not in one.
+    dear_blocks(office, 50 * GWEI, 12)
+    office.tick()
+    assert (office.states()[0], len(attempts(office))) == ("live", 1)
+
+
+def test_two_endpoints_that_hide_receipts_at_random_make_no_nonce_foreign(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    for seed, proxy in enumerate(proxies):
+        proxy.rule(RECEIPT, null(), when=_by_luck(seed))
+    for _ in range(6):
+        office.period()
+        office.tick()
+        office.mine(FINALITY + 1)
+        office.tick()
+        assert pause_of(office) is None
+    for proxy in proxies:
+        proxy.heal()
+    office.until_final()
+    assert set(office.states()) == {"final"}
+    assert office.premises.round == len(office.states())
+
+
+def test_a_receipt_that_all_hide_is_not_taken_back_while_its_block_has_the_transaction(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.pushed()
+    assert office.states() == ["mined"]
+    for proxy in proxies:
+        proxy.rule(RECEIPT, null())
+    office.mine(FINALITY + 2)
+    office.tick()
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["mined"], None)
+    assert "reorged" not in office.journal()
+
+    for proxy in proxies:
+        proxy.heal()
+    office.until_final()
+    assert office.states() == ["final"]
+    assert "landed" in [state for state, _ in office.reports()]
+
+
+def test_a_real_foreign_transaction_is_named_with_its_block_and_target(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    theirs = stolen(office)
+    for proxy in proxies:
+        proxy.rule(RECEIPT, null())
+    office.tick()
+    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
+    with office.store.reading() as uow:
+        pause = uow.outbox.accounts.paused_because(office.context.account)
+    assert pause is not None
+    block = int(office.premises.chain.rpc("eth_getTransactionByHash", theirs)["blockNumber"], 16)
+    for word in (theirs, f"block {block}", target(office), "outbox rebuild", "rotate the key"):
+        assert word in pause.reason
+    assert only(office).error_text == pause.reason
+
+
+def test_a_foreign_transaction_of_our_own_is_rebuilt_and_the_sender_goes_on(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    stolen(office)
+    office.tick()
+    assert pause_of(office) is PauseKind.FOREIGN
+    found = look(office.context, 1000)
+    assert (list(found.nonces_ahead), list(found.nonces)) == ([1], [])
+    written_down(office, office.context, found)
+    assert look(office.context, 1000).is_nothing
+    with office.context.writing() as uow:
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
+    assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)
+
+
+def test_a_foreign_transaction_is_found_by_an_endpoint_without_old_state(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    only_one = alone(office, proxies)
+    theirs = stolen(office)
+    office.mine(30)
+    final = office.premises.chain.block - FINALITY
+    only_one.rule(COUNT, error("missing trie node"), when=_below(final - 3))
+    office.tick()
+    assert pause_of(office) is PauseKind.FOREIGN
+    assert theirs in (only(office).error_text or "")
+
+
+@pytest.mark.parametrize("told", ["of another", "of no key", "without it"])
+def test_a_transaction_that_another_endpoint_does_not_show_is_waited_for(
+    proxied_office: Office, proxies: Proxies, told: str
+):
+    office = proxied_office
+    theirs = stolen(office)
+    forged: dict[str, Callable[[Answer], None]] = {
+        "of another": lambda one: one.update(value="0x1"),
+        "of no key": lambda one: one.update(r="0x1", s="0x1"),
+        "without it": lambda one: one.update({"from": "0x" + "11" * 20}),
+    }
+    proxies[1].rule(BLOCK, _changed(theirs, forged[told]))
+    for _ in range(3):
+        office.mine()
+        office.tick()
+    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert theirs in (only(office).error_text or "")
+    assert "as too few endpoints show" in (only(office).error_text or "")
+
+    proxies[1].heal()
+    office.mine(8)
+    office.tick()
+    assert pause_of(office) is PauseKind.FOREIGN
+
+
+def test_a_lone_endpoint_that_makes_a_transaction_up_is_not_believed(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    only_one = alone(office, proxies)
+    office.period()
+    office.tick()
+    (sent,) = attempts(office)
+    only_one.rule(RECEIPT, null())
+    # Ours, but for what it pays.
+    only_one.rule(BLOCK, _changed(sent.signed.tx_hash, lambda one: one.update(value="0x1")))
+    office.mine(FINALITY + 1)
+    assert confirmed(office) == ["push without a receipt"]
+    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert "no endpoint shows by which transaction" in (only(office).error_text or "")
+
+
+def _by_luck(seed: int) -> Callable[[Question], bool]:
+    chance = random.Random(seed)  # noqa: S311  luck that is the same each time
+    return lambda _: chance.random() < 0.5
+
+
+def _below(number: int) -> Callable[[Question], bool]:
+    def asks(asked: Question) -> bool:
+        at = asked["params"][1]
+        return at.startswith("0x") and int(at, 16) < number
+
+    return asks
+
+
+def _changed(tx_hash: str, change: Callable[[Answer], None]) -> Fault:
+    """In whole blocks this transaction is another one."""
+
+    def answer(_: Question, told: Answer) -> Answer:
+        block: Any = told.get("result")
+        for one in block["transactions"] if block else []:
+            if isinstance(one, dict) and one["hash"] == tx_hash:
+                change(one)
+        return told
+
+    return Fault(answer=answer)

@@ -1,0 +1,123 @@
+"""A look at what nothing happens to is cheap, however much waits: requests, and journal lines."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from oracle.store.outbox.records import NonceState
+from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.support.evm.fixtures import chain
+from tests.support.office import CAPS, FINALITY
+from tests.support.sending.faults import Fault, Reply
+from tests.support.sending.proxy import Proxy
+from tests.support.txmgr.dispatch_office import DispatchOffice, dear, fresh_stage, office, premises
+from tests.support.txmgr.office_fixtures import fresh_chain
+
+__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
+
+RECEIPT = "eth_getTransactionReceipt"
+AT_ONCE = 4
+DOWN = Fault(forwards=False, wire=lambda _told: Reply(None))
+
+
+def started(office: DispatchOffice, many: int) -> None:
+    """So many calls of the dispatcher are in final blocks, and nobody has looked since."""
+    for _ in range(many):
+        office.premises.network.create()
+        office.block()
+        office.block()
+    office.mine(FINALITY + 1)
+    office.index()
+
+
+def asked_in_a_look(office: DispatchOffice, proxy: Proxy) -> tuple[int, int]:
+    """(receipts, all requests) that an endpoint is asked for by a look that finds nothing."""
+    proxy.forget()
+    assert confirm(office.starts, office.source.heads()) is None
+    return proxy.count(RECEIPT), len(proxy.asked)
+
+
+def undecided() -> float | None:
+    return REGISTRY.get_sample_value(
+        "oracle_txmgr_nonces_without_agreement", {"account": "dispatcher"}
+    )
+
+
+def mined(office: DispatchOffice) -> list[int]:
+    with office.store.reading() as uow:
+        watched = uow.outbox.slots.watched(office.starts.account)
+    assert {one.state for one in watched} <= {NonceState.MINED}
+    return [one.nonce for one in watched]
+
+
+@pytest.fixture
+def one_down(
+    office: DispatchOffice, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> tuple[DispatchOffice, Proxy, Proxy]:
+    """One of two endpoints does not answer: nothing can be decided."""
+    monkeypatch.setattr("oracle.txmgr.confirmation.confirmer.DECIDED_AT_ONCE", AT_ONCE)
+    office.restart(urls=[one.url for one in proxies])
+    up, down = proxies
+    down.rule(RECEIPT, DOWN)
+    return office, up, down
+
+
+def test_a_look_asks_for_no_more_while_an_endpoint_is_down_and_more_and_more_waits(
+    one_down: tuple[DispatchOffice, Proxy, Proxy],
+):
+    office, up, down = one_down
+    started(office, AT_ONCE)
+    few, asked = len(mined(office)), asked_in_a_look(office, up)
+    assert few >= AT_ONCE
+
+    started(office, AT_ONCE)
+    many = mined(office)
+    assert len(many) > few
+    # Receipts and their blocks, and the few questions of every look.
+    receipts, requests = asked_in_a_look(office, up)
+    assert (receipts, requests) <= (AT_ONCE, asked[1])
+    assert undecided() == len(many)
+
+    down.heal()
+    while office.turn():
+        pass
+    assert mined(office) == []
+    assert undecided() == 0
+
+
+def test_the_lowest_is_always_looked_at_and_the_others_by_turns(
+    one_down: tuple[DispatchOffice, Proxy, Proxy],
+):
+    office, up, _ = one_down
+    started(office, 2 * AT_ONCE)
+    waiting = mined(office)
+    with office.store.reading() as uow:
+        slots = uow.outbox.slots.watched(office.starts.account)
+        hash_of = {uow.outbox.slots.attempts(one)[0].signed.tx_hash: one.nonce for one in slots}
+    seen: set[int] = set()
+    for _ in waiting:
+        asked_in_a_look(office, up)
+        now = {hash_of[one["params"][0]] for one in up.asked if one["method"] == RECEIPT}
+        assert set(waiting[: AT_ONCE // 2]) <= now
+        seen |= now
+        office.mine()
+        office.index()
+    assert seen == set(waiting)
+
+
+def test_a_day_that_is_spent_is_written_down_once_not_block_by_block(
+    office: DispatchOffice, dear: Callable[[], None]
+):
+    for _ in range(3):
+        office.premises.network.create()
+    office.restart(caps=replace(CAPS, cost_per_day=1))
+    dear()
+    office.block()
+    office.block()
+    before = office.journal()
+    assert {one.error_class for one in office.intents()} == {"day_cap"}
+    for _ in range(5):
+        office.block()
+    assert office.journal() == before

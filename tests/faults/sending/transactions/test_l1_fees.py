@@ -1,0 +1,205 @@
+"""What a rollup took for the data of a transaction counts as spent, as its receipt tells it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.queries.outbox_figures import OutboxRecount
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import NOOP
+from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
+from oracle.txmgr.client.receipts import look_for
+from oracle.txmgr.replacement.call_replacement import cancel
+from tests.support.office import CAPS, FINALITY, Office
+from tests.support.sending.at_sea import (
+    BY_BLOCKS,
+    GWEI,
+    at_sea,
+    attempts,
+    dear_blocks,
+    fees,
+    only,
+    slots,
+)
+from tests.support.sending.faults import null
+from tests.support.sending.proxy import Proxy
+from tests.support.sending.rollups import price_oracle, tell_of_receipts
+
+L1_FEE = 7 * 10**15
+# What the operator of a rollup takes for a unit of gas.
+OF_OPERATOR = 10**9
+OP_STACK = replace(BY_BLOCKS, l1_fee=L1Fee.OPTIMISM)
+
+
+def of_a_rollup(proxies: Iterable[Proxy], **told: str) -> None:
+    """Receipts say more than Anvil does."""
+    tell_of_receipts(*proxies, **told)
+
+
+def on_op_stack(office: Office, of_operator: int | None = None) -> None:
+    """The chain has what an OP chain has from its first block."""
+    code = price_oracle(L1_FEE, of_operator)
+    office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
+
+
+def booked(office: Office) -> int:
+    """What the only nonce costs in the books, beside its gas."""
+    (slot,) = slots(office)
+    with office.store.reading() as uow:
+        return uow.outbox.slots.cost_of(slot) - gas_paid(office)
+
+
+def gas_paid(office: Office) -> int:
+    (slot,) = slots(office)
+    return (slot.gas_used or 0) * (slot.gas_price_wei or 0)
+
+
+def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    dear_blocks(office, GWEI)
+    office.pushed()
+    assert gas_paid(office) > 0
+    account = office.context.account
+    with office.store.reading() as uow:
+        assert uow.outbox.slots.committed_since(account, 0) == gas_paid(office) + L1_FEE
+
+    office.until_final()
+    with office.store.reading() as uow:
+        assert uow.outbox.slots.gas_spent()[1] == gas_paid(office) + L1_FEE
+    figures = OutboxRecount().count(office.store, office.context.stamp.at)
+    assert figures.totals.wei["push"] == gas_paid(office) + L1_FEE
+
+
+def test_a_day_that_data_has_used_up_is_used_up(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    office.restart(caps=replace(CAPS, cost_per_day=L1_FEE - 1))
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    office.pushed()
+    office.period()
+    office.tick()
+    waiting = office.intents(PUSH)[-1]
+    assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
+
+
+def test_what_a_reorg_took_back_was_not_paid(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
+    office = proxied_office
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    office.pushed()
+    (slot,) = slots(office)
+    with office.context.writing() as uow:
+        uow.outbox.slots.unmined(slot, office.context.stamp)
+        signed = attempts(office)[0].signed
+        assert uow.outbox.slots.cost_of(slot) == signed.gas_limit * signed.max_fee_wei
+
+
+def test_gas_for_data_that_is_part_of_the_gas_is_not_counted_twice():
+    assert l1_fee_in({"gasUsed": "0x100", "gasUsedForL1": "0x80"}) == 0
+    assert l1_fee_in({"l1Fee": None}) == 0
+    assert l1_fee_in({"l1Fee": "0x0"}) == 0
+
+
+@pytest.mark.parametrize("nonsense", ["-0x1", hex(10**30), "much"])
+def test_a_fee_that_no_chain_takes_makes_a_receipt_no_answer(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], nonsense: str
+):
+    office = proxied_office
+    office.pushed()
+    of_a_rollup(proxies, l1Fee=nonsense)
+    with pytest.raises(TransientError, match="something else than receipts"):
+        look_for(office.context.publisher.lines, [attempts(office)[0].signed.tx_hash])
+
+
+def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
+    office = sqlite_office
+    on_op_stack(office)
+    at_sea(office, OP_STACK)
+    dear_blocks(office, 5 * GWEI, 3)
+    office.tick()
+    assert len(attempts(office)) == 2
+    (slot,), limit = slots(office), attempts(office)[1].signed.gas_limit
+    with office.store.reading() as uow:
+        reserved = uow.outbox.slots.reserved(office.context.account)
+        assert uow.outbox.slots.cost_of(slot) == reserved
+    assert reserved == limit * fees(office)[1][0] + L1_FEE
+
+
+def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
+    office = sqlite_office
+    on_op_stack(office)
+    at_sea(office, OP_STACK)
+    cancel(office.context, office.source.heads(), only(office).id)
+    no_op = office.intents(NOOP)[0]
+    signed = attempts(office)[1].signed
+    assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE
+
+
+def test_what_the_operator_of_a_rollup_takes_is_reserved_and_booked(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    on_op_stack(office, OF_OPERATOR)
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    at_sea(office, OP_STACK)
+    limit, max_fee = only(office).gas_limit or 0, fees(office)[0][0]
+    assert only(office).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
+
+    dear_blocks(office, GWEI)
+    office.tick()
+    (slot,) = slots(office)
+    assert booked(office) == L1_FEE + (slot.gas_used or 0) * OF_OPERATOR
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+def test_one_endpoint_that_tells_a_huge_fee_uses_up_no_budget(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], liar: int
+):
+    office = proxied_office
+    # So little that what was reserved holds it.
+    at_sea(office)
+    of_a_rollup((proxies[1 - liar],), l1Fee=hex(1000))
+    tell_of_receipts(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))
+    dear_blocks(office, GWEI)
+    office.tick()
+    (slot,) = slots(office)
+    assert booked(office) == 1000
+    assert GWEI <= (slot.gas_price_wei or 0) < fees(office)[0][0]
+
+
+def test_what_one_endpoint_alone_tells_is_put_right_once_two_tell_the_same(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    at_sea(office)
+    # The other one has not seen the block yet.
+    proxies[1].rule("eth_getTransactionReceipt", null())
+    tell_of_receipts(proxies[0], l1Fee=hex(10**24))
+    reserved = only(office).max_cost_wei or 0
+    dear_blocks(office, GWEI)
+    office.tick()
+    assert booked(office) == reserved - gas_paid(office)
+
+    for one in proxies:
+        one.heal()
+    of_a_rollup(proxies, l1Fee=hex(L1_FEE))
+    office.mine(FINALITY + 1)
+    office.tick()
+    assert office.states()[0] == "final"
+    assert booked(office) == L1_FEE
+
+
+def test_a_price_above_what_was_signed_is_not_booked(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    at_sea(office)
+    of_a_rollup(proxies, effectiveGasPrice=hex(10**24))
+    dear_blocks(office, GWEI)
+    office.tick()
+    assert slots(office)[0].gas_price_wei == fees(office)[0][0]

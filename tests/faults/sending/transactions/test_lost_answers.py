@@ -1,0 +1,252 @@
+"""Nobody knows what became of a send: the same bytes again, never a new nonce."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+import requests
+import urllib3
+
+from oracle.errors import TransientError
+from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceState
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.context import SendSettings
+from tests.support.office import CAPS, Office, next_step
+from tests.support.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
+from tests.support.sending.errands import Clock, background_call, by_clock, cheap
+from tests.support.sending.faults import (
+    Fault,
+    answer_dropped,
+    cut_off,
+    empty_body,
+    error,
+    request_dropped,
+    status,
+    truncated,
+    web_page,
+    wrong_id,
+)
+from tests.support.sending.proxy import EVERY, SEND, Proxy
+
+Proxies = tuple[Proxy, Proxy]
+
+
+def all_of(proxies: Proxies, method: str, fault: Fault, times: int | None = None) -> None:
+    """The same at both endpoints."""
+    for one in proxies:
+        one.rule(method, fault, times=times)
+
+
+def lands(office: Office) -> None:
+    """The base fee falls: what waits is sent again (Anvil lets go of it), mined, and final."""
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    dear_blocks(office, GWEI)
+    office.until_final()
+
+
+def test_case_f03_an_accepted_send_without_an_answer_is_known_already_the_next_time(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    all_of(proxies, SEND, answer_dropped(), times=1)
+    at_sea(office, SendSettings(bump_seconds=600))
+    assert attempts(office)[0].last_error_class == "ambiguous"
+
+    all_of(proxies, SEND, error("already known"))
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+    (again,) = attempts(office)
+    assert (again.sends, again.last_error_class) == (2, None)
+    for proxy in proxies:
+        proxy.heal()
+    lands(office)
+    assert len(set(proxies[0].sent)) == 1
+    assert (office.premises.round, office.premises.nonce) == (1, 2)
+    assert office.states() == ["final"]
+
+
+def test_case_f04_a_send_that_never_arrived_goes_out_again_with_the_same_bytes(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    all_of(proxies, SEND, request_dropped(), times=1)
+    office.period()
+    office.tick()
+    office.mine(2)
+    assert office.premises.round == 0
+
+    office.tick()
+    assert len(set(proxies[0].sent)) == 1
+    office.mine()
+    office.until_final()
+    assert (office.premises.round, office.premises.nonce, office.states()) == (1, 2, ["final"])
+
+
+def test_case_f05_the_library_sends_once_and_where_it_does_not_that_is_known_already(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    all_of(proxies, SEND, answer_dropped())
+    office.period()
+    office.tick()
+    assert [one.count(SEND) for one in proxies] == [1, 1]
+
+    # A library that retries by itself: the bytes are the same, and the pool says so.
+    for proxy in proxies:
+        proxy.heal()
+        proxy.rule(SEND, answer_dropped(), times=1)
+        proxy.rule(SEND, error("already known"))
+    for endpoint in office.context.publisher.pool:
+        forced = requests.adapters.HTTPAdapter(max_retries=urllib3.Retry(3, allowed_methods=None))
+        endpoint.client._wire.http._session.mount("http://", forced)
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+    (once,) = attempts(office)
+    assert proxies[0].count(SEND) == 3
+    assert (once.last_error_class, len(set(proxies[0].sent))) == (None, 1)
+
+
+def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.context = replace(office.context, sending=BY_BLOCKS)
+    background_call(office, "mined")
+    office.mine()
+    office.tick()
+    cheap(office)
+    background_call(office, "live")
+    dear_blocks(office, 5 * GWEI)
+    # And one that nobody has tried yet: it must get no nonce meanwhile.
+    request = CallRequest(
+        office.context.account, office.context.account.address, NOOP, "third", "0x"
+    )
+    with office.context.writing() as uow:
+        uow.outbox.intents.add(request, office.context.stamp)
+    before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
+    assert office.states() == ["mined", "live", "planned"]
+
+    heads = office.source.heads()
+    all_of(proxies, EVERY, request_dropped())
+    for _ in range(10):
+        office.premises.chain.later(180)
+        with pytest.raises(TransientError):
+            confirm(office.context, heads)
+        with contextlib.suppress(TransientError):
+            next_step(office.context, heads)
+    assert (
+        office.states(),
+        [attempts(office, one.nonce) for one in slots(office)],
+    ) == before
+
+    for proxy in proxies:
+        proxy.heal()
+    office.restart()
+    dear_blocks(office, GWEI)
+    office.until_final()
+    # A period may have ended meanwhile, and its report be on its way.
+    assert office.states()[:2] == ["final", "final"]
+    assert [one.nonce for one in slots(office)][:2] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(500),
+        status(503),
+        web_page(),
+        empty_body(),
+        wrong_id(),
+        truncated(),
+        cut_off(),
+    ],
+    ids=["500", "503", "html", "empty", "wrong id", "truncated", "cut off"],
+)
+def test_case_f26_a_broken_answer_is_ambiguous_and_no_reason_to_send_in_a_loop(
+    proxied_office: Office, proxies: Proxies, fault: Fault
+):
+    office = proxied_office
+    all_of(proxies, SEND, fault)
+    at_sea(office)
+    for _ in range(3):
+        office.tick()
+    assert [one.count(SEND) for one in proxies] == [1, 1]
+    assert attempts(office)[0].last_error_class == "ambiguous"
+    dear_blocks(office, 5 * GWEI, 2)
+    for _ in range(3):
+        office.tick()
+    assert [one.count(SEND) for one in proxies] == [2, 2]
+
+    for proxy in proxies:
+        proxy.heal()
+    dear_blocks(office, GWEI)
+    office.tick()
+    dear_blocks(office, GWEI)
+    office.tick()
+    assert (office.premises.round, office.premises.nonce) == (1, 2)
+
+
+def test_case_f26_an_endpoint_that_asks_us_to_wait_is_left_alone_for_as_long_as_it_says(
+    proxied_office: Office, proxies: Proxies
+):
+    office, clock = proxied_office, Clock()
+    by_clock(office, clock)
+    at_sea(office)
+    first, other = proxies
+    first.rule(SEND, status(429, retry_after=30))
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+    asked = first.count("eth_getTransactionReceipt")
+    clock.now += 29
+    office.tick()
+    assert first.count("eth_getTransactionReceipt") == asked
+    # The other one is asked meanwhile.
+    assert other.count("eth_getTransactionReceipt") > 0
+
+    clock.now += 2
+    first.heal()
+    office.tick()
+    assert first.count("eth_getTransactionReceipt") > asked
+
+
+def test_case_f26_without_a_time_the_rest_doubles_and_never_exceeds_a_minute(
+    proxied_office: Office, proxies: Proxies
+):
+    clock = Clock()
+    by_clock(proxied_office, clock)
+    (line, _), (first, _) = proxied_office.context.publisher.lines.all, proxies
+    first.rule("eth_blockNumber", error("rate limit exceeded", -32005))
+    rests = []
+    for _ in range(9):
+        with contextlib.suppress(TransientError):
+            line.ask("eth_blockNumber")
+        rests.append(line.endpoint.health.backoff.left())
+        clock.now += line.endpoint.health.backoff.left()
+    assert rests == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    first.heal()
+    line.ask("eth_blockNumber")
+    assert line.endpoint.health.backoff.left() == 0
+
+
+def test_case_f27_what_a_relay_calls_failed_is_watched_and_gets_no_other_nonce(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.restart(caps=replace(CAPS, cost_per_day=10**18))
+    cheap(office)
+    all_of(proxies, SEND, error("transaction failed", forwards=True))
+    sent = background_call(office, "by a relay")
+    assert attempts(office)[0].last_error_class == "unknown"
+
+    office.premises.chain.later(90 * 60)
+    dear_blocks(office, 5 * GWEI, 2)
+    office.tick()
+    # A period may end meanwhile, and its push takes the next nonce.
+    assert [one.state for one in office.intents(NOOP)] == [IntentState.LIVE]
+    assert {"0x" + one.signed.raw.hex() for one in attempts(office)} == {sent}
+
+    lands(office)
+    slot, (only,) = slots(office)[0], attempts(office)
+    assert (slot.state, slot.succeeded, slot.won_attempt) == (NonceState.FINAL, True, only.id)
+    assert [one.nonce for one in office.intents(NOOP)] == [slot.nonce]

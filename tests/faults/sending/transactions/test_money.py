@@ -1,0 +1,248 @@
+"""What may be spent: ether that runs out, and budgets that do."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.store.outbox.records import NOOP, CallRequest, Pause, PauseKind
+from oracle.txmgr.budget import DAY, HOUR, Budget, nonce_budget, runway
+from oracle.txmgr.context import SendSettings
+from tests.support.office import CAPS, ETHER, Office
+from tests.support.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
+from tests.support.sending.faults import says
+from tests.support.sending.proxy import Proxy
+
+
+def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_up_is_enough(
+    office: Office,
+):
+    chain, sender = office.premises.chain, office.context.account.address
+    at_sea(office)
+    # The pool forgets it, and then there is nothing to pay it with.
+    dear_blocks(office, 5 * GWEI)
+    chain.rpc("anvil_setBalance", sender, "0x1")
+    dear_blocks(office, GWEI)
+    office.tick()
+    pause = _pause(office)
+    assert pause is not None
+    assert (pause.kind, office.states()) == (PauseKind.FUNDS, ["live"])
+
+    for _ in range(6):
+        dear_blocks(office, GWEI)
+        office.tick()
+    assert len(attempts(office)) == 1
+
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert _pause(office) is None
+    dear_blocks(office, GWEI)
+    office.tick()
+    assert (office.premises.round, office.states()) == (1, ["mined"])
+    assert len(attempts(office)) == 1
+
+
+def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_its_cap(
+    office: Office,
+):
+    at_sea(office)
+    reserved = only(office).max_cost_wei or 0
+    office.restart(caps=replace(CAPS, cost_per_day=reserved * 2))
+    office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
+    _request_more(office)
+    dear_blocks(office, 5 * GWEI, 3)
+    office.tick()
+
+    # The open one took what the day allowed, and no wei more; the other waits, visibly.
+    live, waiting = office.intents()
+    assert (live.state.value, len(attempts(office))) == ("live", 2)
+    limit = attempts(office)[1].signed.gas_limit
+    assert reserved < limit * fees(office)[1][0] <= reserved * 2
+    assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
+        "planned",
+        None,
+        "day_cap",
+    )
+    assert len(slots(office)) == 1
+
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    dear_blocks(office, GWEI)
+    assert office.premises.round == 1
+
+
+def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
+    office = sqlite_office
+    dear_blocks(office, GWEI)
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.restart(caps=replace(CAPS, cost_per_hour=1))
+    office.period()
+    office.tick()
+    assert (only(office).state.value, only(office).error_class) == ("planned", "hour_cap")
+
+    with office.store.reading() as uow:
+        assert Budget.of(uow, office.context, 0).left == 1
+
+
+def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: Office):
+    office = sqlite_office
+    dear_blocks(office, GWEI)
+    _paused(office, is_paused=True)
+    for name in ("one", "two"):
+        _request_more(office, name)
+    office.tick()
+    assert office.states() == ["ready", "ready"]
+
+    # Each fits alone.
+    cost = max(one.max_cost_wei or 0 for one in office.intents())
+    office.restart(caps=replace(CAPS, cost_per_day=cost))
+    _paused(office, is_paused=False)
+    office.tick()
+    assert [one.error_class for one in office.intents()] == [None, "day_cap"]
+    assert len(slots(office)) == 1
+
+
+def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
+    office = sqlite_office
+    office.context = replace(office.context, sending=SendSettings(max_in_flight=1))
+    for name in ("one", "two"):
+        _request_more(office, name)
+    office.tick()
+    assert office.states() == ["live", "ready"]
+
+    office.mine()
+    office.until_final()
+    # A period may have ended meanwhile: its report waits like the others.
+    assert office.states()[:2] == ["final", "live"]
+    assert office.states().count("live") == 1
+
+
+def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    (slot,) = slots(office)
+    with office.store.reading() as uow:
+        own = uow.outbox.slots.cost_of(slot)
+        assert nonce_budget(uow, office.context, slot) == CAPS.cost_per_transaction
+    office.restart(caps=replace(CAPS, cost_per_day=own + 5))
+    with office.store.reading() as uow:
+        assert nonce_budget(uow, office.context, slot) == own + 5
+        assert Budget.of(uow, office.context, 0).left == 5
+
+
+def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Office):
+    office = sqlite_office
+    account = office.context.account
+    with office.store.reading() as uow:
+        assert runway(uow, account, ETHER, office.context.stamp.at) is None
+    at_sea(office)
+    with office.store.reading() as uow:
+        spent = uow.outbox.slots.committed_since(account, office.context.stamp.at - HOUR)
+        assert runway(uow, account, 3 * spent, office.context.stamp.at) == 3 * DAY
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert office.states() == ["mined"]
+    with office.store.reading() as uow:
+        assert runway(uow, account, ETHER, office.context.stamp.at + 2 * DAY) is None
+
+
+def _request_more(office: Office, name: str = "another") -> None:
+    """A call of ourselves that does nothing but cost something."""
+    account = office.context.account
+    request = CallRequest(account, account.address, NOOP, name, "0x")
+    with office.context.writing() as uow:
+        uow.outbox.intents.add(request, office.context.stamp)
+
+
+def _paused(office: Office, *, is_paused: bool) -> None:
+    account, stamp = office.context.account, office.context.stamp
+    with office.context.writing() as uow:
+        if is_paused:
+            uow.outbox.accounts.pause(account, PauseKind.OPERATOR, "a test", stamp)
+        else:
+            uow.outbox.accounts.resume(account, stamp)
+
+
+def _pause(office: Office) -> Pause | None:
+    with office.store.reading() as uow:
+        return uow.outbox.accounts.paused_because(office.context.account)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_ether_that_one_standing_endpoint_has_not_seen_is_there(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    sender = office.context.account.address
+    chain.rpc("anvil_setBalance", sender, "0x1")
+    dear_blocks(office, GWEI)
+    office.period()
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.tick()
+    assert (only(office).state.value, only(office).error_class) == ("planned", "funds")
+
+    head = chain.block
+    proxies[place].rule("eth_blockNumber", says(hex(head)))
+    proxies[place].rule("eth_getBalance", says("0x1"))
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    dear_blocks(office, GWEI, 5)
+    office.tick()
+    assert office.states() == ["live"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_gas_that_was_dear_when_an_endpoint_stood_still_is_not_dear_now(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
+):
+    office, chain = proxied_office, proxied_office.premises.chain
+    # Within the cap of a fee, and beyond what a transaction may cost.
+    dear = {"baseFeePerGas": [hex(CAPS.fee_per_gas - 1)], "reward": []}
+    proxies[place].rule("eth_blockNumber", says(hex(chain.block)))
+    proxies[place].rule("eth_feeHistory", says(dear))
+    office.restart(caps=replace(CAPS, cost_per_transaction=CAPS.fee_per_gas * 100_000))
+    office.mine(5)
+    office.pushed()
+    assert office.premises.round == 1
+
+
+def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_office: Office):
+    office, chain = sqlite_office, sqlite_office.premises.chain
+    account = office.context.account
+    at_sea(office)
+    (slot,) = slots(office)
+    later = replace(office.context, clock=lambda: slot.opened_at + 2 * DAY)
+    with office.store.reading() as uow:
+        own = uow.outbox.slots.cost_of(slot)
+        assert Budget.of(uow, later, 0).left == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
+        # What it holds itself is not in its own way.
+        assert nonce_budget(uow, later, slot) == CAPS.cost_per_transaction
+
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    chain.later(2 * DAY)
+    chain.mine()
+    office.tick()
+    slot = slots(office)[0]
+    assert office.states()[0] == "mined"
+    assert (slot.mined_at or 0) - slot.opened_at >= 2 * DAY
+    with office.store.reading() as uow:
+        spent = uow.outbox.slots.committed_since(account, office.context.stamp.at - HOUR)
+        assert spent == uow.outbox.slots.cost_of(slot) > 0
+
+
+def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office):
+    office = sqlite_office
+    year, right = 365 * DAY, office.context.clock
+    office.context = replace(office.context, clock=lambda: right() + year)
+    at_sea(office)
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    assert office.states() == ["mined"]
+
+    most = min(CAPS.cost_per_day, CAPS.cost_per_hour or CAPS.cost_per_day)
+    office.context = replace(office.context, clock=right)
+    with office.store.reading() as uow:
+        assert Budget.of(uow, office.context, 0).left == most
+    # A little ahead is as good as now.
+    office.context = replace(office.context, clock=lambda: right() + year - HOUR // 2)
+    with office.store.reading() as uow:
+        assert Budget.of(uow, office.context, 0).left < most

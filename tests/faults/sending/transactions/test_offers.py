@@ -1,0 +1,101 @@
+"""What an operator's raise may cost: the market, or a line that says what forbids it."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.store.outbox.records import AttemptReason
+from oracle.txmgr.client.fee_quote import raised
+from oracle.txmgr.context import SendSettings
+from oracle.txmgr.replacement.call_replacement import cancel
+from oracle.txmgr.replacement.fee_bump import bump_now
+from tests.support.office import CAPS, Office
+from tests.support.sending.at_sea import (
+    GWEI,
+    at_sea,
+    attempts,
+    dear_blocks,
+    fees,
+    only,
+    remembering,
+    takes,
+)
+from tests.support.sending.proxy import Proxy
+
+
+def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_lands(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, cap = proxied_office, 6 * GWEI
+    remembering(*proxies)
+    office.restart(caps=replace(CAPS, fee_per_gas=cap))
+    at_sea(office, SendSettings(bump_seconds=600))
+    dear_blocks(office, 9 * GWEI)
+    market = office.context.publisher.market()
+    said = (
+        rf"asks for {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
+    )
+    with pytest.raises(InputError, match=said):
+        bump_now(office.context, office.source.heads(), only(office).id)
+    assert len(attempts(office)) == 1
+
+    dear_blocks(office, 4 * GWEI, 3)
+    market = office.context.publisher.market()
+    assert market.base_fee + market.tip < cap < 2 * market.base_fee
+    bump_now(office.context, office.source.heads(), only(office).id)
+    assert takes(*fees(office))
+    assert fees(office)[1][0] == market.base_fee + market.tip
+
+
+def test_while_the_market_is_above_the_cap_the_daemon_raises_step_by_step(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office, cap = proxied_office, 6 * GWEI
+    remembering(*proxies)
+    office.restart(caps=replace(CAPS, fee_per_gas=cap))
+    at_sea(office)
+    dear_blocks(office, 9 * GWEI, 4)
+    office.tick()
+    old, new = fees(office)
+    assert new == (raised(old[0]), raised(old[1]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "setting"),
+    [
+        ({"cost_per_transaction": 0}, r"limits\.max_cost_per_transaction_wei allows"),
+        ({"cost_per_hour": 0}, r"limits\.max_cost_per_hour_wei allows"),
+        ({"cost_per_day": 0}, r"limits\.max_cost_per_day_wei allows"),
+    ],
+)
+def test_whichever_limit_is_in_the_way_is_named(
+    sqlite_office: Office, changed: dict[str, int], setting: str
+):
+    office = sqlite_office
+    at_sea(office)
+    office.restart(caps=replace(CAPS, **changed))
+    with pytest.raises(InputError, match=setting):
+        bump_now(office.context, office.source.heads(), only(office).id)
+
+
+def test_ether_that_does_not_suffice_is_named(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    sender = office.context.account.address
+    office.premises.chain.rpc("anvil_setBalance", sender, "0x1")
+    with pytest.raises(InputError, match=f"the ether of {sender} allows"):
+        bump_now(office.context, office.source.heads(), only(office).id)
+
+
+def test_a_call_is_given_up_though_the_market_is_above_the_cap(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    remembering(*proxies)
+    at_sea(office)
+    office.restart(caps=replace(CAPS, fee_per_gas=3 * GWEI))
+    dear_blocks(office, 9 * GWEI)
+    cancel(office.context, office.source.heads(), only(office).id)
+    assert takes(*fees(office))
+    assert attempts(office)[1].reason is AttemptReason.NOOP

@@ -1,0 +1,255 @@
+"""The chain has seen more of our account than we gave out, and a daemon is at work (0110)."""
+
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.steps import DaemonSteps
+from oracle.errors import InputError, TransientError
+from oracle.reporting.readiness import why_waiting
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import PauseKind
+from oracle.telemetry.txmgr_metrics import FOREIGN
+from oracle.txmgr.recovery.rebuild_from_chain import look
+from tests.support.office import FINALITY, SETTINGS, Office, app_of, next_step
+from tests.support.sending.at_sea import attempts, slots
+from tests.support.sending.errands import pause_of
+from tests.support.sending.faults import moved_by
+from tests.support.sending.old_databases import next_nonce, written_down
+from tests.support.sending.proxy import Proxy
+from tests.support.sending.thieves import used_elsewhere
+
+
+def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and_nothing_else(
+    office: Office,
+):
+    work, before = daemon(office), FOREIGN._value.get()
+    used_elsewhere(office)
+    with capture_logs() as logs:
+        work.compare()
+    assert (pause_of(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
+    (line,) = [one for one in logs if one["event"] == "account_nonce_ahead"]
+    assert (line["counted"], line["given_out"]) == (2, 1)
+    (reason,) = [one for one in work.watch.reasons() if one.startswith("sender: ")]
+    assert "has used nonces up to 1, this database gave out only those below 1" in reason
+    assert f"outbox release {office.context.account.address}" in reason
+    assert "outbox rebuild --from-chain" in reason
+
+    # Indexed and signed is as before; no nonce is given out.
+    office.period()
+    folded = head_of(office)
+    done = turns(office, work)
+    assert head_of(office) > folded
+    assert {"report signed", "push planned"} <= done
+    assert (next_nonce(office.context), slots(office)) == (1, [])
+    # It is told once.
+    with capture_logs() as logs:
+        work.compare()
+    assert logs == []
+
+
+def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    work = daemon(office)
+    with office.context.writing() as uow:
+        uow.outbox.accounts.pause(
+            office.context.account, PauseKind.FUNDS, "no ether", office.context.stamp
+        )
+    used_elsewhere(office)
+    work.compare()
+    office.period()
+    turns(office, work)
+    assert (pause_of(office), slots(office)) == (PauseKind.FOREIGN, [])
+    # Why it rested before stays known, whatever the thief does next.
+    used_elsewhere(office)
+    work.compare()
+    reason = reason_of(office)
+    assert reason.startswith(f"{office.context.account.address} has used nonces up to 2,")
+    assert reason.endswith("it rested before, funds: no ether")
+
+
+def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_for_a_while(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    used_elsewhere(office)
+    with pytest.raises(InputError, match="outbox rebuild --from-chain"):
+        daemon(office)
+    written_down(office, office.context, look(office.context, 1000))
+    work = daemon(office)
+    office.premises.chain.later(SETTINGS.ttl_seconds)
+    office.premises.chain.mine()
+    office.index()
+    assert why_waiting(office.reporting) is None
+    used_elsewhere(office)
+    work.compare()
+
+    again = daemon(office)
+    assert again.is_reconciled
+    assert pause_of(office) is PauseKind.FOREIGN
+    assert "signs nothing" in (why_waiting(office.reporting) or "")
+    assert any("sends nothing (foreign)" in one for one in again.watch.reasons())
+    office.period()
+    turns(office, again)
+    assert (next_nonce(office.context), slots_given_out(office)) == (2, [1])
+
+
+def test_whoever_comes_once_is_refused_also_where_the_sender_is_paused(sqlite_office: Office):
+    office = sqlite_office
+    work = daemon(office)
+    used_elsewhere(office)
+    work.compare()
+    once = daemon_before_its_first_turn(office)
+    once.wait = time.sleep
+    with pytest.raises(InputError, match="has used nonces up to 1"):
+        once.compare()
+
+
+def test_one_endpoint_alone_stops_no_sender_that_is_at_work(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
+    office = proxied_office
+    work = daemon(office)
+    proxies[0].rule("eth_getTransactionCount", moved_by(5))
+    with pytest.raises(TransientError, match="what sends already goes on"):
+        work.compare()
+    assert pause_of(office) is None
+    proxies[0].heal()
+    office.period()
+    turns(office, work)
+    assert office.states() == ["live"]
+
+
+def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    work = daemon(office)
+    used_elsewhere(office)
+    work.compare()
+    found = look(office.context, 1000)
+    assert (found.nonces, list(found.spent)) == (range(1, 2), [1])
+    written_down(office, office.context, found)
+    assert pause_of(office) is PauseKind.FOREIGN
+    with office.context.writing() as uow:
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
+
+    work = daemon(office)
+    assert work.watch.paused == []
+    office.premises.chain.later(SETTINGS.ttl_seconds)
+    while office.premises.round == 0:
+        assert len(office.reports()) < 20, office.steps
+        office.period()
+        turns(office, work)
+        office.mine()
+    assert slots_given_out(office) == [1, 2]
+
+
+def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_again(
+    sqlite_office: Office,
+):
+    office, before = sqlite_office, FOREIGN._value.get()
+    work = daemon(office)
+    office.period()
+    turns(office, work)
+    assert office.states() == ["live"]
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    for _ in range(2):
+        used_elsewhere(office)
+    office.index()
+    work.compare()
+    office.mine(FINALITY + 1)
+    turns(office, work)
+    assert office.states() == ["held"]
+    work.compare()
+    # One of the two was ours to use.
+    assert FOREIGN._value.get() == before + 2
+    assert "has used nonces up to 2, this database gave out only those below 2" in reason_of(
+        office
+    )
+
+    written_down(office, office.context, look(office.context, 1000))
+    with office.context.writing() as uow:
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
+    assert daemon(office).watch.paused == []
+    assert next_nonce(office.context) == 3
+
+
+def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_office: Office):
+    office = sqlite_office
+    work = daemon(office)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    while office.states() != ["assigned"]:
+        assert next_step(office.context, office.source.heads()) is not None
+    for _ in range(2):
+        used_elsewhere(office)
+    work.compare()
+    turns(office, work)
+    assert (office.states(), attempts(office)) == (["assigned"], [])
+
+    office.mine(FINALITY + 1)
+    turns(office, work)
+    assert (office.states(), attempts(office)) == (["held"], [])
+
+
+def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: Office):
+    office = sqlite_office
+    work = daemon(office)
+    with office.context.writing() as uow:
+        uow.outbox.accounts.rebuild(office.context.account, 3, office.context.stamp)
+        uow.outbox.slots.rebuild(office.context.account, 1, None, None, office.context.stamp)
+    with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2"):
+        work.compare()
+    assert pause_of(office) is None
+
+
+def daemon_before_its_first_turn(office: Office) -> DaemonSteps:
+    """The loops of a process that has just started; what is sent needs no configuration."""
+    office.index()
+    watch = DaemonHealth(JobLiveness(time.monotonic))
+    return DaemonSteps(app_of(office), office.epoch, watch, office.contexts, ingest=office.ingest)
+
+
+def daemon(office: Office) -> DaemonSteps:
+    """One that has compared its nonces with the chain's."""
+    work = daemon_before_its_first_turn(office)
+    work.compare()
+    return work
+
+
+def turns(office: Office, work: DaemonSteps) -> set[object]:
+    """Index to the head, then publish until nothing is to be done; what was done."""
+    office.index()
+    done: set[object] = set()
+    for _ in range(100):
+        work.confirm()
+        facts = work.publish()
+        if facts is None:
+            return done
+        done.add(facts["did"])
+    raise AssertionError(done)
+
+
+def head_of(office: Office) -> int:
+    with office.store.reading() as uow:
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    return cursor.number
+
+
+def reason_of(office: Office) -> str:
+    with office.store.reading() as uow:
+        pause = uow.outbox.accounts.paused_because(office.context.account)
+    assert pause is not None
+    return pause.reason
+
+
+def slots_given_out(office: Office) -> list[int]:
+    return [one.nonce for one in slots(office)]

@@ -1,0 +1,191 @@
+"""What pools do: lose transactions, keep the wrong ones, and answer for nonces of others."""
+
+import pytest
+
+from oracle.txmgr.context import SendSettings
+from tests.support.office import Office
+from tests.support.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, remembering, slots
+from tests.support.sending.errands import background_call, cheap, pause_of
+from tests.support.sending.faults import error, moved_by, null
+from tests.support.sending.proxy import SEND, Proxy
+
+Proxies = tuple[Proxy, Proxy]
+CAP = 8 * GWEI
+
+
+def test_case_f08_what_fell_out_of_the_pool_is_in_it_again_two_blocks_later(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    (sent,) = [one.signed.tx_hash for one in attempts(office)]
+    office.premises.chain.rpc("anvil_dropTransaction", sent)
+    office.mine(2)
+    assert office.premises.round == 0
+
+    office.tick()
+    assert [one.count(SEND) for one in proxies] == [2, 2]
+    assert office.premises.chain.rpc("eth_getTransactionByHash", sent) is not None
+    office.mine()
+    assert office.premises.round == 1
+
+
+def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
+    """A push that waits, and dearer ones of the same nonce; their bytes, oldest first."""
+    remembering(*proxies)
+    at_sea(office)
+    for base_fee in (10, 45)[: number - 1]:
+        dear_blocks(office, base_fee * GWEI, 3)
+        office.tick()
+    signed = ["0x" + one.signed.raw.hex() for one in attempts(office)]
+    assert len(signed) == number
+    return signed
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_case_f10_an_older_fee_bump_that_is_mined_is_ours_and_counts_once(
+    proxied_office: Office, proxies: Proxies, *, restarts: bool
+):
+    office = proxied_office
+    old, _ = twins(office, proxies, 2)
+    mined_alone(office, old)
+    if restarts:
+        office.restart()
+    office.tick()
+    (slot,) = slots(office)
+    first, second = attempts(office)
+    assert (slot.won_attempt, office.states()) == (first.id, ["mined"])
+    assert office.premises.chain.rpc("eth_getTransactionReceipt", second.signed.tx_hash) is None
+
+    office.until_final()
+    assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+    assert office.journal().count("final") == 1
+
+
+def test_case_f11_of_three_the_middle_one_is_mined_while_nobody_looks(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    _, middle, _ = twins(office, proxies, 3)
+    office.close()
+    mined_alone(office, middle)
+    office.open()
+    office.tick()
+    office.until_final()
+    (slot,) = slots(office)
+    assert slot.won_attempt == attempts(office)[1].id
+    assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+
+
+def test_what_a_pool_took_is_sent_again_beside_a_fee_bump_that_it_refuses(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    at_sea(office, SendSettings(bump_seconds=0, max_attempts=2))
+    (first,) = ["0x" + one.signed.raw.hex() for one in attempts(office)]
+    for proxy in proxies:
+        proxy.rule(
+            SEND,
+            error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"),
+            when=lambda asked: asked["params"][0] != first,
+        )
+    dear_blocks(office, 10 * GWEI, 3)
+    office.tick()
+    assert attempts(office)[1].last_error_class == "cap"
+    # The node was started anew: its pool is empty.
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    dear_blocks(office, GWEI, 2)
+    office.tick()
+    dear_blocks(office, GWEI)
+    assert (office.premises.round, proxies[0].sent.count(first) > 1) == (1, True)
+
+
+def mined_alone(office: Office, raw: str) -> None:
+    """These bytes are in the next block, and nothing else of the nonce is in any pool."""
+    chain = office.premises.chain
+    chain.rpc("anvil_dropAllTransactions")
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.mine()
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    chain.rpc("eth_sendRawTransaction", raw)
+    dear_blocks(office, GWEI)
+    assert office.premises.nonce == 2
+
+
+def test_case_f15_nonce_too_low_is_no_error_where_our_own_hash_was_mined(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.period()
+    office.tick()
+    office.mine(2)
+    for proxy in proxies:
+        proxy.rule("eth_getTransactionReceipt", null())
+    for proxy in proxies:
+        proxy.rule(SEND, error("nonce too low: next nonce 2, tx nonce 1"))
+    office.tick()
+    (only,) = attempts(office)
+    assert (only.last_error_class, only.sends, office.states()) == ("nonce_too_low", 2, ["live"])
+    assert pause_of(office) is None
+
+    for proxy in proxies:
+        proxy.heal()
+    office.until_final()
+    assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+
+
+def test_case_f18_a_nonce_that_an_endpoint_counts_too_low_is_not_used_again(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.pushed()
+    office.until_final()
+    for proxy in proxies:
+        proxy.rule("eth_getTransactionCount", moved_by(-1))
+    office.restart()
+    office.pushed()
+    office.until_final()
+    assert [one.nonce for one in slots(office)] == [1, 2]
+    assert (office.states(), office.premises.round) == (["final", "final"], 2)
+
+
+def test_case_f20_the_lower_nonce_is_sent_again_before_the_higher_that_waits_for_it(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    cheap(office)
+    lower = background_call(office, "lower")
+    chain = office.premises.chain
+    chain.rpc("anvil_dropAllTransactions")
+    for proxy in proxies:
+        proxy.rule(SEND, error("NonceGap, Future nonce. Expected nonce: 1"), times=1)
+    higher = background_call(office, "higher")
+    assert attempts(office, 2)[0].last_error_class == "nonce_too_high"
+
+    dear_blocks(office, GWEI, 2)
+    for proxy in proxies:
+        proxy.forget()
+    office.tick()
+    assert [one.sent for one in proxies] == [[lower, higher], [lower, higher]]
+    dear_blocks(office, GWEI)
+    office.until_final()
+    assert (office.states(), office.premises.nonce) == (["final", "final"], 3)
+
+
+def test_case_f21_a_node_that_lost_its_pool_gets_everything_again_in_the_order_of_nonces(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    cheap(office)
+    sent = [background_call(office, name) for name in ("first", "second", "third")]
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    dear_blocks(office, GWEI, 2)
+    assert office.premises.nonce == 1
+    for proxy in proxies:
+        proxy.forget()
+    office.tick()
+    assert [one.sent for one in proxies] == [sent, sent]
+    dear_blocks(office, GWEI)
+    office.until_final()
+    assert (office.states(), office.premises.nonce) == (3 * ["final"], 4)

@@ -1,0 +1,200 @@
+"""What a receipt says holds only while its block does, and for good only where two agree."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from oracle.queries.outbox_figures import OutboxRecount
+from oracle.store.outbox.records import NonceState
+from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
+from oracle.txmgr.context import SendSettings
+from tests.support.office import FINALITY, Office
+from tests.support.sending.at_sea import attempts, slots
+from tests.support.sending.errands import rival_push
+from tests.support.sending.faults import Answer, Fault, Question, another_fork, null
+from tests.support.sending.proxy import SEND, Proxy
+
+Proxies = tuple[Proxy, Proxy]
+RECEIPT = "eth_getTransactionReceipt"
+
+
+def calldata(office: Office) -> str:
+    """What the first push says."""
+    return office.intents()[0].request.calldata
+
+
+def outcomes(office: Office) -> dict[tuple[str, str], int]:
+    """What `/metrics` counts of nonces that are over."""
+    counted = OutboxRecount().count(office.store, int(office.premises.chain.time))
+    return {end: many for end, many in counted.totals.outcomes.items() if many}
+
+
+def pushed_late(office: Office) -> None:
+    """The push lands a block after a rival's, which was the same: nobody saw the rival's."""
+    raw = "0x" + attempts(office)[0].signed.raw.hex()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    rival_push(office, calldata(office))
+    office.mine()
+    assert office.premises.round == 1
+    office.premises.chain.rpc("eth_sendRawTransaction", raw)
+    office.mine()
+    assert office.premises.nonce == 2
+
+
+def test_case_f25_a_revert_is_told_in_the_contracts_words_and_counts_once_it_is_final(
+    office: Office,
+):
+    office.period()
+    office.tick()
+    pushed_late(office)
+    office.tick()
+    assert (office.states()[0], slots(office)[0].succeeded) == ("mined", False)
+
+    office.until_final()
+    reverted = office.intents()[0]
+    assert (reverted.state.value, reverted.error_class) == ("reverted", "WrongRound")
+    assert reverted.error_text == "WrongRound(2, 1)"
+    # The rival brought our report: the chain has it.
+    assert ("landed", None) in office.reports()
+
+
+def test_case_f30_a_push_that_three_blocks_take_back_is_sent_and_mined_again(office: Office):
+    before = TAKEN_BACK._value.get()
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    sent = attempts(office)[0].signed.tx_hash
+    assert office.states() == ["mined"]
+
+    office.premises.chain.rpc("anvil_reorg", 3, [])
+    assert office.premises.round == 0
+    office.tick()
+    assert (office.states(), TAKEN_BACK._value.get()) == (["live"], before + 1)
+
+    office.mine(2)
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
+    assert [one.signed.tx_hash for one in attempts(office)] == [sent]
+
+
+def test_case_f31_the_outcome_is_that_of_the_block_that_stays(office: Office):
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    before = slots(office)[0]
+    assert (before.succeeded, office.states()) == (True, ["mined"])
+
+    office.premises.chain.rpc("anvil_reorg", 1, [])
+    pushed_late(office)
+    office.tick()
+    after = slots(office)[0]
+    assert (after.succeeded, after.block_hash != before.block_hash) == (False, True)
+    office.until_final()
+    assert office.intents()[0].state.value == "reverted"
+    assert slots(office)[0].state is NonceState.FINAL
+
+
+def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.context = replace(office.context, sending=SendSettings(max_in_flight=2))
+    stopped = office.premises.chain.rpc("eth_getBlockByNumber", "finalized", False)["number"]
+    for proxy in proxies:
+        proxy.rule("eth_getBlockByNumber", Fault(ask=standing_at(stopped)), when=asks_for_final)
+    office.pushed()
+    office.mine(3 * FINALITY)
+    office.pushed()
+    office.mine(3 * FINALITY)
+    office.tick()
+    assert office.states() == ["mined", "mined"]
+    assert outcomes(office) == {}
+
+    # As many as may be under way are: the third has to wait for an end.
+    office.period()
+    office.tick()
+    office.mine(FINALITY)
+    office.tick()
+    assert (office.states(), office.premises.round) == (["mined", "mined", "ready"], 2)
+
+    for proxy in proxies:
+        proxy.heal()
+    office.until_final()
+    assert (office.states(), office.premises.round) == (["final"] * 3, 3)
+    assert outcomes(office) == {("push", "success"): 3}
+
+
+def asks_for_final(asked: Question) -> bool:
+    return bool(asked["params"][0] == "finalized")
+
+
+def standing_at(number: str) -> Callable[[Question], Question]:
+    def ask(asked: Question) -> Question:
+        return {**asked, "params": [number, False]}
+
+    return ask
+
+
+@pytest.mark.parametrize("fault", [null(), another_fork(0)], ids=["stale", "on a fork"])
+def test_case_f37_where_one_of_two_endpoints_says_otherwise_nothing_ends(
+    proxied_office: Office, proxies: Proxies, fault: Fault
+):
+    office, (_, odd) = proxied_office, proxies
+    odd.rule(RECEIPT, fault)
+    office.period()
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert (office.premises.round, office.states()) == (1, ["mined"])
+    assert UNDECIDED.labels("transmitter")._value.get() == 1
+
+    odd.heal()
+    office.tick()
+    assert (office.states(), UNDECIDED.labels("transmitter")._value.get()) == (["final"], 0)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_case_f38_a_receipt_that_one_node_lacks_is_not_lost(
+    proxied_office: Office, proxies: Proxies, place: int
+):
+    office, lacking = proxied_office, proxies[place]
+    lacking.rule(RECEIPT, null())
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    assert office.states() == ["mined"]
+
+    # The other one is gone for a while: what is left is silence and a null.
+    proxies[1 - place].rule(RECEIPT, Fault(answer=overloaded))
+    office.mine(3)
+    office.tick()
+    assert (office.states(), lacking.count(SEND)) == (["mined"], 1)
+    lacking.heal()
+    proxies[1 - place].heal()
+    office.until_final()
+    assert office.states() == ["final"]
+
+
+def overloaded(asked: Question, _: Answer) -> Answer:
+    return {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32603, "message": "busy"}}
+
+
+def test_a_push_that_succeeds_without_its_round_is_held(office: Office):
+    before, chain = WITHOUT_EFFECT._value.get(), office.premises.chain
+    office.period()
+    office.tick()
+    code = chain.rpc("eth_getCode", office.premises.address, "latest")
+    # STOP: every call succeeds, and does nothing.
+    chain.rpc("anvil_setCode", office.premises.address, "0x00")
+    office.mine()
+    chain.rpc("anvil_setCode", office.premises.address, code)
+    office.until_final()
+    (held,) = [one for one in office.intents() if one.state.value == "held"]
+    assert (held.error_class, slots(office)[0].succeeded) == ("missing_effect", True)
+    assert WITHOUT_EFFECT._value.get() == before + 1

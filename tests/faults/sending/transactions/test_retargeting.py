@@ -1,0 +1,154 @@
+"""Another call on a nonce that waits: at most one of the two lands, and the books say which."""
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.reporting.report_planner import plan_push
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.records import NOOP, AttemptReason
+from oracle.txmgr.replacement.call_replacement import cancel
+from tests.support.office import SETTINGS, Office, next_step
+from tests.support.sending.at_sea import (
+    GWEI,
+    at_sea,
+    attempts,
+    dear_blocks,
+    fees,
+    only,
+    slots,
+    takes,
+)
+
+
+def test_a_push_that_can_no_longer_land_gives_its_nonce_to_the_next(office: Office):
+    at_sea(office)
+    _dead(office)
+    office.tick()
+
+    dead, fresh = office.intents()
+    assert (dead.state.value, fresh.state.value) == ("live", "live")
+    assert (fresh.nonce, fresh.replaces) == (dead.nonce, dead.id)
+    assert attempts(office)[-1].reason is AttemptReason.REPLACEMENT
+    assert takes(fees(office)[-2], fees(office)[-1])
+
+    office.mine()
+    office.until_final()
+    assert office.states() == ["superseded", "final"]
+    assert office.premises.round == 1
+    assert len(slots(office)) == 1
+    assert ("missed", f"retarget of nonce {dead.nonce}") in office.reports()
+    assert ("landed", None) in office.reports()
+
+
+def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    at_sea(office)
+    _dead(office)
+    office.tick()
+    _back_in_the_pool(office)
+    office.mine()
+    office.tick()
+    assert office.states()[:2] == ["mined", "superseded"]
+
+    office.mine()
+    office.until_final()
+    assert office.states() == ["reverted", "superseded", "final"]
+    assert office.intents()[0].error_class == "Expired"
+    assert office.intents()[2].request.digest == office.intents()[1].request.digest
+    assert (office.premises.round, len(slots(office))) == (1, 2)
+
+
+def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_of_it_yet(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    at_sea(office)
+    _dead(office)
+    _back_in_the_pool(office)
+    office.mine()
+    office.index()
+    office.repeat(plan_push)
+    office.repeat(next_step)
+
+    assert office.states() == ["live", "ready"]
+    assert len(attempts(office)) == 1
+    office.tick()
+    assert office.states() == ["mined", "live"]
+    assert len(slots(office)) == 2
+
+
+def test_a_push_that_may_still_land_is_never_replaced(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    dear_blocks(office, 5 * GWEI, 5)
+    office.period()
+    office.premises.chain.rpc("anvil_dropAllTransactions")
+    office.tick()
+
+    assert len(office.intents()) == 1
+    assert {one.reason for one in attempts(office)} <= {AttemptReason.FIRST, AttemptReason.BUMP}
+
+
+def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
+    at_sea(office)
+    dear_blocks(office, 5 * GWEI)
+    step = cancel(office.context, office.source.heads(), only(office).id)
+    assert step.did == "sent"
+    assert takes(fees(office)[0], fees(office)[1])
+    no_op = attempts(office)[1]
+    assert (no_op.reason, no_op.signed.gas_limit) == (AttemptReason.NOOP, 21_000)
+
+    office.mine()
+    office.until_final()
+    assert office.states(NOOP) == ["final"]
+    assert office.states(PUSH) == ["cancelled"]
+    assert ("missed", f"noop of nonce {slots(office)[0].nonce}") in office.reports()
+    assert office.premises.round == 0
+
+
+def test_what_is_mined_cannot_be_cancelled(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    dear_blocks(office, GWEI)
+    office.tick()
+    with pytest.raises(InputError, match="is mined: there is nothing to cancel"):
+        cancel(office.context, office.source.heads(), only(office).id)
+
+
+def test_what_has_no_nonce_is_cancelled_without_a_transaction(sqlite_office: Office):
+    office = sqlite_office
+    chain, sender = office.premises.chain, office.context.account.address
+    chain.rpc("anvil_setBalance", sender, "0x0")
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+    step = cancel(office.context, office.source.heads(), only(office).id)
+
+    assert step.did == "push cancelled"
+    assert only(office).state.value == "cancelled"
+
+
+def _dead(office: Office) -> None:
+    """The deadline of what was sent passes, and the next period ends."""
+    chain = office.premises.chain
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    chain.later(SETTINGS.ttl_seconds)
+    chain.mine()
+    office.index()
+    length = SETTINGS.period_seconds
+    chain.at(chain.time // length * length + 2 * length - 1)
+    dear = hex(5 * GWEI)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", dear)
+    chain.mine()
+    dear_blocks(office, 5 * GWEI, 2)
+
+
+def _back_in_the_pool(office: Office) -> None:
+    """What was signed first, alone, and cheap enough again."""
+    first = "0x" + attempts(office)[0].signed.raw.hex()
+    chain = office.premises.chain
+    chain.rpc("anvil_dropAllTransactions")
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    chain.rpc("eth_sendRawTransaction", first)

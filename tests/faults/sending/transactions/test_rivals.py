@@ -1,0 +1,54 @@
+"""A push of ours waits in the pool while somebody else brings the same report."""
+
+from tests.support.office import SETTINGS, Office
+from tests.support.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, only, slots
+from tests.support.sending.errands import rival_push
+
+
+def test_a_push_that_somebody_else_brought_gives_its_nonce_to_the_next(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    _brought_by_another(office)
+    assert office.premises.round == 1
+    _dear_period(office)
+    office.tick()
+
+    late, fresh = office.intents()
+    assert (late.state.value, fresh.state.value) == ("live", "live")
+    assert (fresh.nonce, fresh.replaces, fresh.request.round) == (late.nonce, late.id, 2)
+    office.mine()
+    office.until_final()
+    assert office.states() == ["superseded", "final"]
+    assert office.premises.round == 2
+    assert len(slots(office)) == 1
+    assert [state for state, _ in office.reports()].count("landed") == 2
+
+
+def test_nothing_more_is_paid_for_a_push_that_somebody_else_brought(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office)
+    _brought_by_another(office)
+    for _ in range(3):
+        dear_blocks(office, 5 * GWEI, 2)
+        office.tick()
+    assert only(office).state.value == "live"
+    assert len(attempts(office)) == 1
+
+
+def _brought_by_another(office: Office) -> None:
+    """The same report lands by another account; ours stays in the pool, too cheap for now."""
+    chain = office.premises.chain
+    chain.rpc("anvil_dropAllTransactions")
+    rival_push(office, only(office).request.calldata)
+    dear_blocks(office, 5 * GWEI)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    chain.rpc("eth_sendRawTransaction", "0x" + attempts(office)[0].signed.raw.hex())
+
+
+def _dear_period(office: Office) -> None:
+    """The next period ends, in blocks that are too dear for what is in the pool."""
+    chain, length = office.premises.chain, SETTINGS.period_seconds
+    chain.at(chain.time // length * length + 2 * length - 1)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    chain.mine()
+    dear_blocks(office, 5 * GWEI, 2)

@@ -1,0 +1,180 @@
+"""Two transmitters of one quorum on a quick chain: what one brings the other does not pay for."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oracle.kickouts.kickout_context import EXECUTE_KICK
+from oracle.reporting.report_planner import plan_push
+from oracle.txmgr.context import Rank
+from tests.integration.evm.test_kicking import bad_pool, standing
+from tests.support.evm.chain import Chain
+from tests.support.office import Office, Premises, next_step
+from tests.support.sending.faults import Fault, Question
+from tests.support.sending.proxy import proxy
+from tests.support.sending.reporters import company, second_transmitter
+from tests.support.txmgr.stores import NewStore
+
+# A period is three blocks, and a head start of seconds alone is over with the next one.
+BLOCK_SECONDS = 20
+# So many rounds, and after so many blocks they must have landed; and so many for one kickout.
+ROUNDS, MOST_BLOCKS, BLOCKS_OF_A_KICKOUT = 10, 200, 60
+# For a call to be noticed, signed and in a block, where every other look comes a block late.
+BLOCKS_AHEAD = 5
+
+
+@pytest.fixture
+def pair(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[tuple[Office, Office]]:
+    """Two who transmit, behind an endpoint whose pending block is the newest one, as with most.
+
+    The second leaves the first a block's seconds, and more blocks.
+    """
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        proxy(premises.chain.url) as blind,
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as opened,
+    ):
+        blind.rule("eth_call", Fault(ask=_of_latest))
+        first, second = (reporter.office for reporter in opened.reporters)
+        for office in (first, second):
+            office.restart(urls=[blind.url])
+        second.context = replace(second.context, rank=Rank(True, BLOCK_SECONDS, BLOCKS_AHEAD))
+        yield first, second
+
+
+def test_two_transmitters_on_a_quick_chain_never_pay_for_the_same_round(
+    pair: tuple[Office, Office],
+):
+    premises, chance = pair[0].premises, random.Random(1)  # noqa: S311  the same luck each time
+    began, round_before = premises.chain.block, premises.round
+    while premises.round < round_before + ROUNDS:
+        assert premises.chain.block < began + MOST_BLOCKS, f"round {premises.round}"
+        for office in chance.sample(pair, len(pair)):
+            # Else it looks a block later.
+            if chance.random() < 0.6:
+                office.tick()
+        block(premises.chain)
+    assert reverted(pair, began) == []
+
+
+def test_a_push_whose_seconds_are_over_waits_for_the_blocks_of_its_head_start(
+    pair: tuple[Office, Office],
+):
+    first, second = pair
+    chain, began = first.premises.chain, first.premises.chain.block
+    first.period()
+    for office in (first, second, first):
+        office.index()
+        office.repeat(plan_push)
+    # The first is late by three blocks, and its push by one more.
+    for _ in range(3):
+        block(chain)
+        second.tick()
+    assert second.states() == ["planned"]
+    first.tick()
+    second.tick()
+    block(chain)
+    for office in (first, second):
+        office.tick()
+    assert (first.premises.round, second.states()) == (1, ["superseded"])
+    assert reverted(pair, began) == []
+
+
+def test_one_kickout_is_proposed_and_executed_by_one_of_two_transmitters(
+    pair: tuple[Office, Office],
+):
+    first, second = pair
+    chain, began = first.premises.chain, first.premises.chain.block
+    bad_pool(first)
+    for _ in range(BLOCKS_OF_A_KICKOUT):
+        if standing(first).name == "KICKED_OUT":
+            break
+        # Both look at every block, the second first: nothing of the first is there yet.
+        for office in (second, first):
+            office.tick()
+        block(chain)
+    assert standing(first).name == "KICKED_OUT"
+    for office in (second, first):
+        office.tick()
+    block(chain)
+    assert reverted(pair, began) == []
+    assert {one.state.value for one in second.intents(EXECUTE_KICK)} <= {"superseded"}
+
+
+def test_who_is_second_brings_what_the_first_does_not(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as opened,
+    ):
+        first, second = (reporter.office for reporter in opened.reporters)
+        second.context = replace(second.context, rank=Rank(True, 1, BLOCKS_AHEAD))
+        first.period()
+        # The first signs, and sends nothing.
+        for office in (first, second, first):
+            office.index()
+            office.repeat(plan_push)
+        second.tick()
+        for _ in range(BLOCKS_AHEAD):
+            assert premises.round == 0
+            second.mine()
+            second.tick()
+        second.mine()
+        assert premises.round == 1
+
+
+def test_who_goes_first_leaves_the_round_to_anothers_push_that_is_in_the_pool(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+):
+    standby = second_transmitter(premises, tmp_path)
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        company(premises, [one, two], tmp_path, standby) as opened,
+    ):
+        first, second = (reporter.office for reporter in opened.reporters)
+        first.period()
+        for office in (first, second, first):
+            office.index()
+            office.repeat(plan_push)
+        second.repeat(next_step)
+        # It was away for so long that the second has sent.
+        first.repeat(next_step)
+        (push,) = first.intents()
+        assert (push.state.value, push.error_class) == ("planned", "yielded")
+        first.mine()
+        first.tick()
+        assert (first.states(), premises.round) == (["superseded"], 1)
+
+
+def block(chain: Chain) -> None:
+    """The next one, of a chain whose periods have three."""
+    chain.later(BLOCK_SECONDS)
+    chain.mine()
+
+
+def reverted(pair: tuple[Office, Office], began: int) -> list[tuple[int, str]]:
+    """Which calls were paid for in vain since a block, by block and selector."""
+    chain, found = pair[0].premises.chain, []
+    senders = {office.context.account.address for office in pair}
+    for number in range(began + 1, chain.block + 1):
+        for one in chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]:
+            told = chain.rpc("eth_getTransactionReceipt", one["hash"])
+            if one["from"] in senders and told["status"] != "0x1":
+                found.append((number, one["input"][:10]))
+    return found
+
+
+def _of_latest(asked: Question) -> Question:
+    call, at = asked["params"]
+    return {**asked, "params": [call, "latest" if at == "pending" else at]}

@@ -1,0 +1,228 @@
+"""What code, tests and pages cite is there: each path, each anchor, each short name."""
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+KINDS = {".py", ".sol", ".md", ".toml", ".yml", ".yaml", ".mjs", ".sh", ".patch", ""}
+# What is not ours to check, and (below) this file, which has examples of what is wrong.
+APART = ("node_modules/", "CHANGELOG.md", "AGENTS.md")
+# Tests of checks like these: what they name is not there, on purpose.
+SELF = ("tests/house/pages/test_citations.py", "tests/house/test_measure.py")
+# Pages that a make target writes, by what git is told to ignore.
+MADE = tuple(
+    line.strip("/")
+    for line in (ROOT / ".gitignore").read_text("utf-8").splitlines()
+    if line.startswith(("/build/", "/docs/"))
+)
+
+# A page or a list of cases, by its path from the root, with or without an anchor.
+CITED = re.compile(
+    r"(?<![\w/.-])((?:docs|contracts)/[\w./-]+\.md|tests/[\w/-]+/cases\.toml)(?:#([\w-]+))?"
+)
+LINKED = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([\w-]+))?\)")
+PAGE = re.compile(r"(?<![\w/.*-])((?:[\w.-]+/)*[\w-]+\.md)\b")
+# By number alone: a source, a decision of a plan, a section of a page.
+ELSEWHERE = re.compile(
+    r"(?<![\w/])seeds?[/ ]?00[0-4]\b|\b[Dd]ecisions? \d{1,2}\b(?!\d)|(?<![\w/.-])[\w-]+\.md`? \d"
+)
+DECIDED = re.compile(r"\b[Dd]ecisions?\s+(\d{4})(?:(?:, | and )(\d{4}))*")
+CASE = re.compile(r"\bcases?\s+(F?\d{1,2})\b(?![.\d%])")
+RULE = re.compile(r"\bI([1-9]\d?)\b(?=[:,;.)]| |$)", re.MULTILINE)
+
+# What `make mutants` writes, named without its folder.
+WRITTEN_BY_MUTANTS = "reliability.md"
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Every text file of the repository by its path, but for data that others wrote."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],  # noqa: S607 - of the checkout
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = {}
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if path.suffix in KINDS and path.is_file() and not name.startswith(APART):
+            try:
+                found[name] = path.read_text("utf-8")
+            except UnicodeDecodeError:
+                continue
+    return found
+
+
+def pages() -> dict[str, str]:
+    return {name: text for name, text in texts().items() if name.endswith(".md")}
+
+
+def slug(heading: str) -> str:
+    """Return the anchor that GitHub gives a heading."""
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
+    return re.sub(r"[^\w -]", "", words).replace(" ", "-")
+
+
+@cache
+def checkpoints(path: str) -> frozenset[str]:
+    """Return what can be cited inside a file: headings of a page, numbers of cases."""
+    text = (ROOT / path).read_text("utf-8")
+    if path.endswith(".toml"):
+        cases = tomllib.loads(text)["case"]
+        return frozenset(str(case["number"]) for case in cases)
+    bare = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = (slug(found) for found in re.findall(r"^#+ (.+)$", bare, re.MULTILINE))
+    return frozenset((*headings, *re.findall(r'id="([\w-]+)"', bare)))
+
+
+def lost(path: str, anchor: str | None) -> bool:
+    """Tell whether a citation leads nowhere."""
+    if not (ROOT / path).is_file():
+        return True
+    return anchor is not None and anchor not in checkpoints(path)
+
+
+def citations(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield what a text cites, also where an end of line stands inside of it."""
+    for match in CITED.finditer(text):
+        yield match[1], match[2]
+
+
+def test_every_cited_page_and_checkpoint_exists():
+    dangling = [
+        f"{name}: {path}#{anchor}"
+        for name, text in texts().items()
+        if name not in SELF
+        for path, anchor in citations(text)
+        if lost(path, anchor) and not path.startswith(MADE)
+    ]
+    assert dangling == []
+
+
+def test_every_link_of_a_page_leads_somewhere():
+    broken = []
+    for name, text in pages().items():
+        for path, anchor in LINKED.findall(text):
+            if "://" in path or path.startswith("mailto:"):
+                continue
+            there = (ROOT / name).parent / path if path else ROOT / name
+            found = there.resolve().relative_to(ROOT).as_posix()
+            is_page = found.endswith(".md") and there.is_file()
+            if found.startswith(MADE):
+                continue
+            if not there.exists() or (anchor and is_page and lost(found, anchor)):
+                broken.append(f"{name}: {path}#{anchor}")
+    assert broken == []
+
+
+def test_no_page_is_named_that_is_not_in_the_repository():
+    names = {Path(name).name for name in texts()} | {
+        "AGENTS.md",
+        "CHANGELOG.md",
+        WRITTEN_BY_MUTANTS,
+    }
+    strange = [
+        f"{name}: {page}"
+        for name, text in texts().items()
+        if name not in SELF
+        for page in PAGE.findall(text)
+        if Path(page).name not in names and not page.startswith(MADE)
+    ]
+    assert strange == []
+
+
+def test_no_number_stands_for_a_document_that_is_not_here():
+    strange = [
+        f"{name}: {match[0]}"
+        for name, text in texts().items()
+        if name not in (*SELF, "docs/reference/sources.md")
+        for match in ELSEWHERE.finditer(text)
+    ]
+    assert strange == []
+
+
+def test_every_decision_that_is_named_by_number_exists():
+    known = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")}
+    named = {
+        (name, number)
+        for name, text in texts().items()
+        if name not in SELF
+        for match in DECIDED.finditer(text)
+        for number in re.findall(r"\d{4}", match[0])
+    }
+    assert {one for one in named if one[1] not in known} == set()
+
+
+def test_every_decision_is_in_the_index_once():
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
+    named = re.findall(r"^- \[\d{4} [^\]]*\]\((\d{4}-[\w-]+\.md)\)", index, re.MULTILINE)
+    pages = [path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
+    assert sorted(named) == sorted(pages)
+
+
+def test_every_case_that_is_named_is_in_its_list():
+    lists = [checkpoints(name) for name in texts() if name.endswith("/cases.toml")]
+    listed = frozenset[str]().union(*lists)
+    named = {
+        (name, number)
+        for name, text in texts().items()
+        if name.endswith((".py", ".md")) and name not in SELF
+        for number in CASE.findall(text)
+    }
+    assert len(lists) > 1
+    assert {one for one in named if _in_list(one[1]) not in listed} == set()
+
+
+def _in_list(case: str) -> str:
+    """Return the number of a case as its list has it: F7 is f07."""
+    return f"f{int(case[1:]):02}" if case.startswith("F") else case
+
+
+def test_every_rule_of_the_outbox_that_is_named_has_its_heading():
+    known = checkpoints("docs/explanation/transactions.md")
+    named = {
+        (name, number)
+        for name, text in texts().items()
+        if name.startswith(("oracle/txmgr", "oracle/quorum", "tests/simulation", "docs/decisions"))
+        for number in RULE.findall(text)
+    }
+    assert {one for one in named if f"i{one[1]}" not in known} == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "anchor", "is_lost"),
+    [
+        ("docs/reference/scoring-rules.md", "numbers", False),
+        ("docs/reference/scoring-rules.md", "no-such-heading", True),
+        ("docs/reference/no-such-page.md", None, True),
+        ("tests/faults/ingest/cases.toml", "64", False),
+        ("tests/faults/ingest/cases.toml", "99", True),
+    ],
+)
+def test_what_leads_nowhere_is_seen(path, anchor, is_lost):
+    assert lost(path, anchor) is is_lost
+
+
+def test_a_heading_becomes_the_checkpoint_that_github_gives_it():
+    assert slug("What it costs") == "what-it-costs"
+    assert slug("The relay's rules") == "the-relays-rules"
+    assert slug("`[verify]`: levels (L0 to L6)") == "verify-levels-l0-to-l6"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_strange"),
+    [
+        ("as decision 6 has it", True),
+        ("as decision 0006 has it", False),
+        ("(seeds/002, Queue)", True),
+        ("(chain.md 3.9)", True),
+        ("(docs/explanation/verification.md#l4) 3 times", False),
+    ],
+)
+def test_a_number_without_its_document_is_seen(words, is_strange):
+    assert (ELSEWHERE.search(words) is not None) is is_strange

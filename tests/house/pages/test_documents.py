@@ -1,0 +1,59 @@
+"""What is written about the code keeps up with it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from oracle.daemon.config.loader import Config, load
+from oracle.resources import shipped
+from reference.metrics_page import metric_labels
+from reference.settings_page import settings
+
+ROOT = Path(__file__).resolve().parents[3]
+ALERTS = (ROOT / "ops" / "prometheus" / "alerts.yml").read_text("utf-8")
+# Name and expression of every alert.
+RULES = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", ALERTS)
+
+
+@pytest.mark.parametrize("name", [one.name for one in settings()])
+def test_every_setting_is_in_the_example(name):
+    section, key = name.split(".")
+    text = shipped("config/example.toml").read_text("utf-8")
+    body = text.split(f"[{section}]", 1)[1].split("\n[", 1)[0]
+    assert re.search(rf"^(# )?{key} = ", body, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["example", "demo"])
+def test_shipped_configurations_are_sound(name):
+    assert load(shipped(f"config/{name}.toml")).chain.id == 31337
+
+
+def test_the_example_says_the_defaults():
+    written = load(shipped("config/example.toml"))
+    for section in ("oracle", "rules", "limits", "web", "log"):
+        defaults = getattr(Config.model_fields[section], "default")  # noqa: B009 - of pydantic
+        shown = getattr(written, section)
+        for key in type(shown).model_fields:
+            if (section, key) != ("oracle", "address"):
+                assert getattr(shown, key) == getattr(defaults, key), f"{section}.{key}"
+
+
+@pytest.mark.parametrize(("alert", "expression"), RULES)
+def test_every_alert_speaks_of_metrics_that_exist(alert, expression):
+    ends = ("", "_bucket", "_count", "_sum")
+    known = {f"{name}{end}" for name in metric_labels() for end in ends}
+    assert set(re.findall(r"\boracle_\w+", expression)) <= known, alert
+
+
+def test_words_of_the_glossary_stand_once_and_in_order():
+    glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8")
+    words = re.findall(r"^\| \*\*(.+?)\*\*", glossary, re.MULTILINE)
+    assert len(words) > 40
+    assert len(words) == len(set(words))
+    assert words == sorted(words, key=str.lower)
+
+
+def test_decisions_are_numbered_without_gaps_or_doubles():
+    numbers = sorted(path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    assert len(numbers) == len(set(numbers))

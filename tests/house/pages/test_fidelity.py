@@ -1,0 +1,160 @@
+"""docs/fidelity/: every statement of the sources has its place, and the places exist."""
+
+import re
+from fnmatch import fnmatchcase
+
+import pytest
+
+from tests.house.pages.fidelity import (
+    NO_TEST,
+    NOT_OURS,
+    ROOT,
+    THE_NETWORKS,
+    named,
+    names_in,
+    page,
+    reached,
+    sources,
+    statements,
+)
+from tests.support.vectors import entries, is_listed
+
+ROWS = statements()
+LETTERS = [source.letter for source in sources()]
+# Where something was decided: a page of ours, below docs/ or beside the contracts.
+PLACES = re.compile(r"\b(?:docs|contracts)/[\w/-]+\.md\b")
+LEAST_WORDS = 3
+# Profiles of the sources, and the sections in which none of their vectors may be left out.
+DOCUMENTED = ("seed_current", "legacy_doc", "relay_head")
+DECIDED = ("group_scores", "health", "kickout", "long_term", "long_term_reseed_relay")
+
+
+def missing(cell: str) -> list[str]:
+    """What a cell names that is not there."""
+    return [
+        f"{path}::{name}"
+        for path, name in named(cell)
+        if not (ROOT / path).is_file() or (name and name not in names_in(path))
+    ]
+
+
+@pytest.mark.parametrize("source", LETTERS)
+def test_statements_are_numbered_from_1_without_gaps_or_doubles(source):
+    numbers = [row.number for row in ROWS if row.source == source]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) > 40
+
+
+def test_every_row_says_something_in_every_field():
+    empty = [row.name for row in ROWS if not all((row.says, row.where, row.test))]
+    assert empty == []
+    assert sorted(LETTERS) == ["D", "L", "P", "Q", "T"]
+
+
+@pytest.mark.parametrize("source", LETTERS)
+def test_every_row_says_where_it_is_implemented_or_why_it_is_not(source):
+    silent = [
+        row.name
+        for row in ROWS
+        if row.source == source
+        and not named(row.where)
+        and not has_reason(row.where, NOT_OURS, THE_NETWORKS)
+    ]
+    assert silent == []
+
+
+def has_reason(cell: str, *openings: str) -> bool:
+    found = next((opening for opening in openings if cell.startswith(opening)), None)
+    return found is not None and len(cell.removeprefix(found).split()) >= LEAST_WORDS
+
+
+@pytest.mark.parametrize("source", LETTERS)
+def test_every_row_has_a_test_or_says_why_none_can_be(source):
+    silent = [
+        row.name
+        for row in ROWS
+        if row.source == source and not row.tests and not has_reason(row.test, NO_TEST)
+    ]
+    assert silent == []
+
+
+def test_no_row_is_open():
+    assert [row.name for row in ROWS if "OPEN" in row.words] == []
+
+
+def test_what_is_called_a_test_is_one():
+    names = {row.name: row.tests for row in ROWS}
+    strange = {
+        row: [name for name in told if not name.rpartition(".")[2].startswith("test_")]
+        for row, told in names.items()
+    }
+    assert {row: told for row, told in strange.items() if told} == {}
+
+
+@pytest.mark.parametrize("source", LETTERS)
+def test_every_file_function_and_test_that_a_row_names_exists(source):
+    absent = {
+        row.name: lost for row in ROWS if row.source == source and (lost := missing(row.words))
+    }
+    assert absent == {}
+
+
+def test_every_decision_names_its_place():
+    nowhere = [row.name for row in ROWS if row.decided and not PLACES.search(row.decided)]
+    assert nowhere == []
+
+
+def test_what_is_called_implemented_is_reached_by_a_command():
+    ours = {row.name: {path for path, _ in named(row.where)} for row in ROWS}
+    claimed = {name: {p for p in paths if p.startswith("oracle/")} for name, paths in ours.items()}
+    idle = {name: paths - reached() for name, paths in claimed.items()}
+    assert {name: paths for name, paths in idle.items() if paths} == {}
+
+
+def test_a_module_that_nothing_imports_is_not_reached():
+    assert "oracle/cli/main.py" in reached()
+    assert "oracle/daemon/app.py" in reached()
+    assert all((ROOT / path).is_file() for path in reached())
+    assert "tests/house/pages/fidelity.py" not in reached()
+
+
+def test_the_page_has_every_statement():
+    written = page()
+    assert [row.name for row in ROWS if f"| {row.name} | {row.says} |" not in written] == []
+
+
+def test_no_vector_of_the_documents_own_rules_is_left_out():
+    """Issue 3: what the documents decide is run, never listed as not applicable."""
+    left_out = [
+        name
+        for name, entry in entries().items()
+        if is_listed(name) and (_is_decided(name, entry) or fnmatchcase(name, "pocket/[!cm]*"))
+    ]
+    assert left_out == []
+
+
+def _is_decided(name: str, entry: object) -> bool:
+    profile = entry.get("profile") if isinstance(entry, dict) else None
+    section = name.split("/")[1]
+    return (
+        (profile in DOCUMENTED and section in DECIDED)
+        or section == "legacy_scores"
+        or name in {f"crynux/profiles/{documented}" for documented in DOCUMENTED}
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "lost"),
+    [
+        ("`oracle/domain/scoring/score_window.py::mean_of`", []),
+        ("`oracle/domain/scoring/rules.py::Rules.pool_size`", []),
+        ("`contracts/TaskNetwork.sol`", []),
+        (
+            "`oracle/domain/scoring/score_window.py::no_such`",
+            ["oracle/domain/scoring/score_window.py::no_such"],
+        ),
+        ("`oracle/domain/no_such.py`", ["oracle/domain/no_such.py::"]),
+    ],
+)
+def test_a_name_that_is_not_there_is_seen(cell, lost):
+    assert missing(cell) == lost

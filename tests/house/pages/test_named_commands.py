@@ -1,0 +1,80 @@
+"""A command that a document, an alert or a message names is there, with the options named."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from oracle.cli.main import build
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
+WHERE = (*PAGES, "ops/**/*.yml", "ops/**/*.service", "oracle/**/*.py")
+# In backticks, or the rest of a line that shows a command.
+NAMED = re.compile(
+    r"`([^`\n]+)`|(?:^\s+|\$ )(qos-oracle .+)$|Example: (qos-oracle .+?)[\"']", re.MULTILINE
+)
+WORD = re.compile(r"[a-z][a-z-]*")
+OPTION = re.compile(r"(?<!\S)(--[a-z][a-z-]*)")
+GROUPS = ("outbox", "report", "kickout", "halt", "resync", "endpoint", "keys", "contract")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    for pattern in WHERE:
+        for path in sorted(ROOT.glob(pattern)):
+            yield str(path.relative_to(ROOT)), path.read_text("utf-8")
+
+
+def named() -> list[tuple[str, str]]:
+    """Return every command that is named, with the file that names it first."""
+    found: dict[str, str] = {}
+    for path, text in texts():
+        # Python joins what stands in two strings, one below the other.
+        joined = re.sub(r'"\s*\n\s*f?"', "", text) if path.endswith(".py") else text
+        for match in NAMED.finditer(joined):
+            said = re.split("[#|>]", next(one for one in match.groups() if one))[0].strip()
+            words = said.split()
+            if not words:
+                continue
+            is_group = words[0] in GROUPS and len(words) > 1 and WORD.fullmatch(words[1])
+            if words[0] == "qos-oracle" and len(words) > 1:
+                found.setdefault(" ".join(words[1:]), path)
+            elif is_group:
+                found.setdefault(said, path)
+    return [(path, said) for said, path in found.items()]
+
+
+@pytest.fixture(scope="module")
+def commands() -> typer.core.TyperGroup:
+    found = typer.main.get_command(build())
+    assert isinstance(found, typer.core.TyperGroup)
+    return found
+
+
+def fault(commands: typer.core.TyperGroup, said: str) -> str | None:
+    """Return what is wrong with a command line as it is written; None: nothing."""
+    at: Any = commands
+    for word in said.split():
+        if not isinstance(at, typer.core.TyperGroup) or not WORD.fullmatch(word):
+            break
+        if word not in at.commands:
+            return f"there is no command {word!r}"
+        at = at.commands[word]
+    known = {name for one in at.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+    unknown = [option for option in OPTION.findall(said) if option not in known]
+    return f"it has no option {unknown[0]}" if unknown else None
+
+
+def test_every_command_that_is_named_is_there(commands):
+    found = named()
+    assert len(found) > 100
+    faults = [(path, said, fault(commands, said)) for path, said in found]
+    assert [one for one in faults if one[2] is not None] == []
+
+
+@pytest.mark.parametrize("said", ["endpoint list", "outbox release 7 --forever", "reports show"])
+def test_one_that_is_not_there_is_noticed(commands, said):
+    assert fault(commands, said) is not None

@@ -1,0 +1,42 @@
+"""Pages are short, and each is led to; test_citations follows their links."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MOST_BYTES = 15 * 1024
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "contracts/README.md", *PAGES]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_is_too_long_to_be_read_at_a_sitting(page: Path):
+    assert page.stat().st_size <= MOST_BYTES
+
+
+@cache
+def links(page: Path) -> list[str]:
+    """Return the links of a page to places of this repository."""
+    text = _CODE.sub("", page.read_text("utf-8"))
+    return [link for link in _LINK.findall(text) if "://" not in link]
+
+
+@cache
+def led_to(page: Path) -> frozenset[Path]:
+    """Return the pages and folders that a page leads to."""
+    return frozenset((page.parent / link.partition("#")[0]).resolve() for link in links(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_page_is_led_to_by_itself_or_with_its_folder(page: Path):
+    others = {there for other in WRITTEN if other != page for there in led_to(other)}
+    assert page in others or page.parent in others

@@ -1,0 +1,94 @@
+"""Whatever an operator meets has its one description in the code, from which pages are made."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.telemetry.log_events import LOG_EVENTS
+from reference import cli_page, http_page, metrics_page, settings_page, tables_page
+from reference.pages import PAGES
+from reference.source_comments import above_fields
+
+ROOT = Path(__file__).resolve().parents[3]
+LEAST_WORDS = 3
+_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+# Event names that are handed on: what a call of these functions is given is one.
+_HANDED_ON = {"Repeating": 0, "_note": 2}
+
+
+def silent(described: Iterator[tuple[str, str]]) -> list[str]:
+    return [name for name, about in described if len(about.split()) < LEAST_WORDS]
+
+
+def test_every_setting_is_described_above_its_name():
+    assert silent((one.name, one.about) for one in settings_page.settings()) == []
+
+
+def test_every_metric_has_a_help_text():
+    described = {name: about for name, _, _, about in metrics_page.families()}
+    # Two words are enough for a few.
+    assert [name for name, about in described.items() if len(about.split()) < 2] == []
+
+
+def test_every_table_is_described_above_its_name():
+    assert silent((table.name, about) for table, about in tables_page.described()) == []
+
+
+def test_every_path_of_the_server_has_a_docstring():
+    assert silent(iter(http_page.routes())) == []
+
+
+def test_every_command_and_every_option_has_a_help_text():
+    lacking = [
+        f"{name} {one.opts}"
+        for name, command in cli_page.commands()
+        for one in command.params
+        if not (getattr(one, "help", None) or (isinstance(one.name, str) and one.required))
+    ]
+    assert [name for name, command in cli_page.commands() if not command.help] == []
+    assert lacking == []
+
+
+def logged() -> Iterator[str]:
+    """Yield every event that a module of ours logs."""
+    for path in sorted((ROOT / "oracle").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and (place := _place_of_event(node)) is not None:
+                yield from _text(node.args[place : place + 1])
+
+
+def _place_of_event(call: ast.Call) -> int | None:
+    if isinstance(call.func, ast.Name):
+        return _HANDED_ON.get(call.func.id)
+    is_log = isinstance(call.func, ast.Attribute) and call.func.attr in _LEVELS
+    return 0 if is_log and "log" in ast.unparse(call.func).partition(".")[0] else None
+
+
+def _text(arguments: list[ast.expr]) -> Iterator[str]:
+    for one in arguments:
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield one.value
+
+
+def test_every_event_of_the_log_is_listed_and_every_listed_one_is_logged():
+    assert set(logged()) == set(LOG_EVENTS)
+    assert silent(iter(LOG_EVENTS.items())) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_can_be_made(name: str):
+    page = PAGES[name]()
+    assert page.startswith("# ")
+    assert len(page.splitlines()) > 10
+
+
+def test_a_comment_of_several_lines_is_read_whole_and_that_of_another_name_is_not():
+    class Example:
+        # Of the first,
+        # in two lines.
+        first: int = 1
+        second: int = 2
+
+    assert above_fields(Example) == {"first": "Of the first, in two lines.", "second": ""}

@@ -1,0 +1,85 @@
+"""Pages that list what code has list all of it: events, levels, states, outcomes, limits."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from oracle.bindings.deployment import DEFAULT_LIMITS
+from oracle.domain.coverage import Level
+from oracle.domain.events.event_names import TYPES
+from oracle.domain.events.network_events import AbortReason, LastStatus, TaskKind
+from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD
+from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS, RECORD_BYTES
+from oracle.domain.scoring.rules import Rules
+from oracle.store.outbox.records import IntentState, NonceState
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.txmgr.client.send_errors import SendOutcome
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+# What tells two rule sets apart in any case.
+OF_ITS_OWN = {"name", "version"}
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text("utf-8")
+
+
+def section(name: str, heading: str) -> str:
+    """Return what stands under a heading of the second level."""
+    return page(name).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def test_every_event_is_in_the_vocabulary():
+    listed = section("reference/events-and-jsonl.md", "Vocabulary")
+    assert [name for name in TYPES if f"`{name}`" not in listed] == []
+
+
+@pytest.mark.parametrize("words", [AbortReason, LastStatus, TaskKind])
+def test_every_word_of_a_field_is_among_the_types(words):
+    listed = section("reference/events-and-jsonl.md", "Types")
+    assert [word.value for word in words if not re.search(rf"\b{word.value}\b", listed)] == []
+
+
+def test_every_level_of_verification_has_its_row():
+    table = page("explanation/verification.md")
+    assert [one.name for one in Level if one.name.lower() not in table] == []
+    assert all(f"## L{one.value}\n" in table for one in Level if one is not Level.NOTHING)
+
+
+@pytest.mark.parametrize("states", [IntentState, NonceState])
+def test_every_state_of_a_call_is_explained(states):
+    told = section("explanation/transactions.md", "States")
+    assert [one.value for one in states if not re.search(rf"\b{one.value}\b", told)] == []
+
+
+def test_every_answer_to_a_send_has_its_row():
+    listed = section("reference/rpc-requirements.md", "Send errors")
+    assert [one.value for one in SendOutcome if f"`{one.value}`" not in listed] == []
+
+
+def test_what_the_relay_changes_is_all_that_the_page_says():
+    listed = section("reference/scoring-rules.md", "Relay")
+    named = set(re.findall(r"`(\w+)`", listed)) & {field.name for field in fields(Rules)}
+    changed = {f.name for f in fields(Rules) if getattr(SEED, f.name) != getattr(RELAY, f.name)}
+    # At which times a relay was started again is a chain's own affair.
+    assert named - {"restarts"} == changed - OF_ITS_OWN
+
+
+def test_limits_of_kickouts_are_those_that_a_contract_is_deployed_with():
+    table = section("explanation/kickouts.md", "Limits in the contract")
+    one = DEFAULT_LIMITS
+    assert f"| {one.veto_delay} s, {one.kick_rounds} |" in table
+    assert f"`maxKicksPerRound` | {one.max_kicks_per_round} |" in table
+    assert f"`minActive` | {one.min_active} members |" in table
+    assert f"`kickWindow` | {one.kick_window} s |" in table
+
+
+def test_figures_of_a_report_are_those_of_the_page():
+    text = page("reference/report-format.md")
+    assert f"2 to {HIGHEST_SCORE}" in text
+    assert f"records of {RECORD_BYTES} bytes" in text
+    assert f"`max_words` ({MAX_WORDS})" in text
+    assert f"floor(i / {LANES_PER_WORD})" in text
+    assert f"`kick_after_rounds` ({KICK_AFTER_ROUNDS})" in page("explanation/kickouts.md")

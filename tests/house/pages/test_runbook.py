@@ -1,0 +1,38 @@
+"""Whoever is woken by an alert is led to a page that says what to do, and no page is lost."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reference.alerts_page import alerts
+
+ROOT = Path(__file__).resolve().parents[3]
+RUNBOOK = ROOT / "docs" / "how-to" / "runbook"
+INDEX = (RUNBOOK / "README.md").read_text("utf-8")
+PAGES = {path.name: path.read_text("utf-8") for path in RUNBOOK.glob("*.md")}
+SECTIONS = ["What you see", "What it means", "Check", "Do", "When to wake somebody"]
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda one: one.name)
+def test_every_alert_names_a_page_that_names_it(alert):
+    page = ROOT / alert.runbook
+    assert page.parent == RUNBOOK
+    assert f"`{alert.name}`" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda one: one.name)
+def test_every_alert_stands_in_the_index_with_its_page(alert):
+    (row,) = re.findall(rf"^\|.*`{alert.name}`.*\|$", INDEX, re.MULTILINE)
+    assert f"]({Path(alert.runbook).name})" in row
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"README.md"}))
+def test_every_page_is_led_to_and_says_what_to_check_and_what_to_do(name: str):
+    assert re.search(rf"^\|.*\]\({name}\).*\|$", INDEX, re.MULTILINE)
+    parts = re.split(r"^## (.+)\n", PAGES[name], flags=re.MULTILINE)
+    said = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert list(said) == SECTIONS
+    assert all(len(text.split()) >= 2 for text in said.values())
+    named = set(re.findall(r"`(Oracle[A-Z]\w+)`", said["What you see"]))
+    assert named <= {one.name for one in alerts()}

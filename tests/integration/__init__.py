@@ -1,0 +1,1 @@
+"""Rooms together, and with what is outside: chains, servers, sockets, processes."""

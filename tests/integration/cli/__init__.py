@@ -1,0 +1,1 @@
+"""Commands on a database that has indexed a real chain."""

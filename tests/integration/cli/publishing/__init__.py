@@ -1,0 +1,1 @@
+"""Commands that sign, send, or look at what was sent."""

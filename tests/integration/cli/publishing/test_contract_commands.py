@@ -1,0 +1,141 @@
+"""`contract`: the shipped contract is known, every difference is named, deploying is a dry run."""
+
+import json
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore
+from tests.support.cli.local_network import write
+from tests.support.faulty_endpoint import faulty_endpoint
+
+ADMIN = "0x" + "ad" * 20
+NOBODY = "0x" + "9" * 40
+
+
+@pytest.fixture
+def watched(network):
+    """The network's endpoint, with a list of what it was asked."""
+    with faulty_endpoint(network.url) as endpoint:
+        yield endpoint
+
+
+def test_show_tells_how_the_contract_stands(config, network, capsys):
+    assert run(["contract", "show", "--config", str(config), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["is_our_code"] is True
+    assert answer["network"] == network.stage.network
+    assert answer["limits"]["kick_below"] == 2000
+    assert answer["head"]["rules"] == 1
+
+
+def test_show_is_readable_without_json(config, capsys):
+    assert run(["contract", "show", "--config", str(config)]) == 0
+    assert "limits.kick_below" in capsys.readouterr().out
+
+
+def test_check_finds_nothing_where_all_is_as_configured(config, capsys):
+    assert run(["contract", "check", "--config", str(config)]) == 0
+    assert "is as configured" in capsys.readouterr().out
+
+
+def test_check_names_other_rules(settings, tmp_path, capsys):
+    settings["oracle"]["deviation"] = 77
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["contract", "check", "--config", str(path), "--json"]) == 2
+    (difference,) = json.loads(capsys.readouterr().out)
+    assert difference["what"] == "rulesHash"
+
+
+def test_check_names_a_signer_that_the_contract_does_not_know(settings, tmp_path, capsys):
+    files = KeyFiles(tmp_path / "other.json", tmp_path / "other.password")
+    address = create_keystore(*files, iterations=1000)
+    settings["keys"] |= {
+        "signer_keystore": str(files.keystore),
+        "signer_password_file": str(files.password_file),
+    }
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["contract", "check", "--config", str(path)]) == 2
+    assert f"signers: expected {address} among them" in capsys.readouterr().out
+
+
+def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path, capsys):
+    settings["oracle"]["address"] = network.stage.network
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["contract", "check", "--config", str(path)]) == 2
+    assert "have the same address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["show"], ["check"], ["deploy", "--admin", ADMIN]])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ({"chain": {"id": 5}}, "is on chain 31337, [chain] id says 5", 2),
+        # It may answer in a while.
+        ({"chain": {"endpoints": ["http://127.0.0.1:9"]}}, "none answers", 1),
+        ({"network": {"contracts": {"TaskNetwork": NOBODY}}}, "there is no contract at", 2),
+    ],
+)
+def test_every_command_looks_whether_it_is_the_right_network(
+    settings, tmp_path, capsys, command, fault
+):
+    wrong, words, code = fault
+    for section, values in wrong.items():
+        settings[section] |= values
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["contract", *command, "--config", str(path)]) == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_what_would_be_deployed_is_readable_without_json(config, capsys):
+    assert run(["contract", "deploy", "--admin", ADMIN, "--config", str(config)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["arguments.limits.max_age_seconds", "7200"] for line in lines)
+
+
+def test_run_publishes_nothing_to_a_contract_that_differs(settings, tmp_path, capsys, watched):
+    settings["oracle"]["deviation"] = 77
+    settings["chain"]["endpoints"] = [watched.url]
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "the oracle contract is not as configured; nothing is sent" in said
+    assert "rulesHash: expected" in said
+    assert "eth_sendRawTransaction" not in watched.seen
+
+
+def test_a_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched):
+    settings["chain"]["endpoints"] = [watched.url]
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    assert "eth_sendRawTransaction" not in watched.seen
+
+
+def test_deploying_is_a_dry_run_unless_told(settings, tmp_path, capsys, watched):
+    settings["chain"]["endpoints"] = [watched.url]
+    path = write(settings, tmp_path / "config.toml")
+    command = ["contract", "deploy", "--admin", ADMIN, "--config", str(path), "--json"]
+    assert run(command) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["arguments"]["admin"] == ADMIN
+    assert planned["gas_limit"] > 1_000_000
+    assert len(planned["code_hash"]) == 66
+    assert "eth_sendRawTransaction" not in watched.seen
+
+
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        (["--admin", "0x12"], "an address is 0x and 40 hex digits"),
+        (["--admin", ADMIN, "--limit", "kick_below"], "write it as NAME=NUMBER"),
+        (["--admin", ADMIN, "--limit", "speed=3"], "no limit is called speed"),
+        (["--admin", ADMIN, "--limit", "max_step=0"], "QoSOracle refuses this setup: BadLimits()"),
+        (["--admin", ADMIN, "--keystore", "x"], "give both or none"),
+    ],
+)
+def test_a_setup_that_cannot_be_is_one_clear_line(config, capsys, told, fault):
+    assert run(["contract", "deploy", "--config", str(config), *told]) == 2
+    assert fault in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""`keys create`, `keys show`, `selftest`: new keys, whose they are, and if all is in order."""
+
+import json
+import stat
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.signing.keystore import unlock
+from oracle.signing.local import KeySigner
+from tests.support.cli.local_network import write
+from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.signing.remote_signer import RemoteHost, Wrong, served
+
+
+def told(capsys, code, *arguments):
+    capsys.readouterr()
+    assert run([*map(str, arguments)]) == code
+    return capsys.readouterr()
+
+
+@pytest.mark.slow
+def test_a_new_key_opens_is_its_owners_alone_and_is_never_written_over(capsys, tmp_path):
+    files = tmp_path / "new" / "signer.json", tmp_path / "new" / "signer.password"
+    out, advice = told(capsys, 0, "keys", "create", *files)
+    key = unlock(*files)
+
+    assert KeySigner(key).address == out.strip()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600, 0o600]
+    assert "back up both files now" in advice
+    assert key.hex() not in out + advice
+    before = [path.read_bytes() for path in files]
+    assert "is there already" in told(capsys, 2, "keys", "create", *files).err
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_a_dry_run_of_a_new_key_writes_nothing(capsys, tmp_path):
+    files = tmp_path / "signer.json", tmp_path / "signer.password"
+    answer = told(capsys, 0, "keys", "create", *files, "--dry-run", "--json").out
+    assert json.loads(answer)["address"] is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_keystore_and_its_password_are_two_files(capsys, tmp_path):
+    assert "two files" in told(capsys, 2, "keys", "create", tmp_path / "k", tmp_path / "k").err
+
+
+def test_whose_keys_are_configured_is_shown_with_where_they_lie(capsys, settings, tmp_path):
+    settings["keys"]["dispatcher_env"] = "THERE_IS_NO_SUCH_VARIABLE"
+    path = write(settings, tmp_path / "config.toml")
+
+    said = told(capsys, 2, "keys", "show", "--config", path, "--json")
+
+    rows = json.loads(said.out)
+    assert [row["role"] for row in rows] == ["signer", "transmitter", "dispatcher"]
+    assert rows[0]["where"] == f"keystore {settings['keys']['signer_keystore']}"
+    assert rows[0]["address"].startswith("0x")
+    assert "no environment variable THERE_IS_NO_SUCH_VARIABLE" in rows[2]["fault"]
+    assert "cannot be used: dispatcher" in said.err
+    text = told(capsys, 2, "keys", "show", "--config", path).out
+    assert any(
+        line.startswith("dispatcher: ") and "THERE_IS_NO_SUCH_VARIABLE" in line
+        for line in text.splitlines()
+    )
+
+
+def checks(capsys, code, path, *options):
+    said = told(capsys, code, "selftest", "--config", path, "--json", *options)
+    return {row["check"]: row for row in json.loads(said.out)}
+
+
+@pytest.mark.evm
+@pytest.mark.slow
+def test_a_sound_installation_passes_and_nothing_is_sent(capsys, indexed, network, tmp_path):
+    with faulty_endpoint(network.url) as watched:
+        text = indexed.read_text().replace(network.url, watched.url)
+        path = tmp_path / "config.toml"
+        path.write_text(text)
+        made = checks(capsys, 0, path)
+        assert "eth_sendRawTransaction" not in watched.seen
+    assert all(row["passed"] for row in made.values())
+    assert list(made) == [
+        *("database", "endpoint 1", "contract"),
+        *("signer", "transmitter", "transmitter's balance"),
+        *("keys apart", "transmitter's nonces"),
+    ]
+    assert made["transmitter's balance"]["detail"].endswith(" ether")
+
+
+def test_two_roles_with_one_key_are_told(capsys, settings, tmp_path):
+    keys = settings["keys"]
+    for part in ("keystore", "password_file"):
+        keys[f"transmitter_{part}"] = keys[f"signer_{part}"]
+    path = write(settings, tmp_path / "config.toml")
+    said = told(capsys, 2, "keys", "show", "--config", path)
+    assert "signer and transmitter have the same key (0x" in said.err
+    made = checks(capsys, 1, path, "--offline")
+    assert not made["keys apart"]["passed"]
+
+
+def test_a_remote_signer_is_said_not_to_have_been_asked(capsys, settings, tmp_path):
+    settings["keys"] = {
+        "signer_remote_url": "http://127.0.0.1:1",
+        "signer_address": "0x" + 40 * "1",
+    }
+    path = write(settings, tmp_path / "config.toml")
+    assert (
+        "signer: its address is the one configured"
+        in told(capsys, 0, "keys", "show", "--config", path).out
+    )
+
+
+@pytest.mark.evm
+@pytest.mark.slow
+def test_each_fault_is_found_and_the_rest_is_tried_all_the_same(
+    capsys, network, settings, tmp_path
+):
+    # An empty database, an endpoint of nowhere, and a guard that signs with another key.
+    settings["chain"]["endpoints"] = [network.url, "http://127.0.0.1:1/a-key-in-the-path"]
+    address = json.loads(
+        told(
+            capsys,
+            0,
+            "keys",
+            "show",
+            "--json",
+            "--config",
+            write(settings, tmp_path / "config.toml"),
+        ).out
+    )[0]["address"]
+    with served(RemoteHost(wrong=Wrong(key="0x" + "77" * 32))) as host:
+        keys = {name: told for name, told in settings["keys"].items() if "signer" not in name}
+        settings["keys"] = {**keys, "signer_remote_url": host.url, "signer_address": address}
+        path = write(settings, tmp_path / "config.toml")
+        made = checks(capsys, 1, path)
+    failed = {name for name, row in made.items() if not row["passed"]}
+    assert failed == {"database", "endpoint 2", "signer"}
+    assert "a-key-in-the-path" not in json.dumps(made)
+
+
+FAULTS = {
+    "one place": {"signer_env": "A", "signer_kms_key_id": "b"},
+    "keys.signer_address: is missing": {"signer_remote_url": "https://signer:9000"},
+    "for development chains only": {"signer_env": "A"},
+    "give both or none": {"remote_certificate": "a.pem"},
+    "looks like a key itself": {"signer_kms_key_id": "ab" * 32},
+    "looks like a key": {"transmitter_env": "0x" + "AB" * 32},
+    "is the name of an environment variable": {"signer_env": "a-b"},
+    "is not an http:// or https:// address": {"signer_remote_url": "ftp://host"},
+    "signer_remote_url: is not": {"signer_remote_url": "https://signer:99999"},
+    "an address is 0x and 40 hex digits": {"signer_address": "0x12"},
+}
+
+
+@pytest.mark.parametrize("said", FAULTS)
+def test_settings_of_keys_that_cannot_be_are_told(capsys, sound, tmp_path, said):
+    sound["keys"] = FAULTS[said]
+    path = write(sound, tmp_path / "config.toml")
+    error = told(capsys, 2, "status", "--config", path).err
+    assert said in error
+    assert ("ab" * 32) not in error.lower()
+
+
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [("http://10.0.0.9:9000", True), ("http://127.0.0.1:1", False), ("https://signer", False)],
+)
+def test_a_signer_that_is_spoken_to_in_the_clear_is_warned_of(
+    capsys, sound, tmp_path, url, is_told
+):
+    sound["keys"] = {"signer_remote_url": url, "signer_address": "0x" + 40 * "1"}
+    path = write(sound, tmp_path / "config.toml")
+    capsys.readouterr()
+    run(["config", "check", "--offline", "--config", str(path)])
+    said = "keys.signer_remote_url: is http, and not on this host" in capsys.readouterr().out
+    assert said is is_told
+
+
+TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_check_of_the_configuration_shows_no_token_of_any_address(capsys, sound, tmp_path, form):
+    sound["chain"] |= {
+        "endpoints": [f"http://user:{TOKEN}@127.0.0.1:1/{TOKEN}?key={TOKEN}"],
+        "websocket": f"ws://127.0.0.1:1/{TOKEN}",
+    }
+    sound["keys"] = {"kms_endpoint": f"http://127.0.0.1:1/{TOKEN}"}
+    for role in ("signer", "transmitter", "dispatcher"):
+        sound["keys"] |= {
+            f"{role}_remote_url": f"https://127.0.0.1:1/{TOKEN}",
+            f"{role}_address": "0x" + 40 * str(len(role) % 10),
+        }
+    sound["oracle"] = {"address": "0x" + 40 * "a"}
+    path = write(sound, tmp_path / "config.toml")
+
+    capsys.readouterr()
+    run(["config", "check", "--config", str(path), *form])
+    shown = capsys.readouterr()
+
+    assert "127.0.0.1" in shown.out
+    assert TOKEN not in shown.out + shown.err

@@ -1,0 +1,107 @@
+"""What `kickout propose` says where it does not go now: the same dry as in earnest."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from eth_utils.address import to_checksum_address
+
+from oracle.cli.main import run
+from tests.integration.cli.publishing.test_kickout_publishing import (
+    chain,
+    config,
+    endpoint,
+    fallen,
+    fresh_chain,
+    fresh_premises,
+    node_of,
+    office,
+    premises,
+    sqlite_office,
+    sqlite_url,
+)
+from tests.support.office import LIMITS
+
+__all__ = [
+    "chain",
+    "config",
+    "endpoint",
+    "fallen",
+    "fresh_chain",
+    "fresh_premises",
+    "office",
+    "premises",
+    "sqlite_office",
+    "sqlite_url",
+]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.nightly
+def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, capsys):
+    propose = ["kickout", "propose", node_of(office), "--config", config]
+    # Its sender is paused: the proposal gets no nonce, and is called off.
+    hold = ["outbox", "hold", office.context.account.address, "--config", config]
+    assert run(hold) == 0
+    assert run([*propose, "--publish"]) == 0
+    waiting = capsys.readouterr().out
+    assert "kickout proposal planned" in waiting
+    assert run(["kickout", "cancel", node_of(office), "--config", config, "--publish"]) == 0
+
+    told = []
+    for manner in ("--dry-run", "--publish"):
+        capsys.readouterr()
+        assert run([*propose, manner]) == 2
+        told.append(capsys.readouterr().err)
+    assert told[0] == told[1]
+    assert (
+        f"signed on round {office.premises.round} it was tried already, and is cancelled"
+        in told[0]
+    )
+    assert "It is signed anew in 8 rounds at the latest" in told[0]
+
+
+def test_a_round_that_is_full_is_named(office, config, capsys):
+    premises = office.premises
+    none = [getattr(LIMITS, one.name) for one in fields(LIMITS)]
+    none[9] = 0
+    call = premises.oracle.functions.setLimits(tuple(none))
+    premises.chain.send(call, sender=premises.network.admin)
+    office.index()
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    said = capsys.readouterr().out
+    assert f"nothing is sent: round {premises.round} has as many proposals as it may (0)" in said
+
+
+@pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
+def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, manner):
+    propose = ["kickout", "propose", node_of(office), "--config", config]
+    assert run([*propose, "--publish"]) == 0
+    with office.store.reading() as uow:
+        (live,) = uow.outbox.intents.unfinished(office.context.account)
+    capsys.readouterr()
+    assert run([*propose, manner]) == 2
+    said = capsys.readouterr().err
+    assert f"a call about it (propose_kick {live.id}) is live" in said
+    assert f"`qos-oracle outbox show {live.id}`" in said
+
+
+def test_a_proposal_by_too_few_says_who_did_not_sign(office, config, capsys):
+    premises = office.premises
+    others = ["0x" + 40 * "1", "0x" + 40 * "2"]
+    named = [to_checksum_address(office.context.publisher.signer.address), *others]
+    chosen = premises.oracle.functions.setSigners(named, 2)
+    premises.chain.send(chosen, sender=premises.network.admin)
+    office.index()
+    with Path(config).open("a", encoding="utf-8") as file:
+        # Nobody answers there.
+        file.write('[reporters]\npeers = ["http://127.0.0.1:9"]\n')
+    propose = ["kickout", "propose", node_of(office), "--config", config]
+    assert run([*propose, "--publish"]) == 0
+    said = capsys.readouterr().out
+    assert "kickout signed" in said
+    assert "nothing is sent: 1 of 2 signatures are here" in said
+    assert run(propose) == 2
+    told = capsys.readouterr().err
+    assert f"nothing came from {', '.join(others)}" in told

@@ -1,0 +1,141 @@
+"""A daemon whose endpoint answers null to every call goes on, says so, and recovers by itself.
+
+A null of a contract that once answered is an outage: no reason to end, and none for a person.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.bindings.codec import call_input, call_output
+from tests.integration.reporters.waiting import until
+from tests.support.cli.daemon import Daemon, daemon, starting
+from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.sending import faults
+from tests.support.sending.proxy import Proxy, proxy
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+CALL = "eth_call"
+# Each loop that asks contracts turns twice a second, and not once in minutes.
+OFTEN = (
+    "-c",
+    """
+from oracle.cli import main
+from oracle.daemon import maintenance_steps, steps
+steps._RECONCILE_SECONDS = steps._CENSUS_SECONDS = steps.COUNTERS_TURN_SECONDS = 0.5
+maintenance_steps._COUNTERS_SECONDS = 0.5
+main.main()
+""",
+)
+LOOPS = ("reconcile", "index", "confirm", "publish", "counters", "statistics")
+
+
+@pytest.fixture
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+    """A chain of each test's own: rounds land on it."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        yield started
+
+
+@pytest.fixture
+def door(network: LocalNetwork) -> Iterator[Proxy]:
+    with proxy(network.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
+    settings = network.settings(tmp_path)
+    settings["chain"]["endpoints"] = [door.url]
+    return write(settings, tmp_path / "config.toml")
+
+
+def round_of(network: LocalNetwork) -> int:
+    """The newest round that the contract accepted."""
+    asked = {"to": network.stage.oracle, "data": call_input("QoSOracle", "head")}
+    (head,) = call_output("QoSOracle", "head", network.stage.chain.ask(CALL, asked, "latest"))
+    return int(head[0])
+
+
+def lands(network: LocalNetwork, running: Daemon, number: int) -> None:
+    """The push of this round comes into the pool, and then into a block.
+
+    Blocks wait for the push: their time is a period's in a second or two of ours, and no daemon
+    could sign and send before its deadline.
+    """
+
+    def is_sent() -> bool:
+        assert running.process.poll() is None, running.log.read_text("utf-8")
+        return int(network.stage.chain.ask("txpool_status")["pending"], 16) > 0
+
+    until(is_sent, f"the push of round {number}", lambda: running.log.read_text("utf-8"))
+    network.mine(1)
+    assert round_of(network) == number
+
+
+def goes_on_without_calls(network: LocalNetwork, door: Proxy, running: Daemon) -> None:
+    """Every call is answered with null, while a report is due: the daemon says so and stays."""
+    door.rule(CALL, faults.null())
+    network.play(1)
+    running.wait_for("step_failed", step="publish", in_a_row=4)
+    running.wait_for_text("/readyz", "publish: ")
+    assert running.get("/readyz").status_code == 503
+    assert running.get("/livez").status_code == 200
+    # The index asks no contract.
+    running.wait_for_block(network.head())
+    before = turns(running)
+    until(lambda: all(turns(running)[loop] > before[loop] + 1 for loop in LOOPS), "every loop")
+    assert running.process.poll() is None
+
+
+def turns(running: Daemon) -> dict[str, float]:
+    """How often each loop turned."""
+    told = running.get("/metrics").text
+    return {
+        loop: float(told.split(f'oracle_step_seconds_count{{step="{loop}"}} ')[1].split()[0])
+        for loop in LOOPS
+    }
+
+
+def test_a_running_daemon_outlives_null_calls_after_its_first_round(
+    network: LocalNetwork, door: Proxy, config: Path
+):
+    network.play(1)
+    with daemon(config, "--publish", program=OFTEN) as running:
+        lands(network, running, 1)
+        goes_on_without_calls(network, door, running)
+        door.heal()
+        lands(network, running, 2)
+        running.wait_until_ready()
+        assert running.stop()[0] == 0
+
+
+def test_a_running_daemon_outlives_null_calls_before_its_first_round(
+    network: LocalNetwork, door: Proxy, config: Path
+):
+    with daemon(config, "--publish", program=OFTEN) as running:
+        running.wait_for_block(network.head())
+        goes_on_without_calls(network, door, running)
+        assert round_of(network) == 0
+        door.heal()
+        lands(network, running, 1)
+        running.wait_until_ready()
+        assert running.stop()[0] == 0
+
+
+def test_a_daemon_that_starts_among_null_calls_waits_for_answers(
+    network: LocalNetwork, door: Proxy, config: Path
+):
+    network.play(1)
+    door.rule(CALL, faults.null())
+    with starting(config, "--publish") as running:
+        running.url = running.wait_for("waiting")["web"]
+        running.wait_for("step_failed", in_a_row=4)
+        assert running.get("/readyz").status_code == 503
+        door.heal()
+        running.url = running.wait_for("started")["web"]
+        lands(network, running, 1)
+        running.wait_until_ready()
+        assert running.stop()[0] == 0

@@ -1,0 +1,223 @@
+"""`outbox hold, release, cancel`: what a person may do, who did it, and what is refused."""
+
+import getpass
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.ids import Address, Hash
+from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.outbox.records import (
+    Account,
+    AttemptReason,
+    CallRequest,
+    Intent,
+    IntentState,
+    Mined,
+    PauseKind,
+    SignedCall,
+    Stamp,
+)
+from tests.support.cli.local_network import Settings, write
+
+ME = Account(1, Address("0x" + 40 * "a"))
+NOW = Stamp(1000, 1)
+Act = Callable[..., int]
+
+
+@pytest.fixture
+def url(sqlite_url: str) -> str:
+    """Where `sound` looks for it as well."""
+    return sqlite_url
+
+
+@pytest.fixture
+def config(sound: Settings, tmp_path: Path, url: str) -> Path:
+    """Intent 1 is planned, 2 was sent with nonce 5, 3 is held because its nonce was foreign."""
+    with Store.open(url) as store, store.transaction() as uow:
+        outbox = uow.outbox
+        outbox.accounts.enroll(ME, 5, NOW)
+        for number in (1, 2, 3):
+            kind = PROPOSE_KICK
+            outbox.intents.add(
+                CallRequest(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW
+            )
+        for number, mark in ((2, "1"), (3, "2")):
+            outbox.intents.make_ready(named(uow, number), 100, 100, NOW)
+            nonce = outbox.accounts.take_nonce(ME)
+            outbox.slots.open(named(uow, number), nonce, 50, NOW)
+            slot = outbox.slots.watched(ME)[-1]
+            call = SignedCall(Hash("0x" + 64 * mark), b"raw", 3 * 10**9, 10**9, 100)
+            outbox.slots.sign(slot, call, AttemptReason.FIRST, NOW)
+            (attempt,) = outbox.slots.attempts(slot)
+            outbox.slots.sent(slot, attempt, 51, "underpriced: fee too low", NOW)
+        outbox.slots.lose_to_foreign(outbox.slots.watched(ME)[-1], NOW)
+    return write(sound, tmp_path / "config.toml")
+
+
+@pytest.fixture
+def act(config: Path) -> Act:
+    return lambda *words: run(["outbox", *map(str, words), "--config", str(config)])
+
+
+def named(uow: UnitOfWork, number: int) -> Intent:
+    found = uow.outbox.intents.named(number)
+    assert found is not None
+    return found
+
+
+def state(url: str, number: int) -> IntentState:
+    with Store.open(url) as store, store.reading() as uow:
+        return named(uow, number).state
+
+
+def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, url: str, capsys):
+    assert act("hold", 1, "--reason", "not tonight", "--dry-run") == 0
+    assert state(url, 1) is IntentState.PLANNED
+    assert act("hold", 1, "--reason", "not tonight") == 0
+    assert state(url, 1) is IntentState.HELD
+    capsys.readouterr()
+    assert act("show", 1, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["reason"], shown["waits_for"]) == ("not tonight", "a human")
+    assert "`outbox release 1`" in shown["what_to_do"]
+    assert shown["journal"][-1]["actor"] == getpass.getuser()
+
+    assert act("release", 1, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["did"] == "released"
+    assert state(url, 1) is IntentState.PLANNED
+
+
+def test_a_sender_is_paused_and_goes_on(act: Act, url: str, capsys):
+    assert act("hold", ME.address, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["address"] == ME.address
+    with Store.open(url) as store, store.reading() as uow:
+        pause = uow.outbox.accounts.paused_because(ME)
+    assert pause is not None
+    assert pause.kind is PauseKind.OPERATOR
+    assert act("show", 1) == 0
+    assert f"`outbox release {ME.address}`" in capsys.readouterr().out
+    assert act("release", ME.address) == 0
+    with Store.open(url) as store, store.reading() as uow:
+        assert uow.outbox.accounts.paused_because(ME) is None
+
+
+def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, capsys):
+    assert act("cancel", 1) == 2
+    assert "add --yes" in capsys.readouterr().err
+    assert act("cancel", 1, "--dry-run") == 0
+    assert state(url, 1) is IntentState.PLANNED
+    assert act("cancel", 1, "--yes") == 0
+    assert state(url, 1) is IntentState.CANCELLED
+
+
+def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
+    act: Act, url: str, capsys
+):
+    assert act("show", 3) == 0
+    assert "`outbox cancel 3 --yes` closes it" in " ".join(capsys.readouterr().out.split())
+    assert act("cancel", 3, "--yes") == 0
+    assert state(url, 3) is IntentState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("hold", 2), "intent 2 cannot be held: it is live and has nonce 5"),
+        (("release", 2), "intent 2 cannot be released: it is live"),
+        (("release", 3), "intent 3 cannot be released: it is held and has nonce 6"),
+        (("bump", 1), "intent 1 cannot be bumped: it is planned"),
+        (("hold", 9), "the outbox has no 9"),
+        (("hold", "0x12"), "neither a number of the outbox nor an address"),
+        (("release", "0x" + 40 * "b"), "is not stopped"),
+        (("hold", "0x" + 40 * "b"), "is no sender of this database"),
+        (("rebuild",), "say where from"),
+        (("rebuild", "--from-chain"), "add --yes, or --dry-run"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_that_says_why(
+    act: Act, url: str, capsys, words: tuple[object, ...], complaint: str
+):
+    assert act(*words) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert state(url, 2) is IntentState.LIVE
+
+
+def test_while_a_daemon_runs_it_is_named_and_what_to_do_is_said(act: Act, url: str, capsys):
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.lease.take("qos-oracle run on host, process 7", 30)
+    assert act("hold", 1) == 1
+    said = capsys.readouterr().err
+    assert "process 7" in said
+    assert "Stop the daemon, and what stands by for it, run `outbox hold` again" in said
+    assert state(url, 1) is IntentState.PLANNED
+
+
+def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, capsys):
+    assert act("list") == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "live" in line)
+    assert row.split()[:6] == ["2", "propose", "kick", "ix=2", "live", "5"]
+    assert "3" in row.split()
+    assert act("show", 2) == 0
+    text = capsys.readouterr().out
+    for told in ("sent once since block 51", "up to 3 gwei, tip 1", "answered last: fee too low"):
+        assert told in text
+    assert "`outbox bump 2` says which limit is in the way" in text
+    assert act("show", 3, "--json") == 0
+    held = json.loads(capsys.readouterr().out)
+    assert "another program signed with the key" in held["what_to_do"]
+    assert "outbox rebuild" in held["what_to_do"]
+    assert [one["last_error_text"] for one in held["attempts"]] == ["fee too low"]
+
+
+def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
+    act: Act, url: str, capsys
+):
+    with Store.open(url) as store, store.transaction() as uow:
+        outbox = uow.outbox
+        outbox.intents.make_ready(named(uow, 1), 100, 100, NOW)
+        (slot,) = outbox.slots.watched(ME)
+        outbox.slots.replace_call(slot, named(uow, 1), 60, NOW)
+        outbox.accounts.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
+    assert act("show", 2, "--json") == 0
+    assert "or intent 1, which was put on its nonce" in shown(capsys)["waits_for"]
+    for words in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
+        assert act(*words) == 2
+        said = capsys.readouterr().err
+        assert "intent 2 gave up its nonce 5: intent 1 (propose_kick) was put on it" in said
+        assert "`qos-oracle outbox bump 1` pays more" in said
+    with Store.open(url) as store, store.transaction() as uow:
+        (slot,) = uow.outbox.slots.watched(ME)
+        call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)
+        uow.outbox.slots.sign(slot, call, AttemptReason.REPLACEMENT, NOW)
+        uow.outbox.slots.sent(slot, uow.outbox.slots.attempts(slot)[-1], 61, None, NOW)
+    assert act("show", 1, "--json") == 0
+    heir = shown(capsys)
+    assert "its sender, which is paused (funds): 0 wei" in heir["waits_for"]
+    assert "not bumped: send ether to" in heir["what_to_do"]
+
+
+def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url: str, capsys):
+    with Store.open(url) as store, store.transaction() as uow:
+        (slot,) = uow.outbox.slots.watched(ME)
+        (attempt,) = uow.outbox.slots.attempts(slot)
+        block = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
+        uow.outbox.slots.mined(slot, attempt, block, NOW)
+        (slot,) = uow.outbox.slots.watched(ME)
+        uow.outbox.slots.finalize(slot, NOW)
+        why: dict[str, str | int | None] = {"error_class": "missing_effect"}
+        uow.outbox.intents.move(named(uow, 2), IntentState.HELD, NOW, why)
+    assert act("show", 2, "--json") == 0
+    assert "find out why, then `outbox cancel 2 --yes` closes it" in shown(capsys)["what_to_do"]
+    assert act("release", 2) == 2
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    answer: dict[str, str] = json.loads(capsys.readouterr().out)
+    return answer

@@ -1,0 +1,185 @@
+"""A daemon that publishes, looked at through `outbox`; and nothing secret in what it says."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.anvil import CHAIN_ID
+from oracle.domain.ids import Address
+from oracle.signing.keystore import unlock
+from oracle.store.database import Store
+from oracle.store.outbox.records import Account, PauseKind, Stamp
+from tests.support.cli.local_network import LocalNetwork, local_network, write
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory) -> Iterator[LocalNetwork]:
+    """A network of this module's own: what is sent here stays here."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(6)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def published(busy: LocalNetwork, tmp_path_factory) -> Path:
+    """A configuration whose daemon has pushed a round and seen it mined."""
+    folder = tmp_path_factory.mktemp("published")
+    config = write(busy.settings(folder), folder / "config.toml")
+    # Reports are cut at the head only: the first run catches up, then a period passes.
+    assert run(["run", "--once", "--config", str(config)]) == 0
+    busy.mine(8)
+    for _ in range(2):
+        assert run(["run", "--once", "--publish", "--config", str(config)]) == 0
+        busy.mine(1)
+    assert run(["run", "--once", "--publish", "--config", str(config)]) == 0
+    return config
+
+
+@pytest.mark.slow
+def test_the_list_tells_what_was_wanted_and_how_far_it_came(published, capsys):
+    assert run(["outbox", "list", "--config", str(published), "--json"]) == 0
+    pushes = json.loads(capsys.readouterr().out)
+    assert (pushes[-1]["kind"], pushes[-1]["round"]) == ("push", 1)
+    assert pushes[-1]["state"] in {"mined", "final"}
+
+    assert run(["outbox", "list", "--config", str(published)]) == 0
+    assert "round 1" in capsys.readouterr().out
+
+
+def test_the_list_can_be_narrowed_to_a_state(published, capsys):
+    assert run(["outbox", "list", "--state", "held", "--config", str(published), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_the_list_can_be_narrowed_to_a_kind(published, capsys):
+    assert run(["outbox", "list", "--kind", "push", "--config", str(published), "--json"]) == 0
+    assert {one["kind"] for one in json.loads(capsys.readouterr().out)} == {"push"}
+    assert run(["outbox", "list", "--kind", "noop", "--config", str(published), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_push_that_worked_has_no_reason_and_a_journal_that_says_so(published, capsys):
+    assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
+    push = json.loads(capsys.readouterr().out)
+    assert push["reason"] is None
+    mined = next(entry for entry in push["journal"] if entry["event"] == "mined")
+    assert re.fullmatch(r"block \d+, worked", mined["detail"])
+
+    assert run(["outbox", "show", "1", "--config", str(published)]) == 0
+    text = capsys.readouterr().out
+    assert "sent once" in text
+    assert "error_text" not in text
+
+
+def test_one_of_them_is_shown_with_its_transactions_and_its_journal(published, capsys):
+    assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
+    push = json.loads(capsys.readouterr().out)
+    events = [entry["event"] for entry in push["journal"]]
+    assert events[:6] == ["planned", "ready", "assigned", "signed", "sent", "live"]
+    assert [attempt["sends"] for attempt in push["attempts"]] == [1]
+    assert not any("None" in entry["detail"] for entry in push["journal"])
+
+    assert run(["outbox", "show", "1", "--config", str(published)]) == 0
+    assert push["attempts"][0]["hash"] in capsys.readouterr().out
+
+
+def test_an_explanation_of_a_round_ends_at_the_transaction_that_wrote_it(
+    busy: LocalNetwork, published, capsys
+):
+    assert run(["nodes", "--json", "--config", str(published)]) == 0
+    node = json.loads(capsys.readouterr().out)[0]["node"]
+    command = ["explain", node, "--round", "1", "--config", str(published)]
+    assert run([*command, "--json"]) == 0
+    why = json.loads(capsys.readouterr().out)
+
+    sent = why["sent"]
+    assert (sent["round"], sent["lane"]) == (1, why["lane"])
+    receipt = busy.stage.chain.ask("eth_getTransactionReceipt", sent["transaction"])
+    assert receipt["to"] == busy.stage.oracle
+    assert int(receipt["blockNumber"], 16) == sent["block"]
+
+    assert run(command) == 0
+    text = capsys.readouterr().out
+    assert f"Round 1 speaks of this block and wrote lane {why['lane']}" in text
+    assert sent["transaction"] in text
+
+
+def test_status_counts_the_outbox(published, capsys):
+    assert run(["status", "--config", str(published)]) == 0
+    assert "push" in capsys.readouterr().out
+
+
+def test_nothing_secret_is_said_or_stored(busy: LocalNetwork, published, capsys):
+    busy.mine(6)
+    assert run(["run", "--once", "--publish", "--config", str(published)]) == 0
+    assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
+    assert run(["contract", "show", "--config", str(published)]) == 0
+    captured = capsys.readouterr()
+    said = captured.out + captured.err
+    assert "did" in said
+    stored = b"".join(path.read_bytes() for path in published.parent.glob("oracle.sqlite*"))
+    for role in ("signer", "transmitter"):
+        files = busy.keys / f"{role}.json", busy.keys / f"{role}.password"
+        key, password = unlock(*files), files[1].read_text().strip()
+        assert key.hex() not in said
+        assert password not in said
+        assert key not in stored
+        assert password.encode() not in stored
+
+
+def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp_path, capsys):
+    config = write(busy.settings(tmp_path), tmp_path / "config.toml")
+    account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    with Store.open(url, create=True) as store, store.transaction() as uow:
+        uow.outbox.accounts.enroll(account, 0, Stamp(0, 0))
+        uow.outbox.accounts.pause(account, PauseKind.FOREIGN, "a foreign nonce", Stamp(0, 0))
+    release = ["outbox", "release", account.address, "--config", str(config)]
+
+    assert run(["outbox", "list", "--config", str(config)]) == 0
+    assert "sends nothing: a foreign nonce" in capsys.readouterr().err
+    assert run(["status", "--config", str(config)]) == 0
+    told = capsys.readouterr().out
+    assert f"{account.address} sends nothing: a foreign nonce (foreign); find out who" in told
+    assert "outbox rebuild --from-chain" in told
+    assert run([*release, "--dry-run"]) == 0
+    assert run(release) == 0
+    assert f"{account.address}: released (a foreign nonce)" in capsys.readouterr().out
+    assert run(release) == 2
+    assert "is not stopped" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_database_that_was_lost_is_rebuilt_from_the_chain_before_anything_is_sent(
+    busy: LocalNetwork, published, tmp_path, capsys
+):
+    config = write(busy.settings(tmp_path), tmp_path / "config.toml")
+    send = ["run", "--once", "--publish", "--config", str(config)]
+    rebuild = ["outbox", "rebuild", "--from-chain", "--config", str(config)]
+    assert run(send) == 2
+    assert "this database knows of none" in capsys.readouterr().err
+
+    assert run([*rebuild, "--dry-run", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["known_next_nonce"] is None
+    assert found["next_nonce"] == found["pending"] == len(found["rebuilt"]) > 0
+    assert found["round"] >= 1
+    assert run([*rebuild, "--dry-run"]) == 0
+    would = capsys.readouterr().err
+    assert "the outbox knows nothing, the chain has" in would
+    assert "the signer would sign nothing until" in would
+    assert run(send) == 2
+    capsys.readouterr()
+
+    assert run([*rebuild, "--yes"]) == 0
+    told = capsys.readouterr()
+    assert found["rebuilt"][0]["hash"] in told.out
+    assert f"the next nonce is {found['next_nonce']}" in told.err
+    assert "the signer signs nothing until" in told.err
+    assert run(send) == 0
+    assert run([*rebuild, "--yes"]) == 0
+    assert "nothing to rebuild" in capsys.readouterr().err

@@ -1,0 +1,234 @@
+"""`select --verify`: anybody can draw again, and say whether a task went where it had to."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from oracle.bindings.codec import call_input, call_output
+from oracle.cli.main import run
+from oracle.cli.options import open_app
+from oracle.devnet.demo.stage import ETHER, VERSION, Stage
+from oracle.domain.ids import TaskKey
+from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.refusal import refused
+from tests.support.cli.task_files import task_in
+
+pytestmark = pytest.mark.evm
+
+SECONDS = {"sd": 5, "llm": 5, "sd_ft": 5}
+DRAWN, DEFIED, WAITING = "drawn", "defied", "waiting"
+
+
+@dataclass(frozen=True)
+class Played:
+    """A network in which one task went to the node drawn for it, one to another, one to nobody."""
+
+    config: Path
+    keys: dict[str, str]
+    forecast: dict[str, str]
+
+
+def told(capsys, config, key, code):
+    assert run(["select", "--verify", key, "--config", str(config), "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def created(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
+    """Create tasks in one block, each in a group of its own, and mine on; their keys by name."""
+    stage, ids = network.stage, {name: sha256(name.encode()).digest() for name in names}
+    # TaskNetwork's struct Order: any card, no model, for an hour.
+    orders: list[tuple[object, ...]] = [
+        (each, sha256(each).digest(), 3, 0, 0, "", 0, [], *VERSION, 1, 3600)
+        for each in ids.values()
+    ]
+    network.stage.chain.mine(
+        network.clock.next_block(),
+        [
+            stage.call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER)
+            for order in orders
+        ],
+    )
+    network.mine(3)
+    return {name: key_of(stage, each) for name, each in ids.items()}
+
+
+def in_bytes(word: str) -> bytes:
+    return bytes.fromhex(word.removeprefix("0x"))
+
+
+def key_of(stage: Stage, task: bytes) -> str:
+    asked = call_input("TaskNetwork", "keyOf", stage.creator, task)
+    answer = stage.chain.ask("eth_call", {"to": stage.network, "data": asked}, "latest")
+    (key,) = call_output("TaskNetwork", "keyOf", answer)
+    return "0x" + bytes(key).hex()
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    folder = tmp_path_factory.mktemp("verified")
+    with local_network(folder) as network:
+        settings = network.settings(folder)
+        start = network.head() + 1
+        settings["dispatch"] = {
+            "start_block": start,
+            "queue_alpha": 10,
+            "fixed_seconds": SECONDS,
+            "unit_seconds": SECONDS,
+        }
+        config = write(settings, folder / "config.toml")
+        keys = created(network, [DRAWN, DEFIED, WAITING])
+        assert run(["run", "--once", "--config", str(config)]) == 0
+        yield start_two(network, config, keys)
+
+
+def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Played:
+    """Start one task on the node drawn for it, another on one that is drawn for nobody."""
+    stage = network.stage
+    forecast = {name: drawn_node(config, key) for name, key in keys.items()}
+    stranger = next(node for node in stage.nodes.values() if node not in forecast.values())
+    starts = {DRAWN: forecast[DRAWN], DEFIED: stranger}
+    stage.chain.mine(
+        network.clock.next_block(),
+        [
+            stage.call(
+                stage.creator, "TaskNetwork", "startTask", bytes.fromhex(keys[name][2:]), on
+            )
+            for name, on in starts.items()
+        ],
+    )
+    assert run(["run", "--once", "--config", str(config)]) == 0
+    return Played(config, keys, forecast)
+
+
+def drawn_node(config: Path, key: str) -> str:
+    """Who the database says is to start a task."""
+    with open_app(config) as app, app.store.reading() as uow:
+        (drawn,) = uow.draws.of_task(TaskKey(key))
+    return drawn.node
+
+
+def test_a_task_that_its_drawn_node_started_agrees(played, capsys):
+    check = told(capsys, played.config, played.keys[DRAWN], 0)
+
+    assert check["verdict"] == "agrees"
+    assert check["started_by"] == played.forecast[DRAWN] == check["draws"][-1]["node"]
+
+
+def test_the_draw_can_be_made_by_hand_from_what_is_shown(played, capsys):
+    check = told(capsys, played.config, played.keys[DRAWN], 0)
+    draw = check["draws"][-1]
+
+    told_hash, key = in_bytes(draw["seed_hash"]), in_bytes(check["task"])
+    seed = sha256(told_hash + key).digest()
+    assert draw["seed"] == "0x" + seed.hex()
+    weights = [(each["node"], int(each["weight"])) for each in draw["candidates"]]
+    assert weights == sorted(weights)
+    assert sum(weight for _, weight in weights) == int(draw["sum"])
+    x = int.from_bytes(sha256(seed + bytes(32)).digest(), "big") % int(draw["sum"])
+    assert x == int(draw["x"])
+    heaps = accumulate(weight for _, weight in weights)
+    first = next(at for at, heap in enumerate(heaps) if heap > x)
+    assert weights[first][0] == draw["node"]
+
+
+def test_a_task_that_another_node_started_differs(played, capsys):
+    check = told(capsys, played.config, played.keys[DEFIED], 1)
+
+    assert check["verdict"] == "differs"
+    assert check["draws"][-1]["node"] == played.forecast[DEFIED] != check["started_by"]
+
+
+def test_a_task_that_waits_shows_who_is_drawn(played, capsys):
+    check = told(capsys, played.config, played.keys[WAITING], 2)
+
+    assert check["verdict"] == "waiting"
+    assert check["started_by"] is None
+    assert check["draws"][-1]["node"] == played.forecast[WAITING]
+
+
+def test_people_read_the_same(played, capsys):
+    key = played.keys[DEFIED]
+    assert run(["select", "--verify", key, "--config", str(played.config)]) == 1
+    text = capsys.readouterr().out
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert f"drawn      {played.forecast[DEFIED]}" in text
+    assert "\ndiffers: " in text
+
+
+def test_a_drawn_node_is_taken_from_other_tasks_by_hand_as_well(played, capsys, tmp_path):
+    options = ["--config", str(played.config), "--json"]
+    assert run(["select", "--task", str(task_in(tmp_path, kind="sd")), *options]) == 0
+    rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
+    assert rows[played.forecast[WAITING]]["why_not"] == "taken"
+
+    assert run(["queue", *options]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert [each["drawn"] for each in group["tasks"]] == [played.forecast[WAITING]]
+
+
+def test_a_policy_with_a_memory_follows_the_stored_events(played, capsys, tmp_path):
+    options = ["--policy", "pocket", "--config", str(played.config), "--json"]
+    assert run(["select", "--task", str(task_in(tmp_path, kind="sd")), *options]) == 0
+    answer = json.loads(capsys.readouterr().out)
+
+    assert answer["policy"] == "article"
+    assert sum(row["candidate"] for row in answer["nodes"]) == 10
+
+
+def test_all_tasks_are_drawn_again_in_one_pass(played, capsys):
+    check = told(capsys, played.config, "all", 1)
+
+    assert (check["verdict"], check["started"], check["agree"]) == ("differs", 2, 1)
+    (differing,) = check["differ"]
+    assert differing["task"] == played.keys[DEFIED]
+    assert differing["drawn"] == played.forecast[DEFIED] != differing["started_by"]
+
+
+def test_people_read_which_of_all_tasks_went_elsewhere(played, capsys):
+    assert run(["select", "--verify", "all", "--config", str(played.config)]) == 1
+    text = capsys.readouterr().out
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert "2 tasks, 1 of them on the node drawn" in text
+    assert f"differs    {played.keys[DEFIED]}" in text
+    assert f"drawn was  {played.forecast[DEFIED]}" in text
+
+
+@pytest.mark.parametrize("named", [DRAWN, "all"])
+@pytest.mark.parametrize(
+    "setting", ["DISPATCH__WEIGHT_FLOOR=0.5", "DISPATCH__START_BLOCK=1", "RULES__SET=relay"]
+)
+def test_nobody_is_accused_by_settings_that_did_not_draw(played, monkeypatch, named, setting):
+    name, value = setting.split("=")
+    monkeypatch.setenv(f"QOS_ORACLE_{name}", value)
+    task = played.keys.get(named, named)
+    assert run(["select", "--verify", task, "--config", str(played.config)]) == 2
+
+
+def test_an_unknown_task_is_wrong_input(played, capsys):
+    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config)
+    assert "no task 0xabab" in line
+    assert "task is named by" in refused(capsys, "select", "--verify", "1")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--policy", "relay"), ("--draws", "2"), ("--at", "5"), ("--set", "tau_seconds=5")],
+    ids=lambda option: option[0],
+)
+def test_nothing_else_stands_beside_verify(capsys, option):
+    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, *option)
+    assert "--verify: stands with" in line
+
+
+def test_without_a_start_block_nothing_was_drawn(capsys, config):
+    assert run(["migrate", "--config", str(config)]) == 0
+    capsys.readouterr()
+    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", config)
+    assert "dispatch.start_block: is missing" in line

@@ -1,0 +1,86 @@
+"""`report verify`: an accepted round is computed anew from the logs, and differences are named."""
+
+import json
+import shutil
+import sqlite3
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import local_network, write
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def settings(network, tmp_path_factory):
+    """Settings of a database in which round 1 was accepted."""
+    folder = tmp_path_factory.mktemp("verified")
+    settings = network.settings(folder)
+    path = write(settings, folder / "config.toml")
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+    network.mine(1)
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    return settings
+
+
+def verified(capsys, settings, folder, number=1):
+    """The exit code, and what was said."""
+    path = write(settings, folder / "config.toml")
+    capsys.readouterr()
+    code = run(["report", "verify", str(number), "--config", str(path), "--json"])
+    out = capsys.readouterr().out
+    return code, json.loads(out) if out else None
+
+
+def copied(settings, folder):
+    """The same, on a copy of the database that may be spoiled."""
+    database = settings["database"]["url"].removeprefix("sqlite:///")
+    shutil.copyfile(database, folder / "copy.sqlite")
+    return settings | {"database": {"url": f"sqlite:///{folder / 'copy.sqlite'}"}}
+
+
+def test_a_round_is_found_again_to_its_signed_digest(settings, tmp_path, capsys):
+    code, told = verified(capsys, settings, tmp_path)
+
+    assert code == 0
+    assert (told["same"], told["same_digest"], told["contract_holds_it"]) == (True, True, True)
+    assert told["differences"] == []
+
+
+def test_a_log_that_is_missing_here_shows_as_lanes_that_differ(settings, tmp_path, capsys):
+    spoiled = copied(settings, tmp_path)
+    path = spoiled["database"]["url"].removeprefix("sqlite:///")
+    with sqlite3.connect(path) as connection:
+        # What happened in the last third of the blocks that the round speaks of.
+        connection.execute(
+            "update log set canonical = 0 where block <= (select as_of from accepted_round) "
+            "and block > (select as_of * 2 / 3 from accepted_round)"
+        )
+    code, told = verified(capsys, spoiled, tmp_path)
+
+    assert code == 1
+    assert told["same"] is False
+    assert told["differences"]
+    assert all(one["accepted"] != one["computed"] for one in told["differences"])
+
+
+def test_other_settings_of_reports_show_as_another_digest(settings, tmp_path, capsys):
+    other = settings | {"oracle": settings["oracle"] | {"report_ttl_seconds": 601}}
+    code, told = verified(capsys, other, tmp_path)
+
+    assert code == 1
+    assert (told["same_digest"], told["differences"]) == (False, [])
+
+
+def test_a_round_that_was_never_accepted_is_said_in_one_line(settings, tmp_path, capsys):
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["report", "verify", "99", "--config", str(path)]) == 2
+    assert "round 99 was not accepted in what is indexed" in capsys.readouterr().err

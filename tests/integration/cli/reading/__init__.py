@@ -1,0 +1,1 @@
+"""Commands that read a database, or ask an endpoint."""

@@ -1,0 +1,116 @@
+"""What can be wrong with a chain, its contracts, keys and ports: each one clear line."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused, refused_run
+
+
+def test_no_endpoint_answers(capsys, sound, tmp_path):
+    line = refused_run(capsys, sound, tmp_path, code=1)
+    assert "127.0.0.1" in line
+    assert not any(Path(tmp_path).glob("evidence"))
+    assert not any(Path(tmp_path).glob("oracle.sqlite*"))
+
+
+@pytest.mark.evm
+def test_another_chain(capsys, settings, tmp_path):
+    settings["chain"]["id"] = 1
+    line = refused_run(capsys, settings, tmp_path)
+    assert "31337" in line
+    assert "1" in line
+    assert not any(Path(tmp_path).glob("oracle.sqlite*"))
+
+
+@pytest.mark.evm
+def test_another_chain_ends_the_daemon_too(capsys, settings, tmp_path):
+    settings["chain"]["id"] = 1
+    path = write(settings, tmp_path / "config.toml")
+    assert "31337" in refused(capsys, "run", "--config", path)
+
+
+@pytest.mark.evm
+def test_an_address_without_a_contract(capsys, settings, tmp_path):
+    settings["network"]["contracts"]["TaskNetwork"] = "0x" + "9" * 40
+    assert "0x" + "9" * 40 in refused_run(capsys, settings, tmp_path)
+
+
+@pytest.mark.evm
+def test_the_address_of_another_contract(capsys, settings, network, tmp_path):
+    settings["network"]["contracts"]["TaskNetwork"] = network.stage.oracle
+    settings["oracle"]["address"] = network.stage.network
+    assert network.stage.oracle in refused_run(capsys, settings, tmp_path)
+
+
+@pytest.mark.evm
+def test_a_database_of_another_network(capsys, settings, network, tmp_path):
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    capsys.readouterr()
+    settings["chain"]["start_block"] = 1
+    line = refused_run(capsys, settings, tmp_path)
+    assert "from 0, the configuration says 1" in line
+    settings["chain"]["start_block"] = 0
+    oracle = settings["oracle"].pop("address")
+    line = refused_run(capsys, settings, tmp_path)
+    assert f"the oracle contract {oracle}, the configuration says none" in line
+
+
+@pytest.mark.evm
+def test_a_contract_with_other_rules_is_not_published_to(capsys, settings, tmp_path):
+    settings["oracle"]["deviation"] = 50
+    path = write(settings, tmp_path / "config.toml")
+    said = refused(capsys, "run", "--once", "--publish", "--config", path)
+    assert "rulesHash: expected" in said
+    assert "put back what was changed" in said
+
+
+@pytest.mark.evm
+def test_a_key_file_that_others_may_read(capsys, settings, tmp_path):
+    copy = tmp_path / "signer.json"
+    copy.write_bytes(Path(settings["keys"]["signer_keystore"]).read_bytes())
+    copy.chmod(0o644)
+    settings["keys"]["signer_keystore"] = str(copy)
+    path = write(settings, tmp_path / "config.toml")
+    said = refused(capsys, "run", "--once", "--publish", "--config", path)
+    assert "signer.json" in said
+    assert run(["config", "check", "--config", str(path)]) == 2
+    assert capsys.readouterr().out.count("signer.json") == 1
+
+
+@pytest.mark.evm
+def test_a_wrong_password(capsys, settings, tmp_path):
+    wrong = tmp_path / "wrong.password"
+    wrong.write_text("not it\n")
+    wrong.chmod(0o600)
+    settings["keys"]["signer_password_file"] = str(wrong)
+    path = write(settings, tmp_path / "config.toml")
+    said = refused(capsys, "run", "--once", "--publish", "--config", path)
+    assert "wrong.password is wrong" in said
+    assert "not it" not in said
+
+
+@pytest.mark.evm
+def test_a_port_in_use(capsys, settings, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings["web"]["port"] = taken.getsockname()[1]
+        path = write(settings, tmp_path / "config.toml")
+        line = refused(capsys, "run", "--config", path)
+    assert f"cannot listen on 127.0.0.1:{settings['web']['port']}" in line
+
+
+@pytest.mark.evm
+def test_a_node_that_nobody_knows(capsys, indexed):
+    line = refused(capsys, "explain", "0x" + "7" * 40, "--config", indexed)
+    assert "qos-oracle nodes" in line
+
+
+@pytest.mark.evm
+def test_a_block_or_round_that_is_not_indexed(capsys, indexed):
+    node = "0x" + "7" * 40
+    assert "not indexed" in refused(capsys, "explain", node, "--at", 10**6, "--config", indexed)
+    assert "round 77" in refused(capsys, "explain", node, "--round", 77, "--config", indexed)

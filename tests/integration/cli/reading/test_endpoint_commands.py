@@ -1,0 +1,118 @@
+"""`endpoint probe`: a table for people, JSON for programs, and exit codes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree
+from tests.support.cli.local_network import write
+
+Endpoints = tuple[Provider, Provider, list[str]]
+
+
+@pytest.fixture
+def endpoints() -> Iterator[Endpoints]:
+    """Two endpoints of one chain of forty blocks."""
+    tree = Tree(31337)
+    tree.mine_many(40)
+    first, second = Provider(tree), Provider(tree)
+    with ExitStack() as until_the_end:
+        yield (
+            first,
+            second,
+            [
+                f"{until_the_end.enter_context(serving(one)).url}/a-key-of-ours"
+                for one in (first, second)
+            ],
+        )
+
+
+@pytest.fixture
+def config(sound, endpoints: Endpoints, tmp_path: Path) -> Path:
+    sound["chain"] = {"id": 31337, "endpoints": endpoints[2]}
+    return write(sound, tmp_path / "config.toml")
+
+
+def test_endpoints_that_are_fit_are_shown_and_nothing_is_written(
+    capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
+):
+    assert run(["endpoint", "probe", "--config", str(config)]) == 0
+
+    shown = capsys.readouterr().out
+    assert shown.count("FakeChain/1.0") == 2
+    assert shown.count(": fit\n") == 2
+    assert "a-key-of-ours" not in shown
+    assert not any(tmp_path.glob("*.sqlite*"))
+
+
+def test_one_that_is_unfit_is_named_and_fails_the_command(
+    capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
+):
+    _, second, _ = endpoints
+    second.head = second._view.at(30) or second.head
+    second.pruned_below = 12
+
+    assert run(["endpoint", "probe", "--config", str(config), "--json"]) == 1
+
+    fit, unfit = json.loads(capsys.readouterr().out)
+    assert (fit["head"], fit["lag_blocks"], fit["fault"]) == (40, 0, None)
+    assert (unfit["head"], unfit["lag_blocks"], unfit["oldest_logs"]) == (30, 10, 12)
+    assert unfit["fault"] == (
+        "has no logs of blocks 0 to 11; name another one as well that keeps its history"
+    )
+
+
+def test_one_of_another_chain_is_unfit(
+    capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
+):
+    endpoints[0].chain_id = 5
+
+    assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "1"]) == 1
+    assert "is on chain 5, [chain] id says 31337" in capsys.readouterr().out
+    assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "2"]) == 0
+
+
+def test_one_that_does_not_show_the_checkpoint_is_unfit(
+    capsys: pytest.CaptureFixture[str], sound, endpoints: Endpoints, tmp_path: Path
+):
+    anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}
+    sound["chain"] = {"id": 31337, "endpoints": endpoints[2], **anchor}
+    path = write(sound, tmp_path / "config.toml")
+
+    assert run(["endpoint", "probe", "--config", str(path), "--endpoint", "1"]) == 1
+    assert "NOT OURS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("chain", "complaint"),
+    [
+        ({"checkpoint_block": 3}, "checkpoint_block and checkpoint_hash: give both or none"),
+        (
+            {"checkpoint_block": 3, "checkpoint_hash": "0x12"},
+            "a block hash is 0x and 64 hex digits",
+        ),
+        ({"websocket": "http://localhost"}, "a websocket is a ws:// or wss:// address"),
+        ({"finality_seconds": -1}, "chain.finality_seconds"),
+    ],
+)
+def test_settings_that_are_wrong_are_refused(
+    capsys: pytest.CaptureFixture[str], sound, tmp_path: Path, chain, complaint: str
+):
+    sound["chain"] |= chain
+    path = write(sound, tmp_path / "config.toml")
+
+    assert run(["endpoint", "probe", "--config", str(path)]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_an_endpoint_that_is_not_in_the_settings_is_refused(
+    capsys: pytest.CaptureFixture[str], config: Path
+):
+    assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "3"]) == 2
+    assert "--endpoint 3: chain.endpoints names 2" in capsys.readouterr().err

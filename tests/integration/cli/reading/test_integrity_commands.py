@@ -1,0 +1,221 @@
+"""`resync verify`, `gaps`, `dead-letters`, `export --fixture`, beside a chain of true blocks."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.cli.inspect.fixture_export import record
+from oracle.cli.main import run
+from oracle.daemon.app import App
+from oracle.daemon.config.loader import load
+from oracle.devnet.fakechain.recordings.recording import recording
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import branch
+from oracle.domain.blocks import BlockRange
+from oracle.errors import TransientError
+from oracle.indexer.audit.counter_check import compare_counters
+from oracle.store.database import Store
+from tests.support.cli.local_network import write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import config as config_of, settings
+from tests.support.ingest.indexer import FINALITY
+from tests.support.ingest.speaking import task_created
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def chain() -> Iterator[AChain]:
+    """Two endpoints over 40 blocks, one of which holds a log that nobody can read."""
+    with ExitStack() as until_the_end:
+        made = AChain(until_the_end)
+        made.serve()
+        made.serve()
+        made.live(30)
+        made.say(replace(task_created(901), data="0x"))
+        made.quiet(FINALITY + 1)
+        yield made
+
+
+@pytest.fixture
+def config(chain: AChain, tmp_path: Path) -> str:
+    """Of a database that has indexed the chain."""
+    path = config_of(chain, tmp_path)
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    return str(path)
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_whole_index_has_no_gap_and_says_how_sure_it_is(
+    config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
+):
+    found = told(capsys, "resync", "gaps", "--config", config)
+
+    assert (found["from"], found["to"]) == (0, chain.head.number)
+    assert sum(found["levels"].values()) == chain.head.number + 1
+    assert [found[kind] for kind in ("unread", "headers", "homeless", "cursor")] == [[]] * 4
+    assert run(["resync", "gaps", "--config", config]) == 0
+    assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
+
+
+def test_a_gap_is_exit_code_1(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.coverage.cut_above(20)
+    found = told(capsys, "resync", "gaps", "--config", config, code=1)
+    assert [each["from"] for each in found["unread"]] == [21]
+
+
+def test_verify_names_the_endpoint_that_it_asked_and_what_differs(
+    config: str, chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    with Store.open(url) as store, store.transaction() as uow:
+        lost = next(iter(uow.logs.between(5, 40)))
+        uow.logs.orphan([lost])
+    second = chain.urls[1]
+    asked = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
+
+    found = told(capsys, *asked, "--config", config, "--dry-run", code=1)
+
+    assert found["endpoints"] == [second]
+    assert [(row["block"], row["log"]) for row in found["missing"]] == [(lost.block, lost.index)]
+    assert found["repaired"] is None
+    repaired = told(capsys, *asked, "--config", config, "--repair")
+    assert repaired["repaired"]["block"] == chain.head.number
+    assert told(capsys, *asked, "--config", config)["missing"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--from", "5", "--to", "4"], "--from 5 lies above --to 4"),
+        (["--from", "0", "--to", "4000"], "indexed are 0 to"),
+        (["--from", "0", "--to", "4", "--endpoint", "http://nobody"], "http://nobody"),
+    ],
+)
+def test_a_wrong_question_is_refused_in_one_line(
+    config: str, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+):
+    assert run(["resync", "verify", *arguments, "--config", config]) == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert "Traceback" not in error
+
+
+def test_what_could_not_be_read_is_listed_and_tried_again(
+    config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
+):
+    (letter,) = told(capsys, "resync", "dead-letters", "list", "--config", config)
+    assert (letter["block"], letter["name"]) == (31, "TaskCreated")
+    assert run(["resync", "dead-letters", "list", "--config", config]) == 0
+    assert "TaskCreated" in capsys.readouterr().out
+    retried = told(capsys, "resync", "dead-letters", "retry", "--config", config, code=1)
+    assert (retried["readable"], len(retried["left"])) == ([], 1)
+
+
+def test_recorded_blocks_are_played_again_as_they_were(
+    config: str, chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "fixture.jsonl.gz"
+    export = ["export", "--fixture", str(path), "--config", config]
+
+    assert told(capsys, *export, "--dry-run")["lines"] is None
+    assert not path.exists()
+    assert told(capsys, *export)["to"] == chain.head.number
+    assert run(export) == 2  # It is there already.
+
+    provider = recording(path).provider()
+    provider.tags, provider.code = chain.provider.tags, chain.provider.code
+    with serving(provider) as served:
+        again = settings(chain, tmp_path)
+        again["chain"]["endpoints"] = [served.url]
+        again["database"]["url"] = f"sqlite:///{tmp_path / 'again.sqlite'}"
+        other = write(again, tmp_path / "again.toml")
+        assert run(["run", "--once", "--config", str(other)]) == 0
+    states = []
+    for name in ("oracle", "again"):
+        with Store.open(f"sqlite:///{tmp_path / name}.sqlite") as store, store.reading() as uow:
+            states.append((uow.projections.digest(), uow.cursor.get()))
+    assert states[0][0] == states[1][0]
+
+
+def test_an_interrupted_recording_goes_on_where_it_was(
+    config: str, chain: AChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    assert run(["export", "--fixture", str(whole), "--config", config]) == 0
+    with App(load(Path(config))) as app:
+        blocks = BlockRange(0, chain.head.number)
+        real, reached = app.chain.with_window, []
+
+        def in_small_parts(asked: Any, ask: Any) -> Any:
+            reached.append(asked.first)
+            if len(reached) == 3:
+                raise TransientError("interrupted")
+            return real(type(asked)(asked.first, min(asked.last, asked.first + 9)), ask)
+
+        monkeypatch.setattr(app.chain, "with_window", in_small_parts)
+        with pytest.raises(TransientError):
+            record(app.chain, parts, blocks, lambda _block, _last: None)
+        assert not parts.exists()
+        done = record(app.chain, parts, blocks, lambda _block, _last: None)
+    assert done.resumed_at == 20
+    assert parts.read_text("utf-8") == whole.read_text("utf-8")
+
+
+def test_a_recording_of_two_forks_is_never_made(config: str, chain: AChain, tmp_path: Path):
+    path = tmp_path / "forked.jsonl"
+
+    def interrupted(_block: int, _last: int) -> None:
+        raise KeyboardInterrupt
+
+    chain.live(90)
+    with App(load(Path(config))) as app:
+        blocks = BlockRange(0, chain.head.number)
+        with pytest.raises(KeyboardInterrupt):
+            record(app.chain, path, blocks, interrupted)
+        chain.live(60, on=chain.back(60))
+        with pytest.raises(TransientError, match="left block 99"):
+            record(app.chain, path, blocks, lambda _block, _last: None)
+        assert not path.exists()
+        assert record(app.chain, path, blocks, lambda _block, _last: None).resumed_at is None
+    assert [block.hash for block in branch(recording(path).head)] == [
+        block.hash for block in branch(chain.head)
+    ]
+
+
+def test_where_no_receipts_are_served_logs_and_outcomes_are_recorded(
+    config: str, chain: AChain, tmp_path: Path
+):
+    for provider in chain.providers:
+        provider.unsupported |= {"eth_getBlockReceipts"}
+    path = tmp_path / "poor.jsonl"
+    assert run(["export", "--fixture", str(path), "--config", config]) == 0
+    told = recording(path)
+    logs = [
+        (block.hash, int(log["logIndex"], 16))
+        for block in told.blocks.by_hash.values()
+        for log in block.logs
+    ]
+    assert sorted(logs) == sorted(chain.logs())
+
+
+@pytest.mark.evm
+def test_the_contracts_count_what_we_counted(indexed: Path):
+    with App(load(indexed)) as app:
+        counts = compare_counters(app.chain, app.store, app.chain.heads())
+    assert counts is not None
+    assert counts.on_chain.keys() == {"members", "rounds", "indexes"}
+    assert counts.on_chain["members"] > 0
+    assert counts.differing == {}

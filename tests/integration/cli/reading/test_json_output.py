@@ -1,0 +1,189 @@
+"""What `--json` puts on stdout is one document, whatever else there is to say; words go to stderr.
+
+A command that fails may print none, and says why in one line.
+"""
+
+import json
+import shutil
+import sqlite3
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.integration.cli.reading.test_command_line import COMMANDS
+from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.task_files import task_in
+
+ADMIN = "0x" + "ad" * 20
+Capture = pytest.CaptureFixture[str]
+# By command: how it is called; {node}, {intent} and {folder} are the network's and the test's own.
+CALLED = {
+    "backtest": [],
+    "config check": [],
+    "contract check": [],
+    "contract deploy": ["--admin", ADMIN],
+    "contract show": [],
+    "draws": [],
+    "endpoint probe": [],
+    "endpoint readmit": ["127.0.0.1"],
+    "explain": ["{node}"],
+    "export": ["--fixture", "{folder}/recorded.jsonl"],
+    "keys create": ["{folder}/made.json", "{folder}/made.password"],
+    "keys show": [],
+    "kickout cancel": ["{node}"],
+    "kickout execute": ["{node}"],
+    "kickout list": [],
+    "kickout propose": ["{node}"],
+    "halt clear": ["--reason", "a test"],
+    "halt list": [],
+    "migrate": [],
+    "nodes": [],
+    "outbox rebuild": ["--from-chain", "--dry-run"],
+    "outbox bump": ["{intent}"],
+    "outbox cancel": ["{intent}", "--yes"],
+    "outbox hold": ["{sender}"],
+    "outbox list": [],
+    "outbox release": ["{sender}"],
+    "outbox show": ["{intent}"],
+    "queue": [],
+    "report push": [],
+    "report release": [],
+    "report show": [],
+    "report verify": ["1"],
+    "resync backfill": ["--from", "0", "--to", "5"],
+    "resync dead-letters list": [],
+    "resync dead-letters retry": [],
+    "resync gaps": [],
+    "resync rebuild": [],
+    "resync refusal": [],
+    "resync rewind": ["--to-block", "30"],
+    "resync verify": ["--from", "0", "--to", "5"],
+    "rules list": [],
+    "rules show": ["seed"],
+    "select": ["--task", "{task}"],
+    "selftest": [],
+    "status": [],
+}
+# It runs a whole network for a minute; tests/integration/demo reads what it prints.
+BY_ITSELF = {"demo"}
+# By command: what there is none of on a network where all is well; it says so, and leaves with 2.
+NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
+NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
+NOTHING_TO_DO |= {"report release", "resync rewind", "backtest", "outbox release"}
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def published(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration whose first round has landed; each test works on a copy."""
+    folder = tmp_path_factory.mktemp("published")
+    path = write(network.settings(folder), folder / "config.toml")
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+    network.mine(1)
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def copied(published: Path, tmp_path: Path) -> Path:
+    shutil.copytree(published.parent, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "config.toml"
+    told = path.read_text("utf-8").replace(str(published.parent), str(tmp_path))
+    path.write_text(told, "utf-8")
+    return path
+
+
+def called(name: str, path: Path) -> list[str]:
+    facts = {"folder": str(path.parent), "node": ADMIN, "intent": "1", "sender": ADMIN}
+    facts["task"] = str(task_in(path.parent, min_vram=1))
+    if (path.parent / "oracle.sqlite").exists():
+        with sqlite3.connect(path.parent / "oracle.sqlite") as database:
+            (node,) = database.execute("SELECT hex(address) FROM node LIMIT 1").fetchone()
+            (intent,) = database.execute("SELECT id FROM pub_intent LIMIT 1").fetchone()
+        database.close()
+        named = tomllib.loads(path.read_text("utf-8"))["keys"]["transmitter_keystore"]
+        facts["sender"] = "0x" + json.loads(Path(named).read_text("utf-8"))["address"][-40:]
+        facts |= {"node": f"0x{node.lower()}", "intent": str(intent)}
+    told = [*name.split(), *(part.format(**facts) for part in CALLED[name]), "--json"]
+    takes_config = any("--config" in one.opts for one in COMMANDS[name].params)
+    return [*told, *(["--config", str(path)] if takes_config else [])]
+
+
+def test_every_command_that_answers_programs_is_walked():
+    answering = {
+        name
+        for name, command in COMMANDS.items()
+        if any("--json" in one.opts for one in command.params)
+    }
+    assert answering == CALLED.keys() | BY_ITSELF
+
+
+@pytest.mark.parametrize("name", sorted(CALLED))
+def test_without_a_configuration_a_command_prints_one_document_or_none(
+    tmp_path: Path, capsys: Capture, name: str
+):
+    code = run(called(name, tmp_path / "config.toml"))
+    written = capsys.readouterr()
+    if code == 0:
+        json.loads(written.out)
+    else:
+        assert (code, written.out) == (2, "")
+        assert written.err.startswith("qos-oracle: ")
+
+
+@pytest.mark.evm
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CALLED))
+def test_a_command_prints_one_document_where_all_is_well(copied: Path, capsys: Capture, name: str):
+    capsys.readouterr()
+    code = run(called(name, copied))
+    written = capsys.readouterr()
+    # No report is due for a while.
+    code = 2 if (code, name) == (1, "report push") else code
+    if code == 2 and name in {*NOTHING_TO_DO, "report push"} and not written.out:
+        assert written.err.startswith("qos-oracle: ")
+        return
+    assert code == 0, written.err
+    json.loads(written.out)
+
+
+@pytest.mark.evm
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CALLED))
+def test_a_command_prints_one_document_or_none_where_no_endpoint_answers(
+    copied: Path, capsys: Capture, name: str
+):
+    """Some need no endpoint; some print what they know, and fail all the same."""
+    told = copied.read_text("utf-8")
+    here = next(line for line in told.splitlines() if line.startswith("endpoints = "))
+    copied.write_text(told.replace(here, 'endpoints = ["http://127.0.0.1:9"]'), "utf-8")
+    capsys.readouterr()
+    code = run(called(name, copied))
+    written = capsys.readouterr()
+    if code == 0 or written.out:
+        json.loads(written.out)
+    if code != 0:
+        assert written.out or written.err.startswith("qos-oracle: ")
+
+
+@pytest.mark.evm
+@pytest.mark.slow
+def test_what_was_deployed_is_one_document(network: LocalNetwork, copied: Path, capsys: Capture):
+    # It waits for its block.
+    network.stage.chain.ask("evm_setAutomine", True)
+    told = ["contract", "deploy", "--admin", ADMIN, "--publish", "--json"]
+    capsys.readouterr()
+    assert run([*told, "--config", str(copied)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["arguments"]["admin"] == ADMIN
+    assert answer["address"].startswith("0x")
+    assert answer["gas_used"] <= answer["gas_limit"]

@@ -1,0 +1,148 @@
+"""`halt list`, `halt clear`, and what `status` and `/readyz` say while a halt is active."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from oracle.chain.heads import Heads
+from oracle.cli.main import run
+from oracle.daemon.daemon_health import READY_WITHIN_SECONDS, DaemonHealth
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.web import build
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
+from oracle.store.database import Store
+from oracle.store.ops.halts import HaltEvidence
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused
+
+OURS, THEIRS = Hash("0x" + "0a" * 32), Hash("0x" + "0b" * 32)
+HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
+
+
+@pytest.fixture
+def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
+    """A configuration of a database whose halt is closed."""
+    sound["database"]["url"] = sqlite_url
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        evidence = HaltEvidence(22, OURS, THEIRS)
+        uow.halts.close(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
+    return write(sound, tmp_path / "config.toml")
+
+
+def told(capsys, *arguments: object):
+    assert run([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_list_names_the_block_and_both_hashes(halted: Path, capsys):
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
+
+    assert halt["closed"]
+    assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
+
+
+def test_a_halt_is_opened_by_hand_with_a_reason_that_stays(halted: Path, capsys):
+    answer = told(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
+
+    assert answer == {"halt": FINALITY_VIOLATION, "opened": True, "reason": "ticket 12"}
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    assert not halt["closed"]
+    assert halt["cleared_reason"] == "ticket 12"
+    assert "operator" in halt["cleared_by"]
+    line = refused(capsys, "halt", "clear", "--reason", "again", "--config", halted)
+    assert "no halt finality_violation is closed" in line
+
+
+@pytest.mark.parametrize("reason", ["", "  "])
+def test_without_a_reason_nothing_is_opened(halted: Path, capsys, reason: str):
+    line = refused(capsys, "halt", "clear", "--reason", reason, "--config", halted)
+
+    assert "--reason: say why" in line
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    assert halt["closed"]
+
+
+@pytest.mark.slow
+def test_a_dry_run_opens_nothing(halted: Path, capsys):
+    arguments = ["halt", "clear", "--reason", "x", "--dry-run", "--config", str(halted)]
+    assert run(arguments) == 0
+
+    assert "would be open" in capsys.readouterr().out
+    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    assert halt["closed"]
+
+
+@pytest.mark.slow
+def test_whoever_works_on_the_database_keeps_the_halt(halted: Path, sqlite_url: str, capsys):
+    with Store.open(sqlite_url) as store, leased(store, "a daemon"):
+        line = refused(capsys, "halt", "clear", "--reason", "x", "--config", halted, code=1)
+
+    assert "a daemon" in line
+
+
+def test_status_says_first_that_a_halt_is_closed(halted: Path, capsys):
+    assert run(["status", "--config", str(halted)]) == 0
+
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("HALTED")
+    assert "block 22 is another one" in first
+
+
+@pytest.mark.slow
+def test_a_list_without_halts_says_so(sound, sqlite_url: str, tmp_path: Path, capsys):
+    sound["database"]["url"] = sqlite_url
+    path = write(sound, tmp_path / "config.toml")
+
+    assert run(["halt", "list", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "no halt was ever closed\n"
+
+
+class Clock:
+    """Seconds, as a test says."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def reasons(store: Store, watch: DaemonHealth) -> list[str]:
+    """Why `/readyz` says 503."""
+    answer = TestClient(build(watch, lambda: store)).get("/readyz")
+    found = answer.json()["reasons"]
+    assert answer.status_code == (503 if found else 200)
+    assert isinstance(found, list)
+    return found
+
+
+def test_readyz_says_what_holds_the_index(sqlite_url: str):
+    clock = Clock()
+    with Store.open(sqlite_url) as store:
+        watch = DaemonHealth(JobLiveness(clock))
+        heads = Heads(HEAD, None, HEAD)
+        watch.folded_to(HEAD)
+        watch.saw(heads)
+        assert reasons(store, watch) == []
+
+        watch.halt = "halt finality_violation: block 22 is another one"
+        assert reasons(store, watch) == [watch.halt]
+        watch.halt, watch.is_in_doubt = None, True
+        assert reasons(store, watch)[0].startswith("index: one endpoint alone")
+        watch.is_in_doubt, watch.dispute = False, "A said that block 30 left, which B denies"
+        (reason,) = reasons(store, watch)
+        assert reason.startswith("index: A said that block 30 left, which B denies, and nothing")
+        watch.dispute = None
+        watch.saw(replace(heads, stalled=True))
+        assert reasons(store, watch) == ["chain: no endpoint shows a new block"]
+
+        watch.saw(heads)
+        clock.now += READY_WITHIN_SECONDS + 1
+        # The same look once more is no newer one.
+        watch.saw(heads)
+        assert reasons(store, watch)[0].startswith("heads: the last look that worked is 61 s old")

@@ -1,0 +1,62 @@
+"""`nodes --without-task`: whom a legacy network would send a system task."""
+
+import json
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.state.node import Membership
+from oracle.store.database import Store
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused
+from tests.support.histories import node
+from tests.unit.systems.crynux.making import NOW, a_node
+
+HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
+WINDOW = 1_000
+LEGACY = {
+    "set": "legacy",
+    "change": {
+        "legacy.vram_weight": "0.2",
+        "legacy.timeout_weight": "0.2",
+        "legacy.speed_weight": "0.6",
+        "legacy.least_timeout_seconds": "60",
+        "legacy.kickout_below": "4",
+        "legacy.kickout_tasks": "10",
+        "legacy.window_seconds": str(WINDOW),
+    },
+}
+
+
+@pytest.fixture
+def settings(sound, sqlite_url):
+    present = NOW // WINDOW
+    worked = {"window_sum": 30, "window_count": 2}
+    nodes = [
+        a_node("now", window=present, **worked),
+        a_node("earlier", window=present - 1, **worked),
+        a_node("never"),
+        a_node("gone", membership=Membership.QUIT),
+    ]
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        uow.nodes.save(nodes)
+        uow.cursor.move_to(HEAD, None, 0)
+    sound["database"]["url"] = sqlite_url
+    return sound
+
+
+def test_members_without_a_task_in_this_window_are_listed(capsys, settings, tmp_path):
+    path = write(settings | {"rules": LEGACY}, tmp_path / "config.toml")
+    assert run(["nodes", "--without-task", "--json", "--config", str(path)]) == 0
+    listed = {row["node"] for row in json.loads(capsys.readouterr().out)}
+
+    assert listed == {node("earlier"), node("never")}
+
+
+def test_rules_without_a_window_are_refused(capsys, settings, tmp_path):
+    path = write(settings, tmp_path / "config.toml")
+    line = refused(capsys, "nodes", "--without-task", "--config", path)
+
+    assert "--without-task: the rules seed count by no window" in line

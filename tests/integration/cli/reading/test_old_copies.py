@@ -1,0 +1,40 @@
+"""A database that is an old copy: `run` refuses it, and `status` says why nothing is sent."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import local_network, write
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+
+def test_after_run_refused_an_old_copy_status_does_not_say_that_it_may_send(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "keys").mkdir()
+    with local_network(tmp_path / "keys") as network:
+        path = write(network.settings(tmp_path), tmp_path / "config.toml")
+        where = ["--config", str(path)]
+        network.play(1)
+        assert run(["run", "--once", "--publish", *where]) == 0
+        database, old = tmp_path / "oracle.sqlite", tmp_path / "old.sqlite"
+        shutil.copy(database, old)
+        for _ in range(2):
+            network.play(1)
+            assert run(["run", "--once", "--publish", *where]) == 0
+        network.mine(5)
+        for each in tmp_path.glob("oracle.sqlite*"):
+            each.unlink()
+        shutil.copy(old, database)
+
+        assert run(["run", "--once", "--publish", *where]) == 2
+        capsys.readouterr()
+        assert run(["status", *where]) == 0
+        said = capsys.readouterr().out
+    assert "may send" not in said
+    (line,) = [one for one in said.splitlines() if one.lstrip().startswith("PAUSED-SENDER")]
+    assert "sends nothing" in line
+    assert "outbox rebuild --from-chain" in said

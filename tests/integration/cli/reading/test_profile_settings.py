@@ -1,0 +1,134 @@
+"""The section [network]: a shipped profile or a user's own, its options, and what they cost."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused
+
+TASKS, NODES = "0x" + "4e" * 20, "0x" + "4f" * 20
+VSS = {"profile": "crynux-vss", "contracts": {"VSSTask": TASKS, "Node": NODES}}
+OWN = """
+[contracts.Work]
+abi = ["event Began(bytes32 task, address node)"]
+address = "0x4e4e4e4e4e4e4e4e4e4e4e4e4e4e4e4e4e4e4e4e"
+start_block = 5
+
+[contracts.Work.events.Began]
+says = "task_started"
+task = "task"
+node = "node"
+"""
+
+
+@pytest.fixture
+def settings(sound, tmp_path):
+    """Indexes only, by whatever the network is; gives the path of the file."""
+    for section in ("oracle", "keys", "dispatch"):
+        sound.pop(section, None)
+    sound["database"] = {"url": f"sqlite:///{tmp_path / 'new.sqlite'}"}
+
+    def of(network: dict[str, object], **chain: object) -> Path:
+        sound["network"] = network
+        sound["chain"] |= chain
+        return write(sound, tmp_path / "config.toml")
+
+    return of
+
+
+def checked(capsys, path):
+    """What `config check` finds."""
+    assert run(["config", "check", "--offline", "--json", "--config", str(path)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_shipped_profile_is_checked_with_its_options(capsys, settings):
+    found = checked(capsys, settings({**VSS, "options": {"blame_missing_upload": False}}))
+
+    assert "blame_missing_upload = false" in found["facts"]["profile"]
+    assert "whole blocks are read" in found["facts"]["profile"]
+    assert found["facts"]["contracts"] == f"VSSTask {TASKS}; Node {NODES}"
+    assert found["warnings"] == []
+
+
+def test_an_own_profile_says_what_scoring_loses_by_it(capsys, settings, tmp_path):
+    profile = tmp_path / "own.toml"
+    profile.write_text(OWN)
+
+    found = checked(capsys, settings({"profile": str(profile)}, start_block=9))
+
+    assert "says task_started; never says group_validated" in found["facts"]["profile"]
+    assert found["facts"]["contracts"] == f"Work {TASKS} from block 5"
+    told = " ".join(found["warnings"])
+    for loss in ("nobody is a member", "nothing is ranked", "nobody is ever excluded"):
+        assert loss in told
+    assert "chain.start_block: 9 is after block 5, where Work begins" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (('"node"\n', '"nod"\n'), "contracts.Work.events.Began.node: .*no argument nod, but"),
+        (("Began]", "Begun]"), "contracts.Work.events.Begun: the ABI has no event Begun, but"),
+        (('node = "node"', ""), "contracts.Work.events.Began: task_started needs node"),
+    ],
+)
+def test_a_fault_of_an_own_profile_ends_a_command_with_one_line(capsys, settings, change, fault):
+    path = settings({})
+    profile = path.parent / "own.toml"
+    profile.write_text(OWN.replace(*change))
+
+    line = refused(capsys, "config", "check", "--config", settings({"profile": str(profile)}))
+
+    with pytest.raises(AssertionError, match=f"own.toml: {fault}"):
+        raise AssertionError(line)
+
+
+def test_contracts_that_the_profile_needs_are_named(capsys, settings):
+    path = settings({**VSS, "contracts": {"Node": NODES}})
+
+    assert "network.contracts: the profile crynux-vss needs VSSTask" in refused(
+        capsys, "status", "--config", path
+    )
+
+
+@pytest.mark.parametrize(
+    ("contracts", "fault"),
+    [
+        ({"Work": NODES, "Wrok": TASKS}, "network.contracts.Wrok: the profile own has no such"),
+        ({"Work": NODES, "More": NODES}, f"Work and More have the same address, {NODES}"),
+    ],
+)
+def test_a_contract_too_many_is_one_fault(capsys, settings, contracts, fault):
+    profile = settings({}).parent / "own.toml"
+    more = OWN[OWN.index("[") :].replace("Work", "More").replace(TASKS, "0x" + "4d" * 20)
+    profile.write_text(OWN + (more if "More" in contracts else ""))
+    path = settings({"profile": str(profile), "contracts": contracts})
+
+    said = refused(capsys, "config", "check", "--offline", "--config", path)
+
+    assert fault in said
+    assert len(said.splitlines()) == 1
+
+
+def test_the_faults_of_a_profile_are_counted_as_they_are(capsys, settings):
+    profile = settings({}).parent / "own.toml"
+    profile.write_text(OWN.replace("bytes32 task", "bytes33 task"))
+    path = settings({"profile": str(profile)})
+
+    said = refused(capsys, "config", "check", "--offline", "--config", path)
+
+    assert ": 2 faults\n" in said
+    assert len(said.splitlines()) == 3
+
+
+def test_a_network_that_registers_nobody_cannot_be_published_for(capsys, settings, sound):
+    sound["oracle"] = {"address": "0x" + "0a" * 20}
+
+    line = refused(capsys, "status", "--config", settings(VSS))
+
+    assert "network.profile: crynux-vss has no TaskNetwork" in line
+    assert "index only" in line

@@ -1,0 +1,182 @@
+"""What `status`, `nodes` and `explain` tell about a network that has worked for a while."""
+
+import json
+import re
+from decimal import Decimal
+from math import exp
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore
+from tests.support.cli.local_network import write
+
+pytestmark = pytest.mark.evm
+
+
+def told(capsys, *arguments):
+    """The JSON that a command prints."""
+    assert run([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def printed(capsys, *arguments):
+    assert run([*map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.main_path
+def test_status_says_how_far_the_database_has_come(indexed, capsys):
+    status = told(capsys, "status", "--config", indexed)
+
+    assert status["chain_id"] == 31337
+    assert status["folded"]["number"] >= 50
+    assert sum(status["nodes"].values()) == 12
+    assert status["lease"] is None
+
+
+def test_status_before_the_first_block_says_what_to_do(config, capsys):
+    assert run(["migrate", "--config", str(config)]) == 0
+    assert "qos-oracle run" in printed(capsys, "status", "--config", config)
+
+
+def test_nodes_come_the_best_first(indexed, capsys):
+    nodes = told(capsys, "nodes", "--config", indexed)
+
+    assert len(nodes) == 12
+    scores = [Decimal(node["qos"]) for node in nodes]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1]
+
+
+def test_the_table_of_nodes_has_a_whole_line_for_each(indexed, capsys):
+    lines = printed(capsys, "nodes", "--config", indexed).splitlines()
+
+    assert len(lines) == 13
+    assert all(re.search(r"0x[0-9a-f]{40} ", line) for line in lines[1:])
+
+
+def test_an_explanation_adds_up_to_the_score(indexed, capsys):
+    for node in told(capsys, "nodes", "--config", indexed):
+        why = told(capsys, "explain", node["node"], "--config", indexed)
+        entries = why["pool"]["entries"]
+
+        assert [entry["score"] for entry in entries] == why["pool"]["scores"]
+        long_term = Decimal(sum(why["pool"]["scores"])) / (10 * len(entries))
+        assert abs(long_term - Decimal(why["long_term"])) < Decimal("1e-17")
+        assert why["qos"] == node["qos"]
+        qos = Decimal(why["qos"])
+        assert why["lane"] in {1, int(qos * 10_000) + 2}
+
+
+def test_every_entry_names_the_transaction_and_log_it_comes_from(indexed, network, capsys):
+    best = told(capsys, "nodes", "--config", indexed)[0]["node"]
+    why = told(capsys, "explain", best, "--config", indexed)
+
+    for entry in [*why["pool"]["entries"], *why["reliability"]["changes"]]:
+        receipt = network.stage.chain.ask("eth_getTransactionReceipt", entry["transaction"])
+        assert int(receipt["blockNumber"], 16) == entry["block"]
+        assert hex(entry["log"]) in {log["logIndex"] for log in receipt["logs"]}
+
+
+def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(indexed, capsys):
+    best = told(capsys, "nodes", "--config", indexed)[0]["node"]
+    now = told(capsys, "explain", best, "--config", indexed)
+    block = now["pool"]["entries"][2]["block"]
+
+    then = told(capsys, "explain", best, "--at", block, "--config", indexed)
+
+    assert then["as_of"]["number"] == block
+    assert then["pool"]["entries"] == [
+        entry for entry in now["pool"]["entries"] if entry["block"] <= block
+    ]
+    assert len(then["pool"]["scores"]) < len(now["pool"]["scores"])
+
+
+def test_people_read_the_same_numbers(indexed, capsys):
+    worst = told(capsys, "nodes", "--config", indexed)[-1]["node"]
+    why = told(capsys, "explain", worst, "--config", indexed)
+    text = printed(capsys, "explain", worst, "--config", indexed)
+
+    assert why["long_term"] in text
+    assert why["reliability"]["at"] in text
+    assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
+
+
+@pytest.mark.slow
+def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
+    found = 0
+    for node in told(capsys, "nodes", "--config", indexed):
+        why = told(capsys, "explain", node["node"], "--config", indexed)
+        text = printed(capsys, "explain", node["node"], "--config", indexed)
+        for entry in why["pool"]["entries"]:
+            group = [entry, *entry["others"]]
+            assert len({member["task"] for member in group}) == 3
+            ranked = sorted(
+                (member["rank"], member["elapsed"]) for member in group if member["rank"]
+            )
+            assert [rank for rank, _ in ranked] == [*range(1, len(ranked) + 1)]
+            assert ranked == sorted(ranked, key=lambda place: place[1])
+            times = ", ".join(f"{elapsed} s" for _, elapsed in ranked)
+            place = f"rank {entry['rank']} of " if entry["rank"] else "the others: "
+            assert f"  #{entry['seq']} score {entry['score']} (" in text
+            assert f"{place}{times}) at block {entry['block']}" in text
+            others = {member["node"] for member in entry["others"]}
+            assert node["node"] not in others
+            found += len(others)
+    assert found > 0
+
+
+def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
+    healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
+    found = []
+    for node in told(capsys, "nodes", "--config", indexed):
+        found += healing.findall(printed(capsys, "explain", node["node"], "--config", indexed))
+
+    assert found
+    for seconds, base, again, result in found:
+        assert seconds == again
+        healed = 1 - (1 - float(base)) * exp(-int(seconds) / 1800)
+        assert abs(healed - float(result)) < 1e-12
+
+
+def test_a_timeout_says_by_what_it_cuts(indexed, capsys):
+    text = "".join(
+        printed(capsys, "explain", node["node"], "--config", indexed)
+        for node in told(capsys, "nodes", "--config", indexed)
+    )
+    cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)
+    assert cuts
+    assert all(abs(float(before) * 0.3 - float(after)) < 1e-12 for before, after in cuts)
+
+
+def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
+    found = told(capsys, "config", "check", "--config", config)
+
+    assert found["faults"] == []
+    settings = {"profile", "contracts", "rules", "database", "keys"}
+    assert set(found["facts"]) == {*settings, "chain", "contract", "cost"}
+    assert "135 s" in found["facts"]["rules"]
+
+
+def test_config_check_warns_of_a_period_longer_than_any_exclusion(settings, tmp_path, capsys):
+    settings["oracle"] |= {"period_seconds": 600}
+    path = write(settings, tmp_path / "config.toml")
+
+    run(["config", "check", "--json", "--config", str(path)])
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert "135 s" in warning
+
+
+def test_config_check_warns_of_a_transmitter_without_funds(settings, tmp_path, capsys):
+    files = KeyFiles(tmp_path / "poor.json", tmp_path / "poor.password")
+    poor = create_keystore(*files, iterations=1_000)
+    settings["keys"] |= {
+        "transmitter_keystore": str(files.keystore),
+        "transmitter_password_file": str(files.password_file),
+    }
+    path = write(settings, tmp_path / "config.toml")
+
+    found = told(capsys, "config", "check", "--config", path)
+    assert found["warnings"] == [f"the transmitter {poor} has no ether: nothing can be sent"]

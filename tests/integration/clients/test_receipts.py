@@ -1,0 +1,34 @@
+"""Receipts of whole blocks, as the three nodes give them, hold the logs of `eth_getLogs`."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.chain.verification.full_headers import all_of
+from oracle.chain.verification.receipt_fetch import receipts
+from oracle.devnet.demo.show import keys_in
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.endpoint import Endpoint
+from tests.integration.clients.networks import a_network
+from tests.integration.clients.nodes import NODES, install
+
+# Three kinds of nodes, two of them from npm.
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.evm]
+
+
+@pytest.mark.parametrize("kind", NODES)
+def test_every_log_has_its_place_in_the_block(kind: str, tmp_path: Path):
+    """Ganache counts the logs of each receipt from 0."""
+    install()
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    with a_network(kind, tmp_path / kind, keys_in(keys)) as network:
+        newest = network.chain.number
+        endpoint = Endpoint(JsonRpcClient(network.chain.url))
+        ((_, given),) = receipts(endpoint, [all_of(endpoint, [newest])[newest]])
+        asked = {"fromBlock": hex(newest), "toBlock": hex(newest)}
+        said = network.chain.ask("eth_getLogs", asked)
+
+    found = [(log.log_index, log.data) for receipt in given for log in receipt.logs]
+    assert found == [(log["logIndex"], log["data"]) for log in said]
+    assert len(said) == 24

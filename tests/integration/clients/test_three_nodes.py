@@ -1,0 +1,89 @@
+"""The same network on Anvil, Hardhat's node and Ganache: the same database at the end."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.demo.show import keys_in
+from tests.integration.clients.ledgers import Ledger, canonical, ledger_of, orphaned
+from tests.integration.clients.networks import Network, a_network
+from tests.integration.clients.nodes import NODES, install
+
+# Three kinds of nodes, two of them from npm.
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.evm]
+
+OpenNetwork = Callable[[str], AbstractContextManager[Network]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _installed() -> None:
+    install()
+
+
+@pytest.fixture
+def network_on(tmp_path: Path) -> OpenNetwork:
+    """Opens a network on a node of this kind; the daemon has the same keys on all of them."""
+    (tmp_path / "keys").mkdir()
+    keys = keys_in(tmp_path / "keys")
+    return lambda kind: a_network(kind, tmp_path / kind, keys)
+
+
+def assert_same(ledgers: dict[str, Ledger]) -> None:
+    """Name the table, and the first row that one has and another has not."""
+    first, *others = ledgers
+    for other in others:
+        for table, rows in ledgers[first].items():
+            assert rows == ledgers[other][table], f"{table} differs between {first} and {other}"
+
+
+def test_the_same_traffic_with_published_reports_leaves_the_same_database(network_on: OpenNetwork):
+    ledgers = {}
+    for kind in NODES:
+        with network_on(kind) as network:
+            for wave in range(5):
+                network.play(network.wave(wave))
+                network.run("daemon", "--publish")
+                # A block for the daemon's own transactions.
+                network.play([[]])
+            ledgers[kind] = ledger_of(network.run("daemon", "--publish"))
+
+    assert_same(ledgers)
+    told = ledgers["anvil"]
+    assert len(told["accepted_round"]) >= 3
+    assert len(told["score"]) == 60
+    assert len(told["log"]) > 300
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_fork_ends_in_the_same_database_as_the_chain_that_replaced_it(
+    network_on: OpenNetwork, *, behind: bool
+):
+    """`behind`: a daemon also looks while the chain, gone back, is shorter than it has indexed."""
+    ledgers, orphans = {}, {}
+    for kind in NODES:
+        with network_on(kind) as network:
+            first, second, third = (network.wave(wave) for wave in range(3))
+            other = network.wave(1, seed=21)
+            network.play(first)
+            mark = network.chain.mark()
+            network.play(second[:5])
+            before = ledger_of(network.run())
+            if behind and kind != "anvil":
+                network.chain.go_back(mark)
+                assert ledger_of(network.run()) == before
+                mark = network.chain.mark()
+            network.chain.replace(mark, other[:5])
+            network.play(other[5:])
+            network.run()
+            network.play(third)
+            followed, afresh = ledger_of(network.run()), ledger_of(network.run("afresh"))
+
+        assert_same({"followed": canonical(followed), "afresh": canonical(afresh)})
+        orphans[kind] = orphaned(followed, "log")
+        left = [{**row, "canonical": 0} for row in before["log"] if row["block"] > mark.number]
+        assert orphans[kind] == left
+        ledgers[kind] = followed
+    assert_same(ledgers)
+    assert len(orphans["anvil"]) > 30

@@ -1,0 +1,220 @@
+"""The daemon as a process: it starts, answers, refuses company, and stops when told."""
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+
+import pytest
+
+from oracle import __version__
+from oracle.cli.main import run
+from tests.support.cli.daemon import PATIENCE_SECONDS, STOP_SECONDS, daemon, starting
+from tests.support.cli.local_network import write
+from tests.support.cli.moody_endpoint import Mood, moody_endpoint
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+
+@pytest.fixture
+def moody(network):
+    with moody_endpoint(network.url) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def running(config):
+    with daemon(config) as started:
+        yield started
+
+
+def test_it_catches_up_and_follows_the_chain(running, network):
+    running.wait_until_ready()
+    network.mine(2)
+    running.wait_for_block(network.head())
+
+    status = running.get("/v1/status").json()
+    assert status["folded"]["number"] == network.head()
+    assert status["lease"].startswith("qos-oracle run on ")
+
+
+def test_it_stops_soon_after_sigterm_and_gives_the_lease_back(running, config):
+    running.wait_until_ready()
+
+    code, seconds = running.stop()
+
+    assert code == 0
+    assert seconds < STOP_SECONDS
+    said = running.lines()[-1]
+    assert (said["event"], said["by"]) == ("stopped", "SIGTERM")
+    assert run(["run", "--once", "--config", str(config)]) == 0
+
+
+@pytest.mark.nightly
+def test_it_stops_in_time_while_its_endpoint_keeps_silent(moody, settings, tmp_path):
+    settings["chain"]["endpoints"] = [moody.url]
+    with daemon(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_until_ready()
+        moody.mood = Mood.SILENT
+        assert moody.asked.wait(PATIENCE_SECONDS)
+        code, seconds = running.stop()
+
+    assert code == 0
+    assert seconds < STOP_SECONDS
+
+
+@pytest.mark.nightly
+def test_it_leaves_at_once_while_it_still_prepares(moody, settings, tmp_path):
+    settings["chain"]["endpoints"] = [moody.url]
+    moody.mood = Mood.SILENT
+    path = write(settings, tmp_path / "config.toml")
+    with starting(path) as running:
+        assert moody.asked.wait(PATIENCE_SECONDS)
+        code, seconds = running.stop()
+    assert code == 128 + signal.SIGTERM
+    assert seconds < STOP_SECONDS
+
+    settings["chain"]["endpoints"] = [moody.behind]
+    assert run(["run", "--once", "--config", str(write(settings, path))]) == 0
+
+
+def test_a_second_daemon_on_the_same_database_names_the_first(running, config, capsys):
+    assert run(["run", "--once", "--config", str(config)]) == 1
+
+    said = capsys.readouterr().err
+    assert "another process works on this database: qos-oracle run on " in said
+    assert f"process {running.process.pid}" in said
+    assert running.process.poll() is None
+
+
+def test_a_second_daemon_hears_of_the_first_before_it_hears_of_the_port(
+    running, settings, tmp_path, capsys
+):
+    settings["web"]["port"] = int(running.url.rpartition(":")[2])
+    path = write(settings, tmp_path / "second.toml")
+    assert run(["run", "--config", str(path)]) == 1
+    assert f"process {running.process.pid}" in capsys.readouterr().err
+
+
+def test_commands_that_only_read_do_not_mind_it(running, config, capsys):
+    running.wait_until_ready()
+    assert run(["nodes", "--config", str(config)]) == 0
+
+
+def test_the_metrics_say_what_runs_by_which_rules_and_that_it_sends_nothing(running):
+    running.wait_until_ready()
+    said = re.search(
+        r'oracle_build_info\{dry_run="(\d)",rules="(0x[0-9a-f]{64})",version="([^"]+)"\} 1.0',
+        running.get("/metrics").text,
+    )
+    assert said is not None
+    assert (said[1], said[3]) == ("1", __version__)
+
+
+def test_livez_and_metrics_answer_while_the_database_is_gone(running, tmp_path):
+    running.wait_until_ready()
+    lock = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
+    lock.execute("BEGIN EXCLUSIVE")
+    try:
+        assert running.get("/livez").status_code == 200
+        assert "oracle_block_number" in running.get("/metrics").text
+    finally:
+        lock.close()
+
+
+def test_readyz_gives_the_reason_when_the_endpoint_goes_away_and_recovers(
+    moody, settings, tmp_path
+):
+    settings["chain"]["endpoints"] = [moody.url]
+    with daemon(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_until_ready()
+        moody.mood = Mood.AWAY
+        running.wait_for("step_failed", step="index")
+        # Another step may have failed often enough a moment before.
+        running.wait_for_text("/readyz", '"index: ')
+        body = running.wait_until_not_ready()
+        assert body["ready"] is False
+        (reason,) = (one for one in body["reasons"] if one.startswith("index: "))
+        assert "503" in reason
+        assert running.get("/livez").status_code == 200
+
+        moody.mood = Mood.GOOD
+        running.wait_until_ready()
+
+
+@pytest.mark.nightly
+def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
+    moody, settings, tmp_path
+):
+    settings["chain"]["endpoints"] = [moody.url]
+    moody.mood = Mood.AWAY
+    with starting(write(settings, tmp_path / "config.toml")) as running:
+        running.url = running.wait_for("waiting")["web"]
+        running.wait_for("step_failed", step="chain", in_a_row=4)
+        reasons = running.wait_until_not_ready()["reasons"]
+        assert any(reason.startswith("chain: ") and "503" in reason for reason in reasons)
+        assert running.get("/livez").status_code == 200
+        assert not (tmp_path / "oracle.sqlite").exists()
+
+        moody.mood = Mood.GOOD
+        running.url = running.wait_for("started")["web"]
+        running.wait_until_ready()
+        assert running.stop()[0] == 0
+
+
+def test_a_daemon_that_waits_for_its_endpoint_stops_when_told(sound, tmp_path):
+    sound["web"] = {"port": 0}
+    sound["log"] = {"format": "json"}
+    with starting(write(sound, tmp_path / "config.toml")) as running:
+        running.wait_for("step_failed", step="chain")
+        assert running.stop()[0] == 0
+        assert any(line.get("by") == "SIGTERM" for line in running.lines())
+
+
+def test_a_wrong_chain_behind_a_late_endpoint_ends_it_with_one_line(moody, settings, tmp_path):
+    settings["chain"] |= {"endpoints": [moody.url], "id": 1}
+    moody.mood = Mood.AWAY
+    with starting(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_for("step_failed", step="chain")
+        moody.mood = Mood.GOOD
+        assert running.process.wait(PATIENCE_SECONDS) == 2
+    assert running.log.read_text("utf-8").splitlines()[-1].startswith("qos-oracle: ")
+
+
+@pytest.mark.skipif(
+    shutil.which("promtool") is None and "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ,
+    reason="promtool is not installed; CI has it",
+)
+def test_promtool_finds_nothing_wrong_with_the_metrics(running):
+    running.wait_until_ready()
+    running.wait_for("step_completed", step="index")
+    text = running.get("/metrics").content
+
+    checked = subprocess.run(
+        [shutil.which("promtool") or "promtool", "check", "metrics"],
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+
+    assert checked.stdout + checked.stderr == b""
+    assert checked.returncode == 0
+
+
+@pytest.mark.postgres
+def test_postgresql_ends_with_the_same_nodes_as_sqlite(
+    empty_postgresql_url, settings, indexed, tmp_path, capsys
+):
+    settings["database"]["url"] = empty_postgresql_url
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    # The chain may have grown since the other database was indexed.
+    assert run(["run", "--once", "--config", str(indexed)]) == 0
+    capsys.readouterr()
+
+    assert run(["nodes", "--json", "--config", str(path)]) == 0
+    on_postgresql = capsys.readouterr().out
+    assert run(["nodes", "--json", "--config", str(indexed)]) == 0
+    assert capsys.readouterr().out == on_postgresql

@@ -1,0 +1,115 @@
+"""The daemon over endpoints of ours: it wakes up, halts, says so, and goes on by itself."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.fakechain.websocket import pushing
+from tests.integration.reporters.waiting import until
+from tests.support.cli.daemon import daemon
+from tests.support.cli.local_network import write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS, FINALITY
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def a_chain() -> Iterator[AChain]:
+    with ExitStack() as until_the_end:
+        chain = AChain(until_the_end)
+        chain.serve()
+        chain.serve()
+        chain.live(30)
+        yield chain
+
+
+@pytest.fixture
+def settings(a_chain: AChain, tmp_path: Path):
+    return {
+        "database": {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"},
+        "chain": {
+            "id": CHAIN_ID,
+            "endpoints": a_chain.urls,
+            "finality_depth": FINALITY,
+            "poll_seconds": 0.2,
+        },
+        "network": {"contracts": dict(CONTRACTS)},
+        "web": {"port": 0},
+        "log": {"format": "json"},
+    }
+
+
+def test_a_websocket_brings_the_next_look_forward(a_chain: AChain, settings, tmp_path: Path):
+    with pushing(a_chain.provider) as told:
+        settings["chain"] |= {"websocket": told.url, "poll_seconds": 300.0}
+        with daemon(write(settings, tmp_path / "config.toml")) as running:
+            running.wait_for_block(a_chain.head.number)
+            # A head that comes before it listens is told to nobody.
+            until(lambda: told.subscribed == 1, "a subscription")
+            for _ in range(3):
+                a_chain.live(1)
+                running.wait_for_block(a_chain.head.number)
+
+            assert "oracle_new_heads_total 3.0" in running.get("/metrics").text
+
+
+def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
+    a_chain: AChain, settings, tmp_path: Path
+):
+    ours = a_chain.head
+    with daemon(write(settings, tmp_path / "config.toml")) as running:
+        running.wait_for_block(ours.number)
+        running.wait_until_ready()
+        a_chain.show(a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3)))
+
+        told = running.wait_for("step_completed", did="halted")
+        answer = running.wait_until_not_ready()
+        assert answer["halt"].startswith("halt finality_violation: block 22 was final here")
+        assert answer["reasons"][0] == answer["halt"]
+        assert told["halt"] == "finality_violation"
+        assert "oracle_finality_violation 1.0" in running.get("/metrics").text
+        (halt,) = running.get("/v1/status").json()["halts"]
+        assert halt["block"] == 22
+
+        longer = a_chain.tree.mine_many(FINALITY + 8, on=ours)
+        a_chain.show(longer)
+        running.wait_for("step_completed", did="resumed")
+        running.wait_for_block(longer.number)
+        running.wait_until_ready()
+        endpoints = running.get("/v1/status").json()["endpoints"]
+        assert [one["endpoint"] for one in endpoints] == a_chain.urls
+        assert all("quarantined" not in one["state"] for one in endpoints)
+
+
+def test_what_is_closed_at_the_start_is_said_and_run_once_fails_for_it(
+    a_chain: AChain, settings, tmp_path: Path, capsys
+):
+    config = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(config)]) == 0
+    a_chain.show(a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3)))
+    capsys.readouterr()
+
+    for _ in range(2):
+        assert run(["run", "--once", "--config", str(config)]) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith("qos-oracle: not caught up: halt finality_violation: block 22 was")
+
+    with daemon(config) as running:
+        told = running.wait_for("halted")
+        assert told["reason"].startswith("halt finality_violation: block 22 was final here")
+        assert running.get("/readyz").json()["folded"] == 30
+
+
+def test_at_a_head_that_does_not_move_it_is_ready_after_a_restart(
+    a_chain: AChain, settings, tmp_path: Path
+):
+    config = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(config)]) == 0
+
+    with daemon(config) as running:
+        running.wait_until_ready()
+        assert running.get("/readyz").json()["folded"] == a_chain.head.number

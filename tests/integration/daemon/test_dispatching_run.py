@@ -1,0 +1,205 @@
+"""`run --dispatch` on a real chain, without any oracle contract: a task starts, once."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from web3 import Web3
+
+from oracle.cli.main import run
+from oracle.signing.keystore import create_keystore
+from tests.support.cli.local_network import Settings, write
+from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.evm.chain import Chain
+from tests.support.evm.network import ETHER, Network, Status
+from tests.support.office import CHAIN_ID, QUICK
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """A chain of its own: what is sent here uses the dispatcher's nonces."""
+    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1") as url:
+        chain = Chain(url)
+        network = Network.deployed(chain)
+        for node in network.nodes[:2]:
+            network.join(node)
+        yield network
+        chain.close()
+
+
+@pytest.fixture
+def settings(network: Network, tmp_path: Path) -> Settings:
+    """A configuration that dispatches, if it is told to."""
+    files = (tmp_path / "dispatcher.json", tmp_path / "dispatcher.password")
+    sender = Web3.to_checksum_address(create_keystore(*files, iterations=QUICK))
+    network.chain.send(network.does.setDispatcher(sender), sender=network.admin)
+    network.chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    return {
+        "database": {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"},
+        "chain": {"id": CHAIN_ID, "endpoints": [network.chain.url], "finality_depth": 2},
+        "network": {"contracts": {"TaskNetwork": network.contract.address}},
+        "dispatch": {
+            "start_block": 0,
+            "queue_alpha": 2,
+            "fixed_seconds": {"sd": 5, "llm": 2, "sd_ft": 60},
+            "unit_seconds": {"sd": 1, "llm": 0.05, "sd_ft": 1},
+        },
+        "keys": {
+            "dispatcher_keystore": str(files[0]),
+            "dispatcher_password_file": str(files[1]),
+        },
+        "log": {"format": "json"},
+    }
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    capsys.readouterr()
+    assert run([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def turned(network: Network, path: Path, *flags: str) -> None:
+    """A block, and what a daemon that looks once makes of it."""
+    network.chain.later(1)
+    network.chain.mine()
+    assert run(["run", "--once", *flags, "--config", str(path)]) == 0
+
+
+def test_a_task_is_drawn_for_started_and_verified(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = write(settings, tmp_path / "config.toml")
+    task = network.create()
+    turned(network, path)
+    turned(network, path)
+    # Nothing but the flag, or dispatch.enabled, sends.
+    assert told(capsys, "status", "--config", path)["outbox"] == []
+    turned(network, path, "--dispatch")
+    turned(network, path, "--dispatch")
+    assert network.status(task) is Status.STARTED
+
+    check = told(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
+    assert check["verdict"] == "agrees"
+    facts = told(capsys, "config", "check", "--config", path)["facts"]
+    assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
+    # 1 ether over 110,000 gas of 200 gwei.
+    assert facts["starts"].startswith("45 a day fit limits.max_cost_per_day_wei")
+
+
+def test_a_start_is_listed_by_a_short_task_and_shown_whole(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = write(settings, tmp_path / "config.toml")
+    task = "0x" + network.create().hex()
+    for _ in range(3):
+        turned(network, path, "--dispatch")
+    (start,) = told(capsys, "outbox", "list", "--kind", "start_task", "--config", path)
+    assert run(["outbox", "list", "--config", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert f"{task[:10]}…, seed block {start['as_of_block']}" in text
+    assert "None" not in text
+    assert max(map(len, text.splitlines())) <= 100
+
+    shown = told(capsys, "outbox", "show", start["id"], "--config", path)
+    check = told(capsys, "select", "--verify", task, "--config", path)
+    recorded = check["recorded"][-1]
+    assert (shown["task"], shown["node"]) == (task, recorded["node"])
+    assert shown["as_of_hash"] == recorded["seed_hash"]
+
+
+def test_status_and_draws_tell_what_waits_what_stands_and_who_pays(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = write(settings, tmp_path / "config.toml")
+    task = "0x" + network.create().hex()
+    turned(network, path)
+    turned(network, path)
+    status = told(capsys, "status", "--config", path)
+    assert (status["tasks_waiting"], status["draws_standing"]) == (1, 1)
+    assert status["dispatcher"]["balance_wei"] == str(ETHER)
+    (drawn,) = told(capsys, "draws", "--config", path)["active"]
+    assert (drawn["task"], drawn["seed_block"]) == (task, status["oldest_draw_block"])
+    assert drawn["outcome"] is None
+    assert run(["status", "--config", str(path)]) == 0
+    assert f"{status['dispatcher']['address']}, 1.000000 ether" in capsys.readouterr().out
+
+    turned(network, path, "--dispatch")
+    turned(network, path)
+    found = told(capsys, "draws", "--config", path)
+    assert (found["active"], found["over"][0]["node"]) == ([], drawn["node"])
+    assert found["over"][0]["outcome"] == "started"
+    assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
+    assert run(["draws", "--config", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert f"{drawn['node']}, which started it" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_status_stands_without_an_endpoint_and_says_so(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["chain"]["endpoints"] = ["http://127.0.0.1:9"]
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["migrate", "--config", str(path)]) == 0
+    account_balance = told(capsys, "status", "--config", path)["dispatcher"]
+    assert account_balance["balance_wei"] is None
+    assert "no connection" in account_balance["unknown"]
+    Path(settings["keys"]["dispatcher_keystore"]).write_text("nothing")
+    account_balance = told(capsys, "status", "--config", path)["dispatcher"]
+    assert "is no keystore" in account_balance["unknown"]
+
+
+def test_a_dry_run_starts_nothing_whatever_else_is_said(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["dispatch"]["enabled"] = True
+    path = write(settings, tmp_path / "config.toml")
+    network.create()
+    for _ in range(3):
+        turned(network, path, "--dry-run")
+    assert told(capsys, "status", "--config", path)["outbox"] == []
+    assert run(["run", "--once", "--dry-run", "--dispatch", "--config", str(path)]) == 2
+    assert "--dry-run sends none" in capsys.readouterr().err
+
+
+def test_a_key_that_is_not_the_dispatchers_starts_nothing(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    network.chain.send(network.does.setDispatcher(network.admin), sender=network.admin)
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--dispatch", "--config", str(path)]) == 2
+    assert "use the other key" in capsys.readouterr().err
+
+
+def test_limits_that_let_no_start_through_are_told_before(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
+    path = write(settings, tmp_path / "config.toml")
+    found = told(capsys, "config", "check", "--offline", "--config", path)
+    assert [warning.partition(":")[0] for warning in found["warnings"]] == [
+        "limits.max_cost_per_day_wei",
+        "limits.max_cost_per_transaction_wei",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "complaint"),
+    [
+        ("start_block", "dispatch.start_block: is missing"),
+        ("queue_alpha", "dispatch.queue_alpha: is missing"),
+        ("unit_seconds", "dispatch.unit_seconds: is missing for sd, llm, sd_ft"),
+    ],
+)
+def test_what_no_source_ever_published_has_no_default(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], missing, complaint
+):
+    settings["dispatch"]["enabled"] = True
+    del settings["dispatch"][missing]
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 2
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,178 @@
+"""What a supervisor hears: 1 for all that may pass, 2 only where a person has to change something.
+
+Every command that asks an endpoint is walked through every kind of answer that is none: none of
+them ends with 2.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.cli.main import run
+from tests.integration.cli.reading.test_command_line import COMMANDS
+from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+from tests.support.sending import faults
+from tests.support.sending.proxy import EVERY, Proxy, proxy
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+NOBODY = "0x" + "9" * 40
+Capture = pytest.CaptureFixture[str]
+CALL, CODE = "eth_call", "eth_getCode"
+# By command: how it is called where it asks an endpoint.
+ASKING = {
+    "config check": [],
+    "contract check": [],
+    "contract deploy": ["--admin", "0x" + "ad" * 20],
+    "contract show": [],
+    "endpoint probe": [],
+    "kickout cancel": ["{node}"],
+    "kickout execute": ["{node}"],
+    "kickout propose": ["{node}"],
+    "outbox rebuild": ["--from-chain", "--dry-run"],
+    "report push": [],
+    "report verify": ["1"],
+    "resync backfill": ["--from", "0", "--to", "20"],
+    "resync gaps": [],
+    "resync rewind": ["--to-block", "10"],
+    "resync verify": ["--from", "0", "--to", "20"],
+    "run": ["--once"],
+    "selftest": [],
+    "status": [],
+}
+# They ask none, or one of their own; or what they ask for has to be in the outbox first.
+SILENT = {
+    *("backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
+    *("keys create", "keys show"),
+    *("kickout evidence", "kickout list", "halt clear", "halt list", "migrate", "nodes"),
+    *("outbox bump", "outbox cancel", "outbox hold", "outbox list", "outbox release"),
+    *("outbox show", "queue", "replay", "report release", "report show"),
+    *("resync dead-letters list", "resync dead-letters retry", "resync rebuild", "resync refusal"),
+    *("rules list", "rules show", "select"),
+}
+# What an endpoint may say that is no answer.
+NO_ANSWERS = {
+    # For longer than `run --once` has patience.
+    "throttled": (EVERY, faults.status(429, retry_after=3600)),
+    "refused": (EVERY, faults.status(401)),
+    "away": (EVERY, faults.status(503)),
+    "no JSON": (EVERY, faults.web_page()),
+    "dropped": (EVERY, faults.request_dropped()),
+    "null": (EVERY, faults.null()),
+    "error": (EVERY, faults.error("internal error")),
+    "null for a call": (CALL, faults.null()),
+    "nothing for a call": (CALL, faults.says("0x")),
+    "null for code": (CODE, faults.null()),
+}
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+    """A chain of this module's own, whose transmitter never sends: each test begins anew."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(6)
+        yield started
+
+
+@pytest.fixture
+def door(network: LocalNetwork) -> Iterator[Proxy]:
+    with proxy(network.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def honest(network: LocalNetwork, settings: Settings, tmp_path: Path) -> Path:
+    """A configuration that asks the chain itself."""
+    return at(settings, tmp_path, network.url)
+
+
+def at(settings: Settings, folder: Path, *urls: str) -> Path:
+    settings["chain"]["endpoints"] = list(urls)
+    return write(settings, folder / "config.toml")
+
+
+def in_ci(names: Iterable[str], *chosen: str) -> list[Any]:
+    """Every command and fault takes ten seconds: CI plays the chosen ones, the night all."""
+    return [
+        name if name in chosen else pytest.param(name, marks=pytest.mark.nightly) for name in names
+    ]
+
+
+def left(config: Path, *command: str) -> int:
+    return run([*command, "--config", str(config)])
+
+
+def test_every_command_asks_an_endpoint_or_is_known_not_to():
+    assert set(ASKING) | SILENT == set(COMMANDS)
+    assert not set(ASKING) & SILENT
+
+
+@pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "away"))
+def test_a_run_says_the_same_before_and_after_its_tables_exist(
+    door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
+):
+    path = at(settings, tmp_path, door.url)
+    codes, said = list[int](), list[str]()
+    for _ in range(2):
+        door.rule(*NO_ANSWERS[fault])
+        codes.append(left(path, "run", "--once", "--publish"))
+        said.append(capsys.readouterr().err.splitlines()[-1])
+        door.heal()
+        assert left(path, "run", "--once") == 0
+    assert codes == [1, 1], said
+    if NO_ANSWERS[fault][0] == EVERY:
+        assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout propose"))
+def test_no_answer_of_an_endpoint_makes_a_command_end_with_2(
+    door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
+):
+    path = at(settings, tmp_path, door.url)
+    assert left(path, "run", "--once") == 0
+    with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
+        (node,) = database.execute("SELECT hex(address) FROM node LIMIT 1").fetchone()
+    database.close()
+    told = [part.format(node=f"0x{node.lower()}") for part in ASKING[name]]
+    without = left(path, *name.split(), *told)
+    for fault in ("throttled", "refused", "no JSON", "null", "error"):
+        door.rule(*NO_ANSWERS[fault])
+        capsys.readouterr()
+        door.forget()
+        code = left(path, *name.split(), *told)
+        said = capsys.readouterr().err
+        door.heal()
+        # Whoever was not asked is not the reason.
+        assert code in {0, 1} or (code == without and not door.asked), (fault, said)
+
+
+@pytest.mark.parametrize("fault", ["null for a call", "null for code", "nothing for a call"])
+def test_at_a_start_one_of_several_that_says_nothing_is_not_believed(
+    door: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path, fault: str
+):
+    door.rule(*NO_ANSWERS[fault])
+    path = at(settings, tmp_path, door.url, network.url)
+    assert left(path, "run", "--once") == 0
+    assert left(path, "contract", "check") == 0
+
+
+def test_that_an_address_is_empty_is_believed_where_all_say_so(
+    door: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path
+):
+    settings["network"]["contracts"]["TaskNetwork"] = NOBODY
+    assert left(at(settings, tmp_path, network.url), "run", "--once") == 2
+    path = at(settings, tmp_path, door.url, network.url)
+    assert left(path, "run", "--once") == 2
+    door.rule(EVERY, faults.status(503))
+    assert left(path, "run", "--once") == 1
+
+
+def test_contracts_that_were_read_before_are_not_gone_for_good(
+    door: Proxy, honest: Path, settings: Settings, tmp_path: Path
+):
+    assert left(honest, "run", "--once") == 0
+    door.rule(CODE, faults.says("0x"))
+    assert left(at(settings, tmp_path, door.url), "run", "--once") == 1

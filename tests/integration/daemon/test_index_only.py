@@ -1,0 +1,39 @@
+"""Without an oracle contract everything is indexed and shown; what would publish says so."""
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused
+
+pytestmark = pytest.mark.evm
+
+NODE = "0x" + "7" * 40
+
+
+@pytest.fixture(scope="module")
+def without(network, tmp_path_factory):
+    """A configuration without `oracle.address`, indexed; nothing here changes its database."""
+    folder = tmp_path_factory.mktemp("without")
+    settings = network.settings(folder)
+    del settings["oracle"]["address"]
+    path = write(settings, folder / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    return path
+
+
+def test_what_publishes_says_that_there_is_no_contract(without, capsys):
+    for command in (
+        ["run", "--once", "--publish"],
+        ["report", "push"],
+        ["kickout", "propose", NODE],
+        ["kickout", "execute", NODE],
+        ["contract", "show"],
+        ["contract", "check"],
+    ):
+        assert "oracle.address: is missing" in refused(capsys, *command, "--config", without)
+
+
+@pytest.mark.parametrize("command", ["status", "nodes", "report show", "kickout list", "export"])
+def test_what_reads_needs_none(without, command):
+    assert run([*command.split(), "--config", str(without)]) == 0

@@ -1,0 +1,172 @@
+"""`run --once --publish` on a real chain, and the way from a node's tasks to its lane there."""
+
+import json
+
+import pytest
+
+from oracle.bindings.codec import call_input
+from oracle.cli.main import run
+from oracle.signing.local import KeySigner
+from oracle.telemetry import quorum_metrics
+from tests.support.cli.daemon import daemon
+from tests.support.cli.local_network import local_network, write
+from tests.support.sending.thieves import stolen_payment
+
+pytestmark = pytest.mark.evm
+
+# It compares nonces as it starts, and then each five minutes: here each second.
+ATTENTIVE = (
+    "-c",
+    """
+from oracle.cli import main
+from oracle.daemon import steps
+steps._RECONCILE_SECONDS = 1.0
+main.main()
+""",
+)
+GWEI = 10**9
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """A chain of this module's own: what is sent here uses the transmitter's nonces."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def published(network, tmp_path_factory):
+    """A configuration whose first round has landed."""
+    folder = tmp_path_factory.mktemp("published")
+    path = write(network.settings(folder), folder / "config.toml")
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+    network.mine(1)
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    return path
+
+
+def told(capsys, *arguments):
+    capsys.readouterr()
+    assert run([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def on_chain(network, index):
+    asked = {"to": network.stage.oracle, "data": call_input("QoSOracle", "laneAt", index)}
+    return int(network.stage.chain.ask("eth_call", asked, "latest"), 16)
+
+
+def test_once_sends_what_is_due_and_sees_it_land(published, capsys):
+    status = told(capsys, "status", "--config", published)
+
+    assert status["round"] == 1
+    (push,) = status["outbox"]
+    assert (push["kind"], push["count"]) == ("push", 1)
+    assert push["state"] in {"live", "mined"}
+
+
+@pytest.mark.slow
+def test_every_lane_of_a_round_is_explained_by_its_as_of_block(published, network, capsys):
+    nodes = told(capsys, "nodes", "--config", published)
+    assert len(nodes) == 12
+    for node in nodes:
+        why = told(capsys, "explain", node["node"], "--round", 1, "--config", published)
+        assert why["lane"] == on_chain(network, node["index"])
+
+
+@pytest.mark.slow
+def test_who_starts_shows_a_zero_of_each_signer_before_anything_is_amiss(published):
+    """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
+    quorum_metrics.EQUIVOCATION.clear()
+    assert run(["run", "--once", "--publish", "--config", str(published)]) == 0
+    (family,) = quorum_metrics.EQUIVOCATION.collect()
+    assert [sample.value for sample in family.samples] == [0]
+
+
+def test_without_publish_nothing_is_sent(network, tmp_path, capsys):
+    path = write(network.settings(tmp_path), tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    assert told(capsys, "status", "--config", path)["outbox"] == []
+
+
+@pytest.mark.slow
+def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, capsys):
+    (tmp_path / "keys").mkdir()
+    with local_network(tmp_path / "keys") as network:
+        network.play(3)
+        settings = network.settings(tmp_path)
+        # Gas is too dear for us: no nonce of ours is given out.
+        settings["limits"]["max_fee_per_gas_wei"] = 1
+        path = write(settings, tmp_path / "config.toml")
+        with daemon(path, "--publish", program=ATTENTIVE) as running:
+            running.wait_until_ready()
+            thief = uses_the_key(network)
+            said = running.wait_for("account_nonce_ahead", sender=thief, counted=1, given_out=0)
+            assert "rebuild --from-chain" in said["act"]
+            running.wait_for_text("/readyz", f"sender: {thief} sends nothing (foreign)")
+            assert running.get("/readyz").status_code == 503
+            running.wait_for_text(
+                "/metrics", 'oracle_txmgr_paused{account="transmitter",kind="foreign"} 1.0'
+            )
+            # All else goes on.
+            network.mine(3)
+            running.wait_for_block(network.head())
+            assert running.get("/v1/status").json()["folded"]["number"] == network.head()
+            assert running.get("/livez").status_code == 200
+            code, _ = running.stop()
+        assert code == 0
+        # A restart at night ends neither the rest nor the daemon.
+        with daemon(path, "--publish") as again:
+            again.wait_for_text("/readyz", f"sender: {thief} sends nothing (foreign)")
+            assert again.stop()[0] == 0
+
+        # Nothing of ours went out, and nothing will before a person has looked.
+        assert network.stage.chain.ask("eth_getTransactionCount", thief, "latest") == "0x1"
+        settings["limits"]["max_fee_per_gas_wei"] = 100 * GWEI
+        goes_on_after_a_person_has_looked(write(settings, path), thief, capsys)
+
+
+@pytest.mark.slow
+def test_many_nonces_are_rebuilt_in_one_row_and_each_told_to_programs(tmp_path, capsys):
+    (tmp_path / "keys").mkdir()
+    with local_network(tmp_path / "keys") as network:
+        path = write(network.settings(tmp_path), tmp_path / "config.toml")
+        assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+        for _ in range(21):
+            uses_the_key(network)
+        last = network.head()
+        rebuild = ["outbox", "rebuild", "--from-chain", "--dry-run", "--config", str(path)]
+        (answer,) = told(capsys, *rebuild)
+        assert [one["nonce"] for one in answer["rebuilt"]] == list(range(21))
+        assert run(rebuild) == 0
+        _, row = capsys.readouterr().out.splitlines()
+        assert " ".join(row.split()) == f"0..20 21 nonces {last - 20}..{last} 21 worked"
+
+
+def goes_on_after_a_person_has_looked(path, thief, capsys):
+    where = ["--config", str(path)]
+    assert run(["run", "--once", "--publish", *where]) == 2
+    assert run(["outbox", "release", thief, *where]) == 2
+    assert "outbox rebuild --from-chain" in capsys.readouterr().err
+    assert run(["outbox", "rebuild", "--from-chain", "--yes", *where]) == 0
+    assert f"`qos-oracle outbox release {thief}` lets it go on" in capsys.readouterr().err
+    assert run(["outbox", "release", thief, *where]) == 0
+    assert run(["run", "--once", "--publish", *where]) == 0
+    nonces = [one["nonce"] for one in told(capsys, "outbox", "list", *where)]
+    assert [one for one in nonces if one is not None] == [0]
+
+
+def uses_the_key(network):
+    """Somebody sends from the transmitter's account; its address."""
+    chain = network.stage.chain
+    key = json.loads((network.keys / "transmitter.json").read_text("utf-8"))
+    sender = "0x" + key["address"].removeprefix("0x").lower()
+    signer = KeySigner.open(
+        network.keys / "transmitter.json", network.keys / "transmitter.password"
+    )
+    nonce = int(chain.ask("eth_getTransactionCount", sender, "latest"), 16)
+    raw = stolen_payment(signer, nonce, signer.address, 100 * GWEI)
+    chain.ask("eth_sendRawTransaction", raw)
+    network.mine(1)
+    return sender

@@ -1,0 +1,60 @@
+"""`run` with one key of the two: who only signs, and who only sends."""
+
+import json
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.store.database import Store
+from tests.support.cli.local_network import local_network, write
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """A chain of this module's own."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+def without(network, folder, role):
+    """A configuration that names the other key alone."""
+    told = network.settings(folder)
+    told["keys"] = {name: path for name, path in told["keys"].items() if role not in name}
+    return told
+
+
+def test_a_reporter_without_a_transmitter_signs_and_sends_nothing(network, tmp_path, capsys):
+    told = without(network, tmp_path, "transmitter")
+    path = write(told, tmp_path / "config.toml")
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+
+    with Store.open(told["database"]["url"]) as store, store.reading() as uow:
+        (signed,) = uow.statements.of_round(network.stage.oracle, "report", 1)
+        assert uow.outbox.intents.newest(10) == []
+        (bound,) = [one for one in uow.reports.latest() if one.digest is not None]
+    assert (bound.round, bound.digest) == (1, signed.digest)
+    capsys.readouterr()
+    assert run(["status", "--json", "--config", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["outbox"] == []
+
+
+def test_a_transmitter_without_a_signer_and_without_peers_is_refused(network, tmp_path, capsys):
+    path = write(without(network, tmp_path, "signer"), tmp_path / "config.toml")
+
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert "quorum: expected 0 without [reporters] peers, whose signatures are gathered" in error
+
+
+def test_a_transmitter_that_has_peers_runs_and_waits_for_them(network, tmp_path):
+    told = without(network, tmp_path, "signer")
+    told["reporters"] = {"peers": ["http://127.0.0.1:9/secret-path"], "timeout_seconds": 0.2}
+    path = write(told, tmp_path / "config.toml")
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+
+    with Store.open(told["database"]["url"]) as store, store.reading() as uow:
+        assert uow.outbox.intents.newest(10) == []
+        assert uow.reports.due() != []

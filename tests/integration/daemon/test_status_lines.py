@@ -1,0 +1,209 @@
+"""What `status` says first: what stands still and why, or that it does not."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.bindings.codec import call_input
+from oracle.cli.main import run
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.rounds import Kick, KickState
+from oracle.queries.contract_view import ChainView, ContractState
+from oracle.queries.status import StatusReport
+from oracle.queries.text.status_text import situation
+from oracle.store.ops.halts import Halt
+from oracle.store.outbox.records import Account, Pause, PauseKind
+from oracle.store.reports.hold_repository import ReportHold
+from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures, Totals
+from tests.support.cli.local_network import local_network, write
+from tests.unit.cli.test_outbox_words import LIVE_PUSH
+
+SETTINGS = ReportSettings(heartbeat_seconds=100)
+ME = Account(1, Address("0x" + 40 * "a"))
+
+
+def block(number: int, time: int = 5_000) -> BlockRef:
+    return BlockRef(number, ZERO_HASH, ZERO_HASH, time)
+
+
+WELL = StatusReport(
+    chain_id=1,
+    start_block=0,
+    rules=None,
+    folded=block(90),
+    final=80,
+    anomalies=0,
+    nodes={},
+    kickouts_due=0,
+    round=6,
+    round_age=7,
+    reports=(),
+    outbox={},
+    tasks_waiting=0,
+    draws_active=0,
+    oldest_draw=None,
+    lease="run on host, process 7",
+    accounts={ME: None},
+)
+OPEN = ContractState(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
+SEEN = ChainView(block(91), OPEN)
+KICK = Kick(3, Address("0x" + 40 * "b"), 6, ZERO_HASH, 5_000, Position(1, 1, 1), KickState.LIVE)
+
+
+def lines(seen: StatusReport = WELL, chain: ChainView = SEEN) -> dict[str, str]:
+    return dict(situation(seen, chain, SETTINGS))
+
+
+def test_where_all_is_well_nothing_is_in_capital_letters():
+    said = lines()
+    assert list(said) == [
+        *("index", "last report", "contract", "sender", "kickouts", "worked on by")
+    ]
+    assert said["index"].endswith("; 1 blocks behind the newest, 91")
+    assert said["last report"].startswith("round 7, 100 s old (on chain)")
+    assert said["contract"] == "takes reports"
+    assert said["sender"] == f"{ME.address} may send"
+    assert said["worked on by"] == "run on host, process 7"
+
+
+PAUSED = replace(OPEN, paused_until=5_060)
+BACKOFF: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FUNDS, "it has 5 wei")}
+STOLEN: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FOREIGN, "0x1 in block 7")}
+HELD = ReportHold(17, "12 of 12 nodes would move", {}, 1, None, None)
+DISPUTED = replace(HELD, reason="disagreement: 0x01 signed otherwise")
+HALT = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "chain", "name", "told"),
+    [
+        (replace(WELL, halts=(HALT,)), SEEN, "HALTED", "since block 90: block 80 is another"),
+        (WELL, ChainView(block(101), OPEN), "BEHIND", "11 blocks behind the newest, 101"),
+        (WELL, ChainView(block(91, 5_051), OPEN), "REPORT-LATE", "round 7, 151 s old"),
+        (WELL, ChainView(block(91), PAUSED), "PAUSED", "until 1970-01-01 01:24:20 UTC, for 60 s"),
+        (WELL, ChainView(block(91), replace(OPEN, kicks_paused=True)), "PAUSED", "no kickouts"),
+        (
+            replace(WELL, accounts=BACKOFF),
+            SEEN,
+            "PAUSED-SENDER",
+            "it has 5 wei (funds); send ether to",
+        ),
+        (
+            replace(WELL, accounts=STOLEN),
+            SEEN,
+            "PAUSED-SENDER",
+            "`outbox rebuild --from-chain --yes`",
+        ),
+        (replace(WELL, held=(HELD,)), SEEN, "HELD", "period 17: 12 of 12 nodes would move; `"),
+        (replace(WELL, held=(HELD,)), SEEN, "HELD", "then `report release`"),
+        (replace(WELL, held=(DISPUTED,)), SEEN, "HELD", "compare it with theirs"),
+        (replace(WELL, lease=None), SEEN, "NO-LEADER", "no daemon holds its lease"),
+    ],
+)
+def test_what_stands_still_is_in_capital_letters_with_its_reason(
+    seen: StatusReport, chain: ChainView, name: str, told: str
+):
+    said = lines(seen, chain)
+    assert told in said[name]
+    assert [one for one in said if one.isupper()] == [name]
+    assert len(said) <= 10
+
+
+def test_a_reporter_that_differs_in_every_round_has_one_line_about_it():
+    rows = tuple(replace(DISPUTED, period=period) for period in range(20, 320))
+    told = [
+        told
+        for name, told in situation(replace(WELL, held=rows), SEEN, SETTINGS)
+        if name == "HELD"
+    ]
+    assert len(told) == 1
+    assert told[0].startswith("period 319 (and 299 before it, since period 20): disagreement: ")
+    assert told[0].endswith("it ends when a later report lands that says what ours does")
+
+
+@pytest.mark.parametrize("chain", [ChainView(block(100), OPEN), ChainView(block(91, 5_050), OPEN)])
+def test_up_to_its_bound_nothing_is_wrong(chain: ChainView):
+    assert not [one for one in lines(chain=chain) if one.isupper()]
+
+
+def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknown():
+    said = lines(chain=ChainView(None, unknown="a.example: did not answer"))
+    assert said["NO ENDPOINT"].startswith("folded to block 90, ")
+    assert said["NO ENDPOINT"].endswith("how far behind is unknown: a.example: did not answer")
+    assert said["last report"].startswith("round 6, 7 s old (as folded)")
+    assert said["contract"] == "unknown: a.example: did not answer"
+
+
+def test_before_the_first_block_and_the_first_round_it_says_so():
+    new = replace(WELL, folded=None, round=0, round_age=None, accounts={})
+    fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
+    said = lines(new, fresh)
+    assert said["index"].startswith("no block is folded yet; `qos-oracle run")
+    assert said["last report"] == "no round was accepted yet (on chain)"
+    assert said["sender"] == "nothing was ever sent from this database"
+
+
+def test_why_the_next_push_waits_is_said():
+    push = replace(LIVE_PUSH, error_text="gas is dear")
+    assert lines(replace(WELL, push=push))["push waits"].startswith("gas is dear; `qos-oracle")
+
+
+@pytest.mark.parametrize(("ready_at", "state"), [(5_000, "ready since"), (5_001, "ready at")])
+def test_kickouts_on_their_way_are_said_with_the_first_that_can_be_executed(
+    ready_at: int, state: str
+):
+    later = replace(KICK, index=4, ready_at=9_000)
+    kicks = (later, replace(KICK, ready_at=ready_at))
+    told = lines(replace(WELL, kickouts_due=3, kicks=kicks))["kickouts"]
+    assert told.startswith(f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01")
+
+
+@pytest.mark.slow
+@pytest.mark.evm
+def test_a_paused_contract_and_endpoints_that_are_away_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with local_network(tmp_path) as network:
+        stage, admin = network.stage, network.stage.chain.ask("eth_accounts")[0]
+        config = network.settings(tmp_path)
+        path = str(write(config, tmp_path / "config.toml"))
+        assert run(["run", "--once", "--config", path]) == 0
+        for call in (("setPauser", admin), ("pauseFor", 600)):
+            sent = {"from": admin, "to": stage.oracle, "data": call_input("QoSOracle", *call)}
+            stage.chain.mine(network.clock.next_block(), [sent | {"gas": hex(500_000)}])
+        told, said = _asked(path, capsys)
+        until = told["contract"]["paused_until"]
+        assert until == network.clock.now + 600
+        assert "the contract takes no report until 2027-" in said
+        assert "for 600 s of chain time" in said
+        assert (told["head"], told["lag_blocks"]) == (network.head(), 2)
+    told, said = _asked(path, capsys)
+    assert (told["head"], told["lag_blocks"], told["contract"]["round"]) == (None, None, None)
+    assert told["contract"]["unknown"] is not None
+    assert "how far behind is unknown: " in said
+
+
+def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    capsys.readouterr()
+    assert run(["status", "--config", path, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert run(["status", "--config", path]) == 0
+    return told, capsys.readouterr().out
+
+
+def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():
+    watch = DaemonHealth(JobLiveness(lambda: 0.0))
+    assert watch.chain.answer()["unknown"] == "this process has not looked at it"
+    figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
+    watch.counted(OutboxFigures(Totals(), contract=replace(figures, pushed_at=4_900)))
+    assert watch.contract == PAUSED
+    watch.counted(OutboxFigures(Totals()))
+    assert watch.contract is None

@@ -1,0 +1,115 @@
+"""SIGTERM is heard wherever it arrives, and ends a command in time."""
+
+import signal
+import threading
+import weakref
+
+import pytest
+
+from oracle.daemon import stopping
+from oracle.daemon.stopping import KILLED, StopSignal, listening, until_told
+from oracle.store.database import Store
+from tests.support.cli import churning
+from tests.support.cli.daemon import PATIENCE_SECONDS, starting
+
+PROGRAM = ("-m", "tests.support.cli.churning")
+
+
+def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
+    """What was cut off with which code, and when."""
+    was_cut, codes = threading.Event(), list[int]()
+
+    def note(code: int) -> None:
+        codes.append(code)
+        was_cut.set()
+
+    with listening(stop, (signal.SIGTERM,), note):
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.event.wait(PATIENCE_SECONDS)
+        if stopping.STOP_SECONDS > 1:
+            signal.raise_signal(signal.SIGTERM)
+        assert was_cut.wait(PATIENCE_SECONDS)
+    return was_cut, codes
+
+
+def test_a_signal_that_arrives_in_a_weak_references_callback_is_received():
+    for _ in range(100):
+        stop, thing = StopSignal(), churning.Thing()
+        with listening(stop, (signal.SIGTERM,)):
+            kept = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGTERM))
+            del thing
+            assert kept() is None
+            assert stop.event.wait(PATIENCE_SECONDS)
+        assert stop.reason == "SIGTERM"
+
+
+def test_a_second_signal_cuts_off_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stopping, "STOP_SECONDS", 3600)
+    assert cut_offs(StopSignal())[1] == [KILLED + signal.SIGTERM]
+
+
+def test_what_does_not_end_in_time_after_the_first_signal_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(stopping, "STOP_SECONDS", 0.01)
+    assert cut_offs(StopSignal())[1] == [KILLED + signal.SIGTERM]
+
+
+def test_what_ends_in_time_is_not_cut_off():
+    codes = list[int]()
+    stop = StopSignal()
+    with listening(stop, (signal.SIGTERM,), codes.append):
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.event.wait(PATIENCE_SECONDS)
+    assert codes == []
+
+
+def test_who_only_ends_in_order_hears_every_signal_and_is_never_cut_off():
+    stop = StopSignal()
+    with listening(stop, (signal.SIGTERM,)):
+        for _ in range(10):
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.event.wait(PATIENCE_SECONDS)
+    assert stop.number == signal.SIGTERM
+
+
+def test_what_signals_did_before_comes_back():
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    until_told(lambda _stop: None)
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def test_what_the_work_raises_comes_out():
+    def work(_stop: StopSignal) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        until_told(work)
+
+
+def test_an_event_that_is_waited_for_again_stays_set_where_a_signal_came():
+    stop = StopSignal()
+    stop.event.set()
+    stop.clear()
+    assert not stop.event.is_set()
+    stop.tell(signal.SIGTERM)
+    stop.clear()
+    assert stop.event.is_set()
+
+
+@pytest.mark.evm
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "collection", [20, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 5, 60, 100, 140))]
+)
+def test_a_run_ends_on_sigterm_in_the_middle_of_a_collection_and_gives_the_lease_back(
+    config, settings, monkeypatch: pytest.MonkeyPatch, collection: int
+):
+    monkeypatch.setenv(churning.WHEN, str(collection))
+    with starting(config, "--once", program=PROGRAM) as running:
+        code = running.process.wait(PATIENCE_SECONDS)
+        said = running.log.read_text("utf-8")
+    assert code == KILLED + signal.SIGTERM, said
+    assert "Exception ignored" not in said
+    with Store.open(settings["database"]["url"], create=True) as store, store.reading() as uow:
+        assert uow.lease.current().holder is None

@@ -1,0 +1,121 @@
+"""The HTTP door hammered while history is taken in: no lock error, no starving, bounded files."""
+
+import re
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import requests
+
+from benchmarks.ordinary_traffic import served
+from tests.support.chain.network_logs import NETWORK
+from tests.support.cli.daemon import daemon
+from tests.support.cli.local_network import write
+
+PATHS = ("/livez", "/readyz", "/metrics", "/v1/status")
+# One commit is about a second of work; the log of writes holds a few of them.
+MOST_WAL_BYTES = 128 * 2**20
+# The publishing side waits for a window or two, each about a second of work; on a machine that is
+# several times slower than most they take longer, and are no more.
+LONGEST_WAIT_SECONDS, MOST_WINDOWS = 5.0, 4
+
+
+class Hammer:
+    """Asks every address again and again, and keeps what came back."""
+
+    def __init__(self, url: str) -> None:
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.faults: list[str] = []
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask, args=(url + path, path)) for path in PATHS
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self, url: str, path: str) -> None:
+        with requests.Session() as session:
+            while not self._stop.is_set():
+                answer = session.get(url, timeout=120)
+                self.answers[(path, answer.status_code)] += 1
+                if "locked" in answer.text or "database:" in answer.text:
+                    self.faults.append(answer.text)
+
+
+class Turns:
+    """What a step waits for between two of its turns, as the metrics tell.
+
+    `most_windows`: turns of `index` in a wait that was too long.
+    """
+
+    def __init__(self, step: str) -> None:
+        self.most_windows = 0.0
+        self._step = step
+        self._last: float | None = None
+        self._since, self._windows = time.monotonic(), 0.0
+
+    def look(self, metrics: str) -> None:
+        now, turned, windows = (
+            time.monotonic(),
+            turns_of(self._step, metrics),
+            turns_of("index", metrics),
+        )
+        if turned != self._last:
+            self._last, self._since, self._windows = turned, now, windows
+        elif now - self._since > LONGEST_WAIT_SECONDS:
+            self.most_windows = max(self.most_windows, windows - self._windows)
+
+
+def turns_of(step: str, metrics: str) -> float:
+    found = re.search(f'oracle_step_seconds_count{{step="{step}"}} (.+)', metrics)
+    return 0.0 if found is None else float(found[1])
+
+
+def settings(url: str, folder: Path):
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {"id": 31337, "endpoints": [url], "finality_depth": 8, "poll_seconds": 0.05},
+        "network": {"contracts": {"TaskNetwork": NETWORK}},
+        # The chain is made in memory: its headers are not what their hashes are of.
+        "verify": {"history": "seamed"},
+        "web": {"port": 0},
+        "log": {"format": "json"},
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "events", [20_000, pytest.param(400_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+)
+@pytest.mark.nightly
+def test_history_is_taken_in_while_the_door_is_hammered(events, tmp_path):
+    with (
+        served(events) as url,
+        daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
+    ):
+        hammer, turns, largest_wal = Hammer(running.url), Turns("confirm"), 0
+        wal = tmp_path / "oracle.sqlite-wal"
+        try:
+            while running.get("/readyz").status_code != 200:
+                assert running.process.poll() is None, running.log.read_text("utf-8")
+                largest_wal = max(largest_wal, wal.stat().st_size if wal.exists() else 0)
+                turns.look(running.get("/metrics").text)
+        finally:
+            hammer.stop()
+        failures = [line for line in running.lines() if line["event"] == "step_failed"]
+
+    assert hammer.faults == []
+    assert failures == []
+    assert {path for path, _ in hammer.answers} == set(PATHS)
+    assert hammer.answers[("/livez", 200)] == sum(
+        count for (path, _), count in hammer.answers.items() if path == "/livez"
+    )
+    assert largest_wal < MOST_WAL_BYTES
+    assert turns.most_windows <= MOST_WINDOWS

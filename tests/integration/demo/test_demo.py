@@ -1,0 +1,81 @@
+"""The demo holds, and it notices when it does not."""
+
+import json
+import sys
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from oracle.cli import demo_commands
+from oracle.cli.main import run
+from oracle.devnet.demo.show import ShowOptions
+from tests.integration.demo.lossy_endpoint import losing_one_group
+
+# A play takes ten seconds and more; together they are most of the slow suite.
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
+# A few waves say whether scores are right; only the whole show gets to the kickout.
+SHORT = 2
+
+
+def played(monkeypatch, capsys, **how):
+    """The exit code, and the summary that was printed."""
+    monkeypatch.setattr(demo_commands, "ShowOptions", partial(ShowOptions, **how))
+    code = run(["demo", "--json"])
+    printed = capsys.readouterr()
+    assert printed.out, printed.err
+    return code, json.loads(printed.out)
+
+
+def wrong_scores(summary):
+    return [fault for fault in summary["faults"] if "its logs say" in fault]
+
+
+@pytest.mark.nightly
+def test_the_whole_show_holds(monkeypatch, capsys):
+    code, summary = played(monkeypatch, capsys)
+
+    assert summary["faults"] == []
+    assert code == 0
+    assert len(summary["nodes"]) == 12
+    assert all(node["equal"] for node in summary["nodes"])
+    hopeless = next(node for node in summary["nodes"] if node["name"] == "hopeless")
+    assert not hopeless["selectable"]
+    assert summary["kickout"]["rejoin"] == "KickedOut"
+
+
+def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys):
+    code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT)
+
+    assert code == 1
+    assert wrong_scores(summary) == []
+    assert "no kickout was executed by executeKick" in summary["faults"]
+
+
+@pytest.mark.nightly
+def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
+    code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
+
+    assert code == 1
+    assert len(wrong_scores(summary)) >= 6
+
+
+@pytest.mark.nightly
+def test_a_log_that_the_endpoint_leaves_out_is_read_again_and_the_scores_hold(monkeypatch, capsys):
+    """Its receipts tell; a draw made in the meantime may have been another, and is then named."""
+    hidden: list[str] = []
+    with ExitStack() as opened:
+        code, summary = played(
+            monkeypatch,
+            capsys,
+            block_seconds=0.02,
+            waves=SHORT,
+            through=lambda url: opened.enter_context(losing_one_group(url, hidden)),
+        )
+
+    assert code == 1
+    assert len(hidden) == 1
+    assert wrong_scores(summary) == []

@@ -1,0 +1,98 @@
+"""A proxy passes everything on, and its moods are drawn from a seed."""
+
+import socket
+
+import msgspec
+import pytest
+
+from oracle.devnet.fakechain.faults.chaos import Chaos
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.upstream import Upstream
+from tests.unit.devnet.networks import Caller, grown
+
+WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}
+
+
+@pytest.fixture
+def true():
+    provider = Provider(grown())
+    with serving(provider) as served:
+        yield provider, served.url
+
+
+def test_a_proxy_without_faults_says_what_the_endpoint_says(true):
+    provider, url = true
+    upstream = Upstream(url)
+    with serving(upstream) as served, Caller(served.url) as ask:
+        assert ask("eth_getLogs", WHOLE) == provider.answer("eth_getLogs", [WHOLE])
+        assert ask("eth_nonsense")["code"] == -32601
+        answers = ask.batch(("eth_chainId",), ("eth_getBlockByNumber", "0x9", False))
+    upstream.close()
+    assert [answer["result"] for answer in answers] == ["0x7a69", None]
+
+
+def test_an_endpoint_that_is_gone_is_a_bad_gateway(true):
+    _, url = true
+    upstream = Upstream(url.rpartition(":")[0] + ":1")
+    with serving(upstream) as served, Caller(served.url) as ask:
+        answered = ask.session.post(
+            served.url, data=b'{"id":1,"method":"eth_chainId"}', timeout=99
+        )
+    upstream.close()
+    assert answered.status_code == 502
+
+
+def moods(url, seed, requests):
+    """What an endpoint with this seed is like, by the requests that it is asked."""
+    received: list[str] = []
+    chaos = Chaos(url, seed, received.append)
+    for _ in range(requests):
+        chaos.striking()
+    chaos.close()
+    return received
+
+
+def test_moods_are_drawn_from_the_seed(true):
+    _, url = true
+    assert moods(url, 1, 500) == moods(url, 1, 500) != moods(url, 2, 500)
+
+
+def test_an_endpoint_is_honest_most_of_the_time(true):
+    _, url = true
+    struck = sum(int(mood.split()[-2]) for mood in moods(url, 3, 2_000))
+    assert 60 < struck < 400
+
+
+@pytest.mark.slow
+def test_every_mood_can_be_served(true):
+    _, url = true
+    chaos = Chaos(url, 0)
+    calls = [
+        ("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x5"}),
+        ("eth_getBlockByNumber", "latest", False),
+        ("eth_getBlockByNumber", "finalized", False),
+        ("eth_getBlockReceipts", "0x2"),
+        ("eth_blockNumber",),
+    ]
+    with serving(chaos) as served:
+        for _name, fault in chaos._moods:
+            chaos._mood, chaos._left = (_name, fault), 10_000
+            for question in ([call] for call in calls):
+                body = ask_raw(served.url, question)
+                assert body.startswith(b"HTTP/1.1 ")
+            assert ask_raw(served.url, calls).startswith(b"HTTP/1.1 ")
+    struck = {name for name, fault in chaos._moods if fault.hits}
+    chaos.close()
+    assert struck == {name for name, _ in chaos._moods}
+
+
+def ask_raw(url, calls):
+    """The bytes that come back, whole or not: many of them are meant to be no HTTP."""
+    body = msgspec.json.encode(
+        [{"id": place, "method": one[0], "params": one[1:]} for place, one in enumerate(calls)]
+    )
+    port = int(url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as line:
+        line.sendall(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        return line.recv(65_536)

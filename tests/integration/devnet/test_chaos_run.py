@@ -1,0 +1,118 @@
+"""The daemon on a devnet whose endpoints lie now and then: it must end where the chain is."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.support.cli.daemon import Daemon, starting
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
+
+BLOCKS = 120
+_PATIENCE_SECONDS = 300
+_PROGRAM = (sys.executable, "-m", "oracle")
+
+
+@dataclass
+class Devnet:
+    """A running devnet; `chain` is the honest address, `config` what the daemon is told."""
+
+    chain: str
+    config: Path
+
+
+@contextmanager
+def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
+    command = [*_PROGRAM, "devnet", "--folder", str(folder), "--port", "0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        said: list[str] = []
+        try:
+            while not (said and said[-1].startswith("Ctrl-C")):
+                said.append(running.stderr.readline())
+                assert said[-1], said
+            # Its pipe must not fill up: it tells of each fault.
+            Thread(target=said.extend, args=(running.stderr,), daemon=True).start()
+            chain = next(line for line in said if line.startswith("chain ")).split()[3]
+            yield Devnet(chain.rstrip(","), _free(folder / "devnet.toml"))
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait(_PATIENCE_SECONDS)
+
+
+def _free(config: Path) -> Path:
+    """The daemon of somebody else may listen on the usual port."""
+    written = config.read_text("utf-8")
+    config.write_text(written.replace("[web]\n", "[web]\nport = 0\n"), "utf-8")
+    return config
+
+
+def follow(config: Path, blocks: int, *options: str) -> None:
+    """Run the daemon until it stands at this block or above."""
+    with starting(config, *options) as running:
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while folded(running) < blocks:
+            assert running.process.poll() is None, running.log.read_text("utf-8")
+            assert time.monotonic() < until, running.log.read_text("utf-8")
+            time.sleep(0.2)
+        code, _ = running.stop()
+        assert code == 0
+
+
+def folded(running: Daemon) -> int:
+    """Where it stands; -1 before it has begun."""
+    told_where = (line["web"] for line in running.lines() if line["event"] == "started")
+    running.url = next(told_where, "")
+    return (running.get("/readyz").json()["folded"] or 0) if running.url else -1
+
+
+def told(*arguments: str) -> str:
+    done = subprocess.run([*_PROGRAM, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def answered(*arguments: str) -> Any:
+    return json.loads(told(*arguments, "--json"))
+
+
+def clean_copy(config: Path, chain: str) -> Path:
+    """The same configuration with a database of its own, on the honest chain."""
+    lines = config.read_text("utf-8").splitlines()
+    fresh = config.with_name("clean.toml")
+    changed = [
+        f'endpoints = ["{chain}"]'
+        if line.startswith("endpoints = ")
+        else line.replace("oracle.sqlite", "clean.sqlite")
+        for line in lines
+    ]
+    fresh.write_text("\n".join(changed), "utf-8")
+    return fresh
+
+
+@pytest.mark.parametrize("seed", [7])
+def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_path, seed):
+    with devnet(tmp_path / "devnet", "--block-seconds", "0.2", "--chaos", str(seed)) as network:
+        config = network.config
+        follow(config, BLOCKS, "--publish", "--dispatch")
+        clean = clean_copy(config, network.chain)
+        last = str(answered("status", "--config", str(config))["folded"]["number"])
+        # Not `--once`: the chain grows faster than a slow machine is done with it.
+        follow(clean, int(last))
+        told("resync", "rewind", "--to-block", last, "--config", str(clean))
+
+    ours, true = (told("export", "--config", str(one), "--to", last) for one in (config, clean))
+    assert ours == true
+    # Twelve join, and want tasks done; how many are is for the machine to say.
+    assert len(ours.splitlines()) > 20
+    assert answered("nodes", "--config", str(config)) == answered("nodes", "--config", str(clean))

@@ -1,0 +1,103 @@
+"""Endpoints of ours are served over HTTP, to many, and end when they are told."""
+
+import socket
+from threading import Event, Thread
+
+import pytest
+import requests
+
+from oracle.devnet.fakechain.faults import transport_faults as transport
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving, serving_all
+from tests.unit.devnet.networks import Caller, grown
+
+
+@pytest.fixture
+def provider():
+    return Provider(grown())
+
+
+@pytest.fixture
+def ask(provider):
+    with serving(provider) as served, Caller(served.url) as caller:
+        yield caller
+
+
+def test_an_answer_carries_the_id_of_its_question(ask):
+    assert ask.whole("eth_blockNumber") == {"jsonrpc": "2.0", "id": 1, "result": "0x5"}
+
+
+def test_a_batch_is_answered_in_order_errors_among_the_answers(ask):
+    answers = ask.batch(("eth_chainId",), ("eth_nonsense",), ("eth_blockNumber",))
+    assert [answer["id"] for answer in answers] == [0, 1, 2]
+    assert answers[1]["error"]["code"] == -32601
+    assert answers[2]["result"] == "0x5"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [(b"{", -32700), (b"[]", -32600), (b"7", -32600), (b'{"id":1}', -32600)]
+)
+def test_what_is_no_question_is_told_so(ask, body, code):
+    answer = requests.post(ask.url, data=body, timeout=120).json()
+    assert (answer["id"], answer["error"]["code"]) == (None, code)
+
+
+def test_parameters_of_the_wrong_shape_are_told_so(ask):
+    assert ask("eth_getBlockByNumber")["code"] == -32602
+    assert ask("eth_getBlockByNumber", 7)["code"] == -32602
+
+
+def test_what_was_asked_is_kept(ask, provider):
+    ask("eth_getBlockByNumber", "0x2", False)
+    ask.batch(("eth_chainId",), ("eth_chainId",))
+    assert provider.count("eth_chainId") == 2
+    assert provider.asked[0].params == ("0x2", False)
+    assert provider.asked[0].blocks == (2, 2)
+
+
+def test_many_callers_at_once_are_served(provider):
+    with serving(provider) as served:
+        heads: list[str] = []
+
+        def call():
+            with Caller(served.url) as caller:
+                heads.extend(caller("eth_blockNumber") for _ in range(10))
+
+        callers = [Thread(target=call) for _ in range(6)]
+        for thread in callers:
+            thread.start()
+        for thread in callers:
+            thread.join()
+    assert heads == ["0x5"] * 60
+
+
+def test_the_end_of_serving_ends_open_connections(provider):
+    with serving(provider) as served:
+        port = int(served.url.rpartition(":")[2])
+        idle = socket.create_connection(("127.0.0.1", port))
+    with idle:
+        assert idle.recv(1) == b""
+    with pytest.raises(requests.ConnectionError):
+        requests.post(served.url, data=b"{}", timeout=1)
+
+
+def test_a_held_answer_does_not_hold_the_others(provider):
+    gate = Event()
+    provider.faults.append(transport.held(gate, methods="eth_chainId"))
+    with serving(provider) as served, Caller(served.url) as one, Caller(served.url) as other:
+        waiting = Thread(target=one, args=("eth_chainId",))
+        waiting.start()
+        assert other("eth_blockNumber") == "0x5"
+        assert waiting.is_alive()
+        gate.set()
+        waiting.join()
+
+
+def test_several_providers_have_an_address_each():
+    tree = grown()
+    with (
+        serving_all(Provider(tree), Provider(tree, tree.genesis)) as urls,
+        Caller(urls[0]) as one,
+        Caller(urls[1]) as other,
+    ):
+        assert (one("eth_blockNumber"), other("eth_blockNumber")) == ("0x5", "0x0")

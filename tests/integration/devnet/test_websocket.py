@@ -1,0 +1,93 @@
+"""New heads are pushed, in order or as a fault wants them."""
+
+import msgspec
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.websocket import pushing
+from tests.unit.devnet.networks import grown
+
+
+@pytest.fixture
+def provider():
+    return Provider(grown())
+
+
+@pytest.fixture
+def pushed(provider):
+    with pushing(provider) as made:
+        yield made
+
+
+@pytest.fixture
+def line(pushed):
+    with connect(pushed.url, close_timeout=1) as connection:
+        ask(connection, "eth_subscribe", "newHeads")
+        yield connection
+
+
+def ask(connection, method, *params):
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    connection.send(msgspec.json.encode(body).decode())
+    return received(connection).get("result")
+
+
+def received(connection):
+    return msgspec.json.decode(connection.recv(timeout=120))
+
+
+def head(connection):
+    return int(received(connection)["params"]["result"]["number"], 16)
+
+
+def mine(provider, tree, blocks=1):
+    for _ in range(blocks):
+        provider.head = tree.mine(on=provider.head)
+
+
+@pytest.fixture
+def tree(provider):
+    """The tree of the provider, to mine on."""
+    return grown()
+
+
+def test_a_new_head_is_told(line, provider, tree):
+    mine(provider, tree, 2)
+    assert [head(line), head(line)] == [6, 7]
+
+
+def test_every_block_of_a_new_branch_is_told(line, provider, tree):
+    provider.head = tree.mine_many(3, on=tree.genesis)
+    assert [head(line) for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_silent_line_still_answers(line, pushed, provider, tree):
+    pushed.is_silent = True
+    mine(provider, tree)
+    assert ask(line, "eth_blockNumber") == "0x6"
+
+
+def test_heads_come_twice_or_backwards(line, pushed, provider, tree):
+    pushed.is_double = True
+    mine(provider, tree)
+    assert [head(line), head(line)] == [6, 6]
+    pushed.is_double, pushed.is_backwards = False, True
+    mine(provider, tree, 2)
+    assert [head(line), head(line)] == [8, 7]
+
+
+def test_a_line_is_closed_after_so_many_heads(line, pushed, provider, tree):
+    pushed.heads_left = 2
+    mine(provider, tree, 2)
+    assert [head(line), head(line)] == [6, 7]
+    with pytest.raises(ConnectionClosed):
+        line.recv(timeout=120)
+
+
+def test_who_unsubscribes_hears_nothing_more(line, pushed, provider, tree):
+    assert ask(line, "eth_unsubscribe", "0x1") is True
+    mine(provider, tree)
+    assert ask(line, "eth_blockNumber") == "0x6"
+    assert pushed.subscribed == 1

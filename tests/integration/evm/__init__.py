@@ -1,0 +1,1 @@
+"""Services of one room each on a real EVM."""

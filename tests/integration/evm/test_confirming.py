@@ -1,0 +1,198 @@
+"""What happens to a transaction after it was sent: lost answers, reorgs, foreign nonces."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.store.outbox.records import PauseKind
+from tests.support.evm.fixtures import chain
+from tests.support.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
+from tests.support.office import FINALITY, Office
+from tests.support.sending.at_sea import GWEI
+from tests.support.sending.thieves import foreign_transaction
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    office,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
+
+SEND = "eth_sendRawTransaction"
+
+
+@pytest.fixture
+def endpoint(sqlite_office: Office) -> Iterator[FaultyEndpoint]:
+    """The office's only endpoint, which can fail."""
+    with faulty_endpoint(sqlite_office.premises.chain.url) as standing:
+        sqlite_office.restart(urls=[standing.url])
+        yield standing
+
+
+def sends(office: Office) -> list[tuple[str, int]]:
+    """(hash, how often it was sent) of every attempt of the open nonces."""
+    with office.store.reading() as uow:
+        return [
+            (attempt.signed.tx_hash, attempt.sends)
+            for slot in uow.outbox.slots.watched(office.context.account)
+            for attempt in uow.outbox.slots.attempts(slot)
+        ]
+
+
+def test_an_accepted_send_whose_answer_is_lost_is_one_transaction(
+    sqlite_office: Office, endpoint: FaultyEndpoint
+):
+    office = sqlite_office
+    endpoint.faults[SEND] = Fault.LOSE_ANSWER
+    office.period()
+    office.tick()
+    assert office.states() == ["live"]
+
+    endpoint.faults.clear()
+    office.mine()
+    office.until_final()
+    assert (office.premises.round, office.premises.nonce) == (1, 2)
+    assert office.states() == ["final"]
+
+
+def test_a_send_that_never_arrived_is_repeated_with_the_same_bytes(
+    sqlite_office: Office, endpoint: FaultyEndpoint
+):
+    office = sqlite_office
+    endpoint.faults[SEND] = Fault.SWALLOW
+    office.period()
+    office.tick()
+    ((sent, times),) = sends(office)
+    assert times == 1
+
+    endpoint.faults.clear()
+    office.mine(2)
+    office.tick()
+    assert sends(office) == [(sent, 2)]
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_a_send_is_never_repeated_within_two_blocks(
+    sqlite_office: Office, endpoint: FaultyEndpoint
+):
+    office = sqlite_office
+    endpoint.faults[SEND] = "internal error"
+    office.period()
+    for _ in range(5):
+        office.tick()
+    assert endpoint.seen.count(SEND) == 1
+
+
+def test_silence_changes_no_state(sqlite_office: Office, endpoint: FaultyEndpoint):
+    office = sqlite_office
+    office.period()
+    office.tick()
+    before = (office.states(), sends(office))
+    endpoint.faults["eth_getTransactionReceipt"] = "internal error"
+    office.mine(3)
+    with pytest.raises(Exception, match="internal error"):
+        office.tick()
+    assert (office.states(), sends(office)) == before
+
+    endpoint.faults.clear()
+    office.tick()
+    assert office.states() == ["mined"]
+
+
+def test_bytes_that_fall_out_of_the_pool_are_sent_again(office: Office):
+    office.period()
+    office.tick()
+    ((sent, _),) = sends(office)
+    office.premises.chain.rpc("anvil_dropTransaction", sent)
+    office.mine(2)
+    assert office.premises.round == 0
+
+    office.tick()
+    office.mine()
+    assert office.premises.round == 1
+    office.until_final()
+    assert office.states() == ["final"]
+
+
+@pytest.mark.main_path
+def test_a_push_that_a_reorg_takes_back_lands_again_with_the_same_bytes(office: Office):
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    ((sent, _),) = sends(office)
+    assert office.states() == ["mined"]
+
+    # One block goes; its transactions are lost, as with a node that does not put them back.
+    office.premises.chain.rpc("anvil_reorg", 1, [])
+    assert office.premises.round == 0
+    office.tick()
+    assert office.states() == ["live"]
+
+    office.mine(2)
+    office.tick()
+    office.mine()
+    office.tick()
+    assert (office.premises.round, office.premises.nonce) == (1, 2)
+    assert sends(office)[0][0] == sent
+    office.until_final()
+    assert office.states() == ["final"]
+    assert "reorged" in office.journal()
+
+
+def test_a_reorg_while_the_daemon_is_down_is_seen_at_the_next_start(office: Office):
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+    office.premises.chain.rpc("anvil_reorg", 1, [])
+    office.restart()
+    office.tick()
+    assert office.states() == ["live"]
+
+
+def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
+    premises = office.premises
+    office.period()
+    office.tick()
+    ((sent, _),) = sends(office)
+    premises.chain.rpc("anvil_dropTransaction", sent)
+    theirs = foreign_transaction(office, 50 * GWEI)
+    office.mine(1 + FINALITY)
+    office.tick()
+
+    assert office.states() == ["held"]
+    with office.store.reading() as uow:
+        reason = uow.outbox.accounts.paused_because(office.context.account)
+    assert reason is not None
+    assert reason.kind is PauseKind.FOREIGN
+    assert f"nonce 1 was used by {theirs}" in reason.reason
+    office.period()
+    office.tick()
+    assert len(sends(office)) == 0
+
+
+def test_a_chain_that_is_ahead_of_the_database_is_refused(office: Office):
+    premises = office.premises
+    chain, sender = premises.chain, premises.transmitter
+    chain.rpc("anvil_impersonateAccount", sender)
+    chain.transact(to=premises.network.admin, data="0x", sender=sender)
+
+    with pytest.raises(InputError, match="has used nonces up to 1, this database gave out only"):
+        office.restart()
+
+
+def test_long_after_a_downtime_the_receipt_is_found_by_the_stored_hash(office: Office):
+    office.period()
+    office.tick()
+    office.mine()
+    office.premises.chain.later(3600)
+    office.premises.chain.mine(FINALITY + 1)
+    office.restart()
+    office.tick()
+    office.tick()
+    assert (office.states()[0], office.premises.nonce) == ("final", 2)

@@ -1,0 +1,104 @@
+"""Many starts in one turn: no hole below what is signed, and every limit holds for each."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from oracle.chain.heads import Heads
+from oracle.dispatch.dispatch_calls import START_TASK
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.txmgr.context import StepResult
+from oracle.txmgr.manager import TransactionManager
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import ETHER, Status
+from tests.support.office import CAPS
+from tests.support.txmgr.dispatch_office import (
+    DispatchOffice,
+    dear,
+    dispatcher_of,
+    fresh_stage,
+    office,
+    premises,
+    settings,
+)
+from tests.support.txmgr.office_fixtures import fresh_chain
+
+__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
+
+Turn = Callable[[Heads], StepResult | None]
+
+
+def drawn(office: DispatchOffice, count: int) -> list[bytes]:
+    """So many tasks, each with its draw, none started."""
+    tasks = [office.premises.network.create(fee=(count - one) * ETHER) for one in range(count)]
+    office.mine()
+    office.index()
+    return tasks
+
+
+def take(office: DispatchOffice, *steps: Turn) -> list[str]:
+    done = [step(office.source.heads()) for step in steps]
+    return [one.did for one in done if one is not None]
+
+
+def test_a_call_that_falls_out_leaves_no_gap_below_those_that_are_signed(office: DispatchOffice):
+    network = office.premises.network
+    network.join(network.nodes[3])
+    tasks = drawn(office, 3)
+    plan, step = partial(plan_dispatch, office.dispatching), TransactionManager(office.starts).step
+    assert take(office, plan, step, step) == [
+        "dispatch planned",
+        "ready",
+        "assigned",
+    ]
+    first = min(office.intents(START_TASK), key=lambda one: one.nonce or 0)
+    (key,) = (key for key in office.standing() if key in first.request.subject)
+    names = {node.lower(): node for node in network.nodes}
+    network.by(names[office.standing()[key]], network.does.pause())
+    for _ in range(4):
+        office.block()
+
+    assert {network.status(task) for task in tasks} == {Status.STARTED}
+    assert office.start_states().count("mined") == 3
+    nonces = sorted(one.nonce for one in office.intents() if one.nonce is not None)
+    assert nonces == list(range(len(nonces)))
+    assert "gave back" in {step.did for step in office.steps}
+
+
+@pytest.mark.main_path
+def test_no_more_starts_are_on_their_way_than_allowed(office: DispatchOffice):
+    office.restart(dispatch=settings(max_in_flight=2))
+    tasks = drawn(office, 3)
+    office.turn()
+    assert office.start_states() == ["live", "live"]
+    for _ in range(3):
+        office.block()
+    assert {office.premises.network.status(task) for task in tasks} == {Status.STARTED}
+
+
+def test_starts_that_cannot_be_paid_for_wait_with_the_reason(
+    office: DispatchOffice, dear: Callable[[], None]
+):
+    premises = office.premises
+    sender = dispatcher_of(premises).address
+    chain = premises.chain
+    tasks = drawn(office, 2)
+    dear()
+    chain.rpc("anvil_setBalance", sender, "0x1")
+    office.turn()
+    assert {one.error_class for one in office.intents()} == {"funds"}
+
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    for _ in range(4):
+        office.block()
+    assert {premises.network.status(task) for task in tasks} == {Status.STARTED}
+
+
+def test_a_day_costs_no_more_than_its_cap(office: DispatchOffice, dear: Callable[[], None]):
+    office.restart(caps=replace(CAPS, cost_per_day=1))
+    drawn(office, 2)
+    dear()
+    office.turn()
+    assert {one.error_class for one in office.intents()} == {"day_cap"}

@@ -1,0 +1,300 @@
+"""Drawn tasks are started on a real chain: by whom, in which order, and never twice."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from oracle.dispatch.assigner import check_dispatch
+from oracle.dispatch.dispatch_calls import DROP_TASK
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.errors import InputError
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import index_next
+from oracle.queries.selection.draw_check import DrawCheck, DrawVerdict, verify_draw
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import ETHER, Status
+from tests.support.office import RULES, Office
+from tests.support.txmgr.dispatch_office import (
+    DispatchOffice,
+    fresh_stage,
+    key_of,
+    office,
+    plain_office,
+    premises,
+    settings,
+)
+from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.stores import NewStore
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "plain_office", "premises"]
+
+
+def verified(office: DispatchOffice, task: bytes) -> DrawCheck:
+    assert office.dispatch is not None
+    reader = office.folder.reader
+    return verify_draw(office.source, office.store, reader, office.dispatch, key_of(task))
+
+
+def test_the_drawn_node_gets_the_task_two_blocks_after_its_creation(office: DispatchOffice):
+    network = office.premises.network
+    task = network.create()
+    created = office.premises.chain.block
+    office.turn()
+    assert office.standing() == {}
+
+    office.block()
+    (draw,) = office.draws(task)
+    assert draw.seed_block == created + 1
+    office.block()
+
+    assert network.status(task) is Status.STARTED
+    assert office.node_of(task) == draw.node
+    assert office.premises.chain.block == created + 2
+    assert office.start_states() == ["mined"]
+    check = verified(office, task)
+    assert (check.verdict, check.drawings[-1].node) == (DrawVerdict.AGREES, draw.node)
+
+
+def test_of_two_tasks_for_one_node_the_more_valuable_starts(office: DispatchOffice):
+    network = office.premises.network
+    for node in network.nodes[:3]:
+        network.by(node, network.does.pause())
+    cheap, dear = network.create(fee=ETHER), network.create(fee=2 * ETHER)
+    office.turn()
+    network.by(network.nodes[0], network.does.resume())
+    office.turn()
+    for _ in range(2):
+        office.block()
+
+    assert network.status(dear) is Status.STARTED
+    assert network.status(cheap) is Status.QUEUED
+    assert office.node_of(dear) == network.nodes[0].lower()
+    assert verified(office, dear).verdict is DrawVerdict.AGREES
+    assert verified(office, cheap).verdict is DrawVerdict.WAITING
+
+
+def test_tasks_of_a_group_go_to_different_nodes(office: DispatchOffice):
+    network = office.premises.network
+    group = b"g" * 32
+    tasks = [network.create(group=group, group_size=3) for _ in range(3)]
+    office.turn()
+    for _ in range(3):
+        office.block()
+
+    assert len({office.node_of(task) for task in tasks}) == 3
+    assert {verified(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
+
+
+def test_a_drawn_node_that_pauses_is_drawn_for_anew(office: DispatchOffice):
+    network = office.premises.network
+    task = network.create()
+    office.index()
+    office.mine()
+    office.index()
+    (first,) = office.draws(task)
+    # Drawn, planned, not sent yet.
+    plan_dispatch(office.dispatching, office.source.heads())
+    by_address = {node.lower(): node for node in network.nodes}
+    network.by(by_address[first.node], network.does.pause())
+    for _ in range(4):
+        office.turn()
+        office.mine()
+    office.turn()
+
+    over, second = office.draws(task)
+    assert over.voided_block is not None
+    assert network.status(task) is Status.STARTED
+    assert office.node_of(task) == second.node != first.node
+    assert office.start_states() == ["superseded", "mined"]
+    assert len(verified(office, task).drawings) == 2
+
+
+def test_a_full_queue_drops_the_cheapest(office: DispatchOffice):
+    network = office.premises.network
+    office.restart(dispatch=settings(alpha=Fraction(2, 3)))
+    for node in network.nodes[:3]:
+        network.by(node, network.does.pause())
+    tasks = [network.create(fee=fee * ETHER) for fee in (3, 1, 2)]
+    for _ in range(3):
+        office.turn()
+        office.mine()
+
+    states = [network.status(task) for task in tasks]
+    assert states == [Status.QUEUED, Status.ABORTED, Status.QUEUED]
+    assert office.states(DROP_TASK) == ["mined"]
+
+
+def test_a_dozen_tasks_start_in_one_block(office: DispatchOffice):
+    network = office.premises.network
+    for node in network.nodes[3:6]:
+        network.join(node)
+    tasks = [network.create() for _ in range(6)]
+    office.turn()
+    office.block()
+    office.block()
+
+    assert {network.status(task) for task in tasks} == {Status.STARTED}
+    assert len({office.node_of(task) for task in tasks}) == 6
+    assert {verified(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
+
+
+def test_a_dispatcher_that_picks_for_itself_is_found_out(office: DispatchOffice):
+    network = office.premises.network
+    task = network.create()
+    office.index()
+    office.mine()
+    office.index()
+    (draw,) = office.draws(task)
+    other = next(node for node in network.nodes[:3] if node.lower() != draw.node)
+    network.by(network.admin, network.does.setDispatcher(network.dispatcher))
+    network.start(task, other)
+    office.index()
+
+    check = verified(office, task)
+    assert check.verdict is DrawVerdict.DIFFERS
+    assert check.started_by == other.lower()
+    assert check.drawings[-1].node == draw.node
+
+
+def test_a_start_without_any_draw_is_found_out(office: DispatchOffice):
+    network = office.premises.network
+    network.by(network.admin, network.does.setDispatcher(network.dispatcher))
+    task = network.create()
+    # In the very next block, whose hash is to draw.
+    network.start(task, network.nodes[0])
+    office.index()
+
+    check = verified(office, task)
+    assert (check.verdict, check.drawings) == (DrawVerdict.DIFFERS, ())
+
+
+def test_a_start_drawn_on_a_block_that_left_the_chain_fails_and_is_drawn_anew(
+    office: DispatchOffice,
+):
+    network, chain = office.premises.network, office.premises.chain
+    task = network.create()
+    office.turn()
+    # The seed block: what is in it goes with the reorg, so that it gets another hash.
+    network.by(network.nodes[0], network.does.addModel("sdxl"))
+    office.turn()
+    assert office.start_states() == ["live"]
+    (before,) = office.draws(task)
+
+    chain.rpc("anvil_reorg", 1, [])
+    office.turn()
+    (after,) = office.draws(task)
+    assert after.seed_block == before.seed_block
+    assert after.seed_hash != before.seed_hash
+    office.block()
+    for _ in range(6):
+        office.block()
+
+    assert office.start_states() == ["reverted", "final"]
+    assert network.status(task) is Status.STARTED
+    assert office.node_of(task) == after.node
+    assert verified(office, task).verdict is DrawVerdict.AGREES
+
+
+def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: DispatchOffice):
+    network, chain = office.premises.network, office.premises.chain
+    task = network.create()
+    office.index()
+    time = chain.time + 10
+    draws = []
+    # One fork, another, and the first one again: the same block by the same time.
+    for seconds in (0, 1, 0):
+        fork = chain.rpc("evm_snapshot")
+        chain.at(time + seconds)
+        chain.mine()
+        office.index()
+        plan_dispatch(office.dispatching, office.source.heads())
+        draws += office.draws(task)
+        if len(draws) < 3:
+            chain.rpc("evm_revert", fork)
+    for _ in range(2):
+        office.turn()
+        office.mine()
+    office.turn()
+
+    assert draws[0] == draws[2] != draws[1]
+    assert network.status(task) is Status.STARTED
+    assert sorted(office.start_states()) == ["expired", "expired", "mined"]
+
+
+def test_the_draws_are_the_chains_whatever_the_windows_and_the_restarts(
+    office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
+):
+    network = office.premises.network
+    tasks = []
+    for fee in range(1, 5):
+        tasks.append(network.create(fee=fee * ETHER))
+        office.turn()
+        office.block()
+    for _ in range(3):
+        office.block()
+    drawn = [office.draws(task) for task in tasks]
+    assert sum(map(len, drawn)) >= 3
+
+    for blocks, restarts in ((1000, False), (1, False), (2, True)):
+        with new_sqlite_store() as store:
+            other = DispatchOffice(office.premises, store, tmp_path)
+            other.ingest.most_blocks = blocks
+            while index_next(other.source, store, other.folder, other.ingest) is not None:
+                other.ingest.most_blocks = blocks
+                if restarts:
+                    other.restart()
+                    other.ingest.most_blocks = blocks
+            assert [other.draws(task) for task in tasks] == drawn
+            other.close()
+
+
+def test_nothing_is_drawn_or_sent_before_the_start_block(office: DispatchOffice):
+    later = office.premises.chain.block + 3
+    office.restart(dispatch=settings(later))
+    task = office.premises.network.create()
+    office.turn()
+    office.block()
+    assert office.draws(task) == []
+    while office.premises.chain.block < later + 1:
+        office.block()
+    assert office.draws(task)[0].seed_block == later + 1
+    assert verified(office, task).verdict is DrawVerdict.WAITING
+
+
+def test_draws_leave_no_gap(office: DispatchOffice):
+    office.index()
+    folder, office.folder = office.folder, Folder(RULES, office.folder.reader)
+    office.mine()
+    office.index()
+    office.folder = folder
+    assert office.dispatch is not None
+    with office.store.reading() as uow, pytest.raises(InputError, match="were folded without"):
+        check_dispatch(uow, office.dispatch)
+    with office.store.reading() as uow, pytest.raises(InputError, match="with other settings"):
+        check_dispatch(uow, settings(start_block=1))
+
+
+@pytest.mark.parametrize(
+    ("start", "way"), [(1, "rewind --to-block 0`"), (0, "start with an empty database")]
+)
+def test_whoever_begins_too_late_is_told_a_way_that_there_is(
+    plain_office: Office, start: int, way: str
+):
+    plain_office.index()
+    with plain_office.store.transaction() as uow, pytest.raises(InputError, match=way):
+        check_dispatch(uow, settings(start))
+
+
+def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office):
+    office = plain_office
+    network = office.premises.network
+    task = network.create()
+    for _ in range(3):
+        office.tick()
+        office.mine()
+
+    assert network.status(task) is Status.CREATED
+    assert office.intents() == []
+    with office.store.reading() as uow:
+        assert uow.draws.active() == []

@@ -1,0 +1,100 @@
+"""The daemon dies at every commit and send of a start; the next one finishes it, once."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from oracle.rpc.pool import EndpointPool
+from oracle.store.database import Store
+from oracle.txmgr import broadcaster
+from oracle.txmgr.client.send_raw import SendResult, send_all
+from tests.support.evm.chain import Chain
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import Status
+from tests.support.office import Premises
+from tests.support.sending.fuses import Crash, Fuse, FusedStore
+from tests.support.txmgr.dispatch_office import (
+    DispatchOffice,
+    dispatcher_of,
+    fresh_stage,
+    premises,
+)
+from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.stores import NewStore
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
+
+
+@contextmanager
+def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
+    """The dispatching side runs on the fuse."""
+
+    def fused_send(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
+        fuse.point("before a send")
+        sent = send_all(pool, raws)
+        fuse.point("after a send")
+        return sent
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(broadcaster, "send_all", fused_send)
+        fused_store = cast("Store", FusedStore(office.store, fuse))
+        office.starts = replace(office.starts, store=fused_store)
+        yield
+
+
+def play(office: DispatchOffice) -> None:
+    """From the seed block to the finality of the starts."""
+    for _ in range(8):
+        office.turn()
+        office.mine()
+    office.turn()
+
+
+def drawn(premises: Premises, store: Store, evidence: Path) -> tuple[DispatchOffice, list[bytes]]:
+    """Two tasks, each with its draw."""
+    office = DispatchOffice(premises, store, evidence)
+    tasks = [premises.network.create() for _ in range(2)]
+    office.mine()
+    office.index()
+    return office, tasks
+
+
+def nonce(premises: Premises) -> int:
+    """How many transactions of the dispatcher are mined."""
+    sender = dispatcher_of(premises).address
+    return int(premises.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
+
+
+@pytest.mark.slow
+def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
+    premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+):
+    with fresh_chain.undone(), new_sqlite_store() as store:
+        office, _ = drawn(premises, store, tmp_path)
+        fuse = Fuse()
+        with fused(office, fuse):
+            play(office)
+        office.close()
+    passed = fuse.passed
+    # Planned, ready, assigned, signed, sent after a look whether we lead: both at once; then each
+    # is mined, and final.
+    assert passed.count("after a commit") == 10
+    assert passed.count("after a send") == 1
+
+    for number, name in enumerate(passed):
+        with fresh_chain.undone(), new_sqlite_store() as store:
+            office, tasks = drawn(premises, store, tmp_path)
+            with pytest.raises(Crash), fused(office, Fuse(number)):
+                play(office)
+            office.restart()
+            play(office)
+
+            where = f"{name} {number}"
+            assert nonce(premises) == 2, where
+            assert office.start_states() == ["final", "final"], where
+            assert {premises.network.status(task) for task in tasks} == {Status.STARTED}, where
+            office.close()

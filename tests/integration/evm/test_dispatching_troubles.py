@@ -1,0 +1,213 @@
+"""What stands in a start's way: another key, a node that left, a failure, a flood of words."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from web3 import Web3
+
+from oracle.dispatch.dispatch_calls import QUEUE_TASK
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.signing.local import KeySigner
+from oracle.txmgr import admission, signing_queue
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from tests.pools import pool_of
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import ETHER, Status
+from tests.support.office import CAPS, key_files, next_step
+from tests.support.sending.at_sea import GWEI
+from tests.support.sending.thieves import stolen_payment
+from tests.support.txmgr.dispatch_office import (
+    DispatchOffice,
+    dear,
+    dispatcher_of,
+    fresh_stage,
+    office,
+    premises,
+    settings,
+)
+from tests.support.txmgr.office_fixtures import fresh_chain
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
+
+# Far deeper than any of these tests goes.
+_NEVER = 1000
+
+
+def drawn(office: DispatchOffice) -> bytes:
+    task = office.premises.network.create()
+    office.mine()
+    office.index()
+    return task
+
+
+def steps(office: DispatchOffice) -> Iterator[str]:
+    """What the daemon does next for its starts, step by step, without a look at the chain."""
+    while True:
+        heads = office.source.heads()
+        step = plan_dispatch(office.dispatching, heads) or next_step(office.starts, heads)
+        if step is None:
+            return
+        yield step.did
+
+
+def in_want_of_gas(office: DispatchOffice) -> None:
+    """What is sent now is mined, and fails."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(admission, "limit_for", lambda *_: 50_000)
+        patched.setattr(signing_queue, "_fits", lambda pair: pair[1].is_good)
+        office.turn()
+
+
+@pytest.mark.parametrize("taken", [1, 2, 3, 4, 5])
+def test_another_key_goes_on_wherever_the_lost_one_stopped(
+    office: DispatchOffice, tmp_path: Path, taken: int
+):
+    network, chain = office.premises.network, office.premises.chain
+    task = drawn(office)
+    for _, _step in zip(range(taken), steps(office), strict=False):
+        pass
+    other = KeySigner.open(*key_files(tmp_path, "other"))
+    network.by(network.admin, network.does.setDispatcher(Web3.to_checksum_address(other.address)))
+    chain.rpc("anvil_setBalance", other.address, hex(ETHER))
+    domain = office.starts.publisher.domain
+    office.starts.publisher.pool.close()
+    publisher = SenderAccount(pool_of(*office.urls), domain=domain, caps=office.caps, keys=other)
+    office.starts = replace(office.starts, publisher=publisher)
+    reconcile(office.starts)
+    for _ in range(3):
+        office.turn()
+        office.mine()
+
+    assert network.status(task) is Status.STARTED
+
+
+def test_a_drawn_node_that_left_is_asked_for_once_a_block(office: DispatchOffice):
+    network = office.premises.network
+    task = drawn(office)
+    (node,) = office.standing().values()
+    names = {one.lower(): one for one in network.nodes}
+    # The fold has not seen it yet, the contract has.
+    network.by(names[node], network.does.quit())
+    said = [did for did, _ in zip(steps(office), range(20), strict=False)]
+    assert said == ["dispatch planned", "start_task waits"]
+
+    for _ in range(4):
+        office.block()
+    assert network.status(task) is Status.STARTED
+    assert office.start_states() == ["superseded", "mined"]
+
+
+def test_a_start_that_failed_is_tried_again_before_the_failure_is_final(office: DispatchOffice):
+    network = office.premises.network
+    office.starts = replace(office.starts, confirmations=_NEVER)
+    task = drawn(office)
+    in_want_of_gas(office)
+    office.block()
+    assert network.status(task) is Status.CREATED
+    for _ in range(3):
+        office.block()
+
+    assert network.status(task) is Status.STARTED
+    assert office.start_states() == ["mined", "mined"]
+
+
+def test_each_failure_of_a_start_makes_the_next_try_wait_longer(office: DispatchOffice):
+    office.starts = replace(office.starts, confirmations=_NEVER)
+    drawn(office)
+    tried = []
+    for _ in range(16):
+        in_want_of_gas(office)
+        tried.append(len(office.start_states()))
+        office.mine()
+
+    assert [tried.count(number) for number in (1, 2, 3)] == [3, 5, 8]
+
+
+def test_a_failed_start_may_come_back_from_its_block_while_the_next_is_sent(
+    office: DispatchOffice,
+):
+    network, chain = office.premises.network, office.premises.chain
+    office.starts = replace(office.starts, confirmations=_NEVER)
+    task = drawn(office)
+    in_want_of_gas(office)
+    for _ in range(3):
+        office.block()
+    assert office.start_states() == ["mined", "live"]
+
+    chain.rpc("anvil_reorg", 3, [])
+    for _ in range(6):
+        office.block()
+    assert network.status(task) is Status.STARTED
+
+
+def test_a_start_whose_nonce_somebody_took_is_sent_anew_once_a_human_has_looked(
+    office: DispatchOffice,
+):
+    network, chain = office.premises.network, office.premises.chain
+    task = drawn(office)
+    did = steps(office)
+    while next(did) != "start_task signed":
+        pass
+    signer = dispatcher_of(office.premises)
+    nonce = int(chain.rpc("eth_getTransactionCount", signer.address, "latest"), 16)
+    raw = stolen_payment(signer, nonce, signer.address, 50 * GWEI)
+    chain.rpc("eth_sendRawTransaction", raw)
+    office.block()
+    for _ in range(6):
+        office.block()
+    assert network.status(task) is Status.CREATED
+
+    with office.starts.writing() as uow:
+        uow.outbox.accounts.resume(office.starts.account, office.starts.stamp)
+    for _ in range(3):
+        office.block()
+    assert network.status(task) is Status.STARTED
+
+
+def test_words_about_the_queue_leave_half_of_a_days_ether_to_starts(
+    office: DispatchOffice, dear: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+):
+    network = office.premises.network
+    for node in network.nodes[:3]:
+        network.by(node, network.does.pause())
+    dear()
+    monkeypatch.setattr(office.premises.chain, "price", {"maxFeePerGas": hex(10**11)})
+    network.create()
+    for _ in range(3):
+        office.block()
+    (word,) = office.intents(QUEUE_TASK)
+    office.restart(caps=replace(CAPS, cost_per_day=8 * (word.max_cost_wei or 0)))
+    tasks = [network.create() for _ in range(9)]
+    for _ in range(4):
+        office.block()
+    network.by(network.nodes[0], network.does.resume())
+    for _ in range(4):
+        office.block()
+
+    states = [network.status(task) for task in tasks]
+    assert Status.CREATED in states, "the words were never held back"
+    assert office.start_states() == ["mined"]
+
+
+def test_words_about_the_queue_keep_no_start_waiting(office: DispatchOffice):
+    network = office.premises.network
+    office.restart(dispatch=settings(max_in_flight=2))
+    for node in network.nodes[:3]:
+        network.by(node, network.does.pause())
+    for _ in range(2):
+        network.create()
+    for _ in range(2):
+        network.create(fee=2 * ETHER)
+    office.turn()
+    network.by(network.nodes[0], network.does.resume())
+    # Two words are in the pool, or were to be; the start does not wait for a block of theirs.
+    office.index()
+    office.mine()
+    office.index()
+    plan_dispatch(office.dispatching, office.source.heads())
+    assert office.start_states() == ["planned"]

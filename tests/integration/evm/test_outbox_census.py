@@ -1,0 +1,90 @@
+"""The figures of what was sent are recounted from rows: they are the same after every restart."""
+
+import pytest
+
+from oracle.queries.outbox_figures import CALL_KINDS, OutboxRecount, with_accounts, with_contract
+from tests.support.evm.fixtures import chain
+from tests.support.office import Office
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+SUCCESS = ("push", "success")
+
+
+def counted(statistics, office):
+    return statistics.count(office.store, int(office.premises.chain.time))
+
+
+def plain(figures):
+    """What can be compared of them."""
+    totals = figures.totals
+    spreads = (totals.to_mined, totals.to_final, totals.blocks, totals.bumps)
+    return (
+        dict(totals.outcomes),
+        dict(totals.gas),
+        dict(totals.wei),
+        [{kind: list(one.buckets()) for kind, one in spread.items()} for spread in spreads],
+        figures.attempts,
+    )
+
+
+def test_a_statistics_that_has_watched_all_the_way_says_what_one_that_starts_now_says(
+    sqlite_office: Office,
+):
+    office, watching = sqlite_office, OutboxRecount()
+    for _ in range(3):
+        office.pushed()
+        office.until_final()
+        counted(watching, office)
+
+    assert plain(counted(watching, office)) == plain(counted(OutboxRecount(), office))
+    assert counted(watching, office).totals.outcomes[SUCCESS] == office.premises.round
+
+
+def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
+    """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
+    outcomes = counted(OutboxRecount(), sqlite_office).totals.outcomes
+    kinds = {kind for kind, _ in outcomes}
+    assert kinds == set(CALL_KINDS)
+    for outcome in ("success", "reverted", "superseded", "foreign"):
+        assert {outcomes[kind, outcome] for kind in kinds} == {0}
+
+
+def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
+    office = sqlite_office
+    chain, sender = office.premises.chain, office.context.account.address
+    before = int(chain.rpc("eth_getBalance", sender, "latest"), 16)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
+    office.pushed()
+    office.until_final()
+
+    lost = before - int(chain.rpc("eth_getBalance", sender, "latest"), 16)
+    totals = counted(OutboxRecount(), office).totals
+    assert totals.wei["push"] == lost
+    assert totals.gas["push"] > 21_000
+
+
+def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    figures = with_accounts(
+        counted(OutboxRecount(), office), {"transmitter": office.context}, office.source.heads()
+    )
+    ours = figures.accounts["transmitter"]
+    assert (ours.latest, ours.gap) == (ours.next_nonce, 0)
+    assert ours.open_nonces == 1  # mined, not final yet
+    assert ours.balance_wei is not None
+    assert ours.balance_wei > ours.reserved_wei
+
+    contract = with_contract(figures, office.reporting).contract
+    assert contract is not None
+    assert (contract.round, contract.rules_agree) == (office.premises.round, True)
+    assert contract.kick_tokens == 3

@@ -1,0 +1,120 @@
+"""A call is tried on every endpoint before it is sent; none of them decides alone."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.qos_oracle import OracleContract, execute_call
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.rpc.fanout import PoolView
+from oracle.rpc.rpc_errors import CallRefusedError
+from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
+from oracle.txmgr.client.receipts import SimulatedCall, receipts_of
+from tests.contracts.oracle_driver import Oracle, deployed
+from tests.pools import caller_of, view_of
+from tests.support.evm.chain import Chain
+from tests.support.evm.fixtures import chain, fresh_chain
+from tests.support.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
+
+__all__ = ["chain", "fresh_chain"]
+
+ME = Address("0x" + 40 * "1")
+
+
+@pytest.fixture(scope="module")
+def oracle(fresh_chain: Chain) -> Oracle:
+    return deployed(fresh_chain)
+
+
+@pytest.fixture
+def endpoint(fresh_chain: Chain) -> Iterator[FaultyEndpoint]:
+    with faulty_endpoint(fresh_chain.url) as standing:
+        yield standing
+
+
+@pytest.fixture
+def lines(fresh_chain: Chain, endpoint: FaultyEndpoint) -> PoolView:
+    """A sound endpoint, and one that fails when told."""
+    return view_of(fresh_chain.url, endpoint.url)
+
+
+def address_of(oracle: Oracle) -> Address:
+    return Address(oracle.contract.address.lower())
+
+
+def tried(lines: PoolView, oracle: Oracle, calldata: str) -> PreflightResult:
+    return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), refusal_of)
+
+
+def test_a_call_that_works_is_priced(oracle: Oracle, lines: PoolView):
+    reading = oracle.contract.functions.head()._encode_transaction_data()
+    verdict = tried(lines, oracle, reading)
+    assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
+
+
+def test_a_refusal_is_told_in_the_contracts_words(oracle: Oracle, lines: PoolView):
+    verdict = tried(lines, oracle, execute_call(5))
+    assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, "NoKick(5)")
+
+
+def test_an_endpoint_that_does_not_answer_is_left_out(
+    oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
+):
+    endpoint.faults["eth_call"] = Fault.SWALLOW
+    verdict = tried(lines, oracle, execute_call(5))
+    assert verdict.outcome is PreflightOutcome.REFUSED
+
+
+def test_a_rate_limit_is_no_word_of_the_contract(
+    oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
+):
+    endpoint.faults["eth_call"] = "rate limit exceeded"
+    verdict = tried(view_of(endpoint.url), oracle, execute_call(5))
+    assert verdict.outcome is PreflightOutcome.UNKNOWN
+
+
+def test_endpoints_that_disagree_decide_nothing(
+    oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
+):
+    endpoint.faults["eth_call"] = "execution reverted"
+    reading = oracle.contract.functions.head()._encode_transaction_data()
+    verdict = tried(lines, oracle, reading)
+    assert verdict.outcome is PreflightOutcome.UNKNOWN
+    assert "disagree" in verdict.reason
+
+
+def test_a_receipt_that_one_endpoint_has_counts_though_another_is_silent(
+    fresh_chain: Chain, lines: PoolView, endpoint: FaultyEndpoint
+):
+    sent = fresh_chain.transact(to=fresh_chain.accounts[1], data="0x").raw["transactionHash"]
+    endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
+    (receipt,) = receipts_of(lines, [sent]).values()
+    assert (receipt.hash, receipt.succeeded, receipt.gas_used) == (sent, True, 21_000)
+
+
+def test_silence_everywhere_is_no_answer(endpoint: FaultyEndpoint):
+    endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
+    with pytest.raises(TransientError, match="unreachable: "):
+        receipts_of(view_of(endpoint.url), [Hash("0x" + 64 * "7")])
+
+
+def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
+    standing = OracleContract(lines, address_of(oracle)).contract_status()
+    assert (standing.head.round, standing.head.quorum, standing.head.rules) == (0, 2, 1)
+    assert standing.limits.anchor_window == 8_000
+    assert standing.block.number == oracle.chain.block
+
+
+def test_an_address_without_a_contract_is_said_to_be_one(lines: PoolView):
+    with pytest.raises(TransientError, match="shows no QoSOracle at 0x1111"):
+        OracleContract(lines, ME).contract_status()
+
+
+def test_a_refusal_keeps_what_the_contract_returned(oracle: Oracle, fresh_chain: Chain):
+    line = caller_of(fresh_chain.url)
+    with pytest.raises(CallRefusedError) as refused:
+        line.ask("eth_call", {"to": oracle.contract.address, "data": execute_call(5)}, "latest")
+    assert (refused.value.data or "").endswith("5")
+    line.endpoint.close()

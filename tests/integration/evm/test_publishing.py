@@ -1,0 +1,289 @@
+"""A push from its report to its finality, on a real chain and both databases."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import PauseKind
+from oracle.txmgr.context import StepResult
+from tests.support.evm.fixtures import chain
+from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.office import CAPS, ETHER, SETTINGS, Office, next_step
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    office,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
+
+GWEI = 10**9
+
+
+@pytest.mark.main_path
+def test_a_report_becomes_a_round_on_chain(office: Office):
+    office.period()
+    office.tick()
+    office.mine()
+    office.tick()
+
+    assert office.premises.round == 1
+    assert office.states() == ["mined"]
+
+    office.until_final()
+    assert office.states() == ["final"]
+    assert ("landed", None) in office.reports()
+
+
+def test_every_step_of_a_push_stands_in_the_journal(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    office.until_final()
+
+    expected = ["planned", "ready", "assigned", "signed", "sent", "live", "mined", "final"]
+    assert office.journal() == expected
+
+
+def test_a_round_does_not_wait_for_the_finality_of_the_one_before(sqlite_office: Office):
+    office = sqlite_office
+    office.pushed()
+    # A node that leaves gives the next report something to say.
+    office.premises.network.by(
+        office.premises.network.nodes[0], office.premises.network.does.quit()
+    )
+    office.pushed()
+
+    assert office.premises.round == 2
+    assert office.states()[-1] == "mined"
+
+
+def test_the_first_report_that_is_due_keeps_its_turn(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    with office.store.reading() as uow:
+        first = uow.reports.due()[0].report.period
+    office.period()
+    office.tick()
+
+    assert [intent.request.period for intent in office.intents()] == [first]
+
+
+def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.period()
+    office.index()
+    with office.store.reading() as uow:
+        due = [one.report.period for one in uow.reports.due()]
+    office.tick()
+    office.mine()
+    office.tick()
+
+    (landing,) = office.intents()
+    assert landing.request.period == due[0]
+    with office.store.reading() as uow:
+        missed = [uow.reports.at(period) for period in due[1:]]
+    assert {(one.state, one.reason) for one in missed if one is not None} == {
+        ("missed", "predecessor changed")
+    }
+
+
+def test_a_report_is_never_signed_while_the_contract_is_paused(sqlite_office: Office):
+    office = sqlite_office
+    premises = office.premises
+    admin = premises.network.admin
+    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
+    premises.chain.send(premises.oracle.functions.pauseFor(3600), sender=admin)
+    office.period()
+    office.tick()
+    assert office.states() == []
+
+    premises.chain.send(premises.oracle.functions.resume(), sender=admin)
+    office.mine()
+    office.tick()
+    assert office.states() == ["live"]
+
+
+def test_a_push_that_a_pause_held_back_keeps_nobody_waiting_for_the_end_of_the_pause(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    premises = office.premises
+    admin = premises.network.admin
+    premises.chain.send(premises.oracle.functions.setPauser(admin), sender=admin)
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    premises.chain.send(premises.oracle.functions.pauseFor(86_400), sender=admin)
+    office.tick()
+    assert [(one.state.value, one.error_class) for one in office.intents()] == [
+        ("planned", "Paused")
+    ]
+
+    premises.chain.send(premises.oracle.functions.resume(), sender=admin)
+    premises.chain.later(SETTINGS.ttl_seconds)
+    premises.chain.mine()
+    office.period()
+    office.tick()
+    assert office.states() == ["expired", "live"]
+
+
+def test_a_nonce_is_free_again_where_nobody_says_what_the_call_would_do(sqlite_office: Office):
+    office = sqlite_office
+    with faulty_endpoint(office.premises.chain.url) as endpoint:
+        office.restart(urls=[endpoint.url])
+        office.period()
+        office.index()
+        office.repeat(plan_push)
+        assert [_step(office).did for _ in range(2)] == ["push ready", "push assigned"]
+        endpoint.faults["eth_call"] = "internal error"
+        office.repeat(next_step)
+        (waiting,) = office.intents()
+        assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
+            "planned",
+            None,
+            "unknown",
+        )
+
+        endpoint.faults.clear()
+        office.mine()
+        office.tick()
+        (sent,) = office.intents()
+        assert (sent.state.value, sent.nonce) == ("live", office.premises.nonce)
+
+
+def test_nothing_is_published_under_other_rules(sqlite_office: Office):
+    office = sqlite_office
+    premises = office.premises
+    other = bytes.fromhex("77" * 32)
+    premises.chain.send(
+        premises.oracle.functions.setRules(2, other), sender=premises.network.admin
+    )
+    office.period()
+
+    with pytest.raises(TransientError, match="the contract asks for rules 0x7777"):
+        office.tick()
+    assert office.states() == []
+
+
+def test_an_account_without_ether_waits_visibly_and_resumes_after_a_top_up(office: Office):
+    chain, sender = office.premises.chain, office.premises.transmitter
+    chain.rpc("anvil_setBalance", sender, "0x0")
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+    (waiting,) = office.intents()
+    assert (waiting.state.value, waiting.error_class) == ("planned", "funds")
+    assert sender in (waiting.error_text or "")
+    office.mine()
+    office.tick()
+    assert office.journal().count("planned") == 2  # planned, then once the reason
+
+    chain.rpc("anvil_setBalance", sender, hex(ETHER))
+    office.mine()
+    office.tick()
+    office.mine()
+    assert office.premises.round == 1
+
+
+def test_the_cap_on_fees_is_absolute(sqlite_office: Office):
+    office = sqlite_office
+    office.restart(caps=replace(CAPS, fee_per_gas=GWEI))
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    office.period()
+    office.tick()
+
+    (waiting,) = office.intents()
+    assert (waiting.state.value, waiting.error_class) == ("planned", "fee_cap")
+
+
+def test_the_cap_on_the_cost_of_one_transaction_is_absolute(sqlite_office: Office):
+    office = sqlite_office
+    office.restart(caps=replace(CAPS, cost_per_transaction=1000))
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+
+    (waiting,) = office.intents()
+    assert (waiting.state.value, waiting.error_class) == ("planned", "cost_cap")
+
+
+def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
+    chain = office.premises.chain
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.pushed()
+    office.until_final()
+    spent = sum(_paid(office))
+    assert spent > 0
+
+    office.restart(caps=replace(CAPS, cost_per_day=spent + 1))
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
+    office.premises.network.by(
+        office.premises.network.nodes[0], office.premises.network.does.quit()
+    )
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+    waiting = office.intents()[-1]
+    assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
+
+    chain.later(86_400)
+    chain.mine()
+    office.tick()
+    # A day later the money is there, but the report is not worth it any more.
+    assert office.states()[-1] == "expired"
+
+
+def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
+    office = sqlite_office
+    with office.context.writing() as uow:
+        uow.outbox.accounts.pause(
+            office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
+        )
+    office.period()
+    office.tick()
+    assert office.states() == ["ready"]
+
+    with office.context.writing() as uow:
+        uow.outbox.accounts.resume(office.context.account, office.context.stamp)
+    office.tick()
+    assert office.states() == ["live"]
+
+
+def test_one_round_is_signed_once(sqlite_office: Office):
+    office = sqlite_office
+    office.restart(caps=replace(CAPS, cost_per_transaction=1000))
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.period()
+    office.tick()
+    with office.context.writing() as uow:
+        (planned,) = office.intents()
+        uow.outbox.intents.end(
+            planned, type(planned.state).CANCELLED, "a test", office.context.stamp
+        )
+    office.period()
+    office.tick()
+
+    # The first statement about round 1 may still land: no second one until its deadline.
+    assert len(office.intents()) == 1
+    office.premises.chain.later(700)
+    office.premises.chain.mine()
+    office.period()
+    office.tick()
+    assert [intent.request.round for intent in office.intents()] == [1, 1]
+
+
+def _step(office: Office) -> StepResult:
+    step = next_step(office.context, office.source.heads())
+    assert step is not None
+    return step
+
+
+def _paid(office: Office) -> list[int]:
+    with office.store.reading() as uow:
+        return [uow.outbox.slots.gas_spent()[1]]

@@ -1,0 +1,165 @@
+"""The same source on a real EVM: what Anvil says is read whole, and forks are seen."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.events.network_events import (
+    NodeJoined,
+    TaskCreated,
+    TaskKind,
+    TaskStarted,
+    TaskSubmitted,
+    TaskSucceeded,
+    TaskTimedOut,
+    TaskValidated,
+)
+from oracle.domain.events.oracle_events import IndexAssigned, RoundAccepted
+from oracle.domain.ids import Address, TaskKey
+from oracle.errors import InputError
+from tests.contracts.oracle_driver import Oracle, deployed, records, word
+from tests.pools import source_on
+from tests.support.evm.anvil import anvil
+from tests.support.evm.chain import Chain
+from tests.support.evm.network import FEE, GPU, MIN_STAKE, TIMEOUT, VERSION, VRAM, Network
+
+pytestmark = pytest.mark.evm
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Iterator[tuple[Chain, Network, Oracle]]:
+    """One Anvil with both contracts; the oracle belongs to a plain network of its own."""
+    with anvil() as url:
+        chain = Chain(url)
+        yield chain, Network.deployed(chain), deployed(chain)
+        chain.close()
+
+
+@pytest.fixture
+def both(fresh: tuple[Chain, Network, Oracle]) -> Iterator[tuple[Network, Oracle]]:
+    chain, network, oracle = fresh
+    with chain.undone():
+        yield network, oracle
+
+
+@pytest.fixture
+def reader(both: tuple[Network, Oracle]) -> EventReader:
+    network, oracle = both
+    contracts = {"TaskNetwork": network.contract.address}
+    return EventReader.open("reference", contracts, oracle.contract.address)
+
+
+@pytest.fixture
+def source(both: tuple[Network, Oracle], reader: EventReader) -> Iterator[ChainSource]:
+    source = source_on(reader, both[0].chain.url, depth=8)
+    yield source
+    source.close()
+
+
+def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
+    head = source.heads().latest.number
+    return source.window(BlockRange(first, head), with_headers=True)
+
+
+def test_a_tasks_life_is_read_as_it_was_driven(
+    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
+):
+    network, _ = both
+    node, creator = network.nodes[0], network.creator
+    first = network.chain.block + 1
+    network.join(node, models=["sdxl"])
+    task = network.submitted(node, kind=1)
+    network.by(creator, network.does.validateTask(task))
+
+    window = window_to_the_head(source, first)
+
+    key, runner = TaskKey("0x" + task.hex()), Address(node.lower())
+    told = reader.read(window.logs, window.calls).events
+    times = {header.number: header.time for header in window.headers}
+    assert [event.time for event in told] == [times[event.at.block] for event in told]
+    joined, created, started, *_, succeeded = told
+    at, time = Position(first, 0, 0), times[first]
+    assert joined == NodeJoined(at, time, runner, MIN_STAKE, GPU, VRAM, VERSION, ("sdxl",))
+    assert isinstance(created, TaskCreated)
+    assert (created.task, created.creator, created.fee) == (key, creator.lower(), FEE)
+    assert (created.kind, created.timeout, created.group) == (TaskKind.LLM, TIMEOUT, None)
+    assert started == TaskStarted(started.at, started.time, key, runner)
+    assert [type(event) for event in told[3:5]] == [TaskSubmitted, TaskValidated]
+    assert succeeded == TaskSucceeded(succeeded.at, succeeded.time, key, runner)
+
+
+def test_what_happens_in_the_last_second_and_after_it(
+    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
+):
+    network, _ = both
+    network.join(network.nodes[0])
+    task = network.begun(network.nodes[0])
+    network.chain.at(network.time_limit(task) + 1)
+    network.time_out(task)
+
+    window = window_to_the_head(source, network.chain.block)
+
+    (event,) = reader.read(window.logs, window.calls).events
+    assert isinstance(event, TaskTimedOut)
+    assert event.time == network.time_limit(task) + 1
+
+
+def test_a_round_is_read_with_its_words(
+    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
+):
+    _, oracle = both
+    first = oracle.chain.block + 1
+    oracle.by_network("joinMany", 1, 20)
+    words = ((0, word(5_002, 1, 10_002)), (1, word(2)))
+    oracle.reported(*words)
+
+    window = window_to_the_head(source, first)
+
+    events = reader.read(window.logs, window.calls).contract_events
+    assert [event.index for event in events if isinstance(event, IndexAssigned)] == [*range(20)]
+    (accepted,) = [event for event in events if isinstance(event, RoundAccepted)]
+    assert accepted.words == words
+    assert accepted.round == 1
+    assert accepted.digest == "0x" + bytes(oracle.read("lastReport")).hex()
+    assert accepted.transmitter == oracle.transmitter.lower()
+    (call,) = window.calls
+    assert records(*words).hex() in call.input
+    assert call.to == oracle.contract.address.lower()
+
+
+def test_a_fork_shows_in_the_parent_mismatch(both: tuple[Network, Oracle], source: ChainSource):
+    network, _ = both
+    network.chain.mine(2)
+    # Empty blocks at the same time would be the same blocks again.
+    network.chain.later(100)
+    network.chain.mine(4)
+    head = network.chain.block
+    before = source.window(BlockRange(head - 5, head - 2), with_headers=True)
+    network.chain.rpc("anvil_reorg", 4, [])
+
+    after = source.window(BlockRange(head - 1, head), with_headers=True)
+
+    assert after.first_parent != before.last.hash
+    common = source.header(head - 4)
+    assert common is not None
+    assert common.hash == before.headers[1].hash
+
+
+def test_the_contracts_are_recognised(source: ChainSource):
+    source.check()
+
+
+def test_a_wrong_address_is_told(both: tuple[Network, Oracle]):
+    network, oracle = both
+    reader = EventReader.open(
+        "reference", {"TaskNetwork": network.nodes[0]}, oracle.contract.address
+    )
+    source = source_on(reader, network.chain.url, depth=8)
+
+    with pytest.raises(InputError, match="there is no contract"):
+        source.check()
+    source.close()

@@ -1,0 +1,86 @@
+"""What has to stand in the database before the publishing side does what it makes possible."""
+
+import msgspec
+import pytest
+
+from oracle.errors import FatalError
+from oracle.rpc.transport import BoundedHttp, HttpAnswer
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import SignedBytes, TransactionRequest
+from tests.support.evm.fixtures import chain
+from tests.support.office import Office
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    premises,
+    sqlite_office,
+)
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
+
+
+def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
+    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    office, post = sqlite_office, BoundedHttp.post
+    seen: list[tuple[str, list[str]]] = []
+
+    def watched(http: BoundedHttp, body: bytes, *seconds: float) -> HttpAnswer:
+        asked = msgspec.json.decode(body)
+        many = asked if isinstance(asked, list) else [asked]
+        sends = [one for one in many if one["method"] == "eth_sendRawTransaction"]
+        seen.extend((one["params"][0], stored_bytes(office)) for one in sends)
+        return post(http, body, *seconds)
+
+    monkeypatch.setattr(BoundedHttp, "post", watched)
+    office.pushed()
+
+    # One transaction, shown to each endpoint.
+    assert len({sent for sent, _ in seen}) == 1
+    assert all(sent in stored for sent, stored in seen)
+
+
+def test_a_nonce_is_in_the_database_before_anything_is_signed_for_it(
+    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
+):
+    office, sign = sqlite_office, KeySigner.sign_transaction
+    seen: list[tuple[int, list[int]]] = []
+
+    def watched(signer: KeySigner, transaction: TransactionRequest) -> SignedBytes:
+        seen.append((transaction.nonce, open_nonces(office)))
+        return sign(signer, transaction)
+
+    monkeypatch.setattr(KeySigner, "sign_transaction", watched)
+    office.pushed()
+
+    # One transaction, shown to each endpoint.
+    assert len({sent for sent, _ in seen}) == 1
+    assert all(nonce in stored for nonce, stored in seen)
+
+
+def test_whoever_lost_the_lease_changes_nothing_in_the_outbox(sqlite_office: Office):
+    office = sqlite_office
+    office.period()
+    office.index()
+    before = office.reports()
+    with office.store.transaction() as uow:
+        uow.lease.release(office.epoch)
+        assert uow.lease.take("a second daemon", 3600) is not None
+
+    with pytest.raises(FatalError, match="has taken over the lease"):
+        office.tick()
+    assert (office.intents(), office.reports()) == ([], before)
+
+
+def stored_bytes(office: Office) -> list[str]:
+    with office.store.reading() as uow:
+        return [
+            "0x" + attempt.signed.raw.hex()
+            for slot in uow.outbox.slots.watched(office.context.account)
+            for attempt in uow.outbox.slots.attempts(slot)
+        ]
+
+
+def open_nonces(office: Office) -> list[int]:
+    with office.store.reading() as uow:
+        return [slot.nonce for slot in uow.outbox.slots.watched(office.context.account)]

@@ -1,0 +1,127 @@
+"""What is wrong with a database is said in one line, without its password."""
+
+import os
+import re
+import socket
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from oracle.errors import InputError, OracleError, TransientError
+from oracle.store.database import Store
+from oracle.store.db_errors import shown
+from oracle.store.engine import parsed
+from oracle.store.schema import migrate, schema_state
+from tests.support.postgresql import GUARDED
+
+SECRET = "hunter2-s3cr3t"  # noqa: S105  the one that must not be printed
+
+
+def complaint(url: str, kind: type[OracleError] = InputError) -> str:
+    with pytest.raises(kind) as caught:
+        Store.open(url)
+    text = str(caught.value)
+    assert SECRET not in text
+    assert SECRET not in repr(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "oracle.sqlite",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "mysql://root@localhost/oracle",
+        f"postgresql://user:{SECRET}@localhost",
+        f"postgresql://user:{SECRET}@localhost:port/oracle",
+        f"user:{SECRET}@localhost/oracle",
+    ],
+)
+def test_a_url_that_we_cannot_use_is_refused_unrepeated(url: str):
+    assert "write it as sqlite:///FILE or postgresql://USER@HOST/NAME" in complaint(url)
+
+
+def test_a_server_that_does_not_answer_is_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        said = complaint(f"postgresql://user:{SECRET}@127.0.0.1:{port}/oracle", TransientError)
+    assert f"postgresql://user@127.0.0.1:{port}/oracle" in said
+
+
+@pytest.mark.postgres
+def test_a_wrong_password_is_said_to_be_wrong(postgresql_url: str):
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(f"DROP ROLE IF EXISTS {GUARDED}")
+        connection.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
+    host = parsed(postgresql_url).query["host"]
+    database = parsed(postgresql_url).database
+    url = f"postgresql://{GUARDED}:{SECRET}@/{database}?host={host}"
+    assert complaint(url).endswith("the password is wrong")
+    assert complaint(url.replace(f":{SECRET}", "")).endswith("it wants a password")
+
+
+@pytest.mark.postgres
+def test_a_database_that_is_not_there_is_named(postgresql_url: str):
+    said = complaint(re.sub(r"/test_\d+", "/nowhere", postgresql_url))
+    assert said.endswith('database "nowhere" does not exist')
+
+
+# Not even root may write into /proc.
+@pytest.mark.parametrize("folder", ["{tmp_path}/none", "/proc"])
+def test_a_file_that_cannot_be_made_is_named(folder: str, tmp_path: Path):
+    url = f"sqlite:///{folder.format(tmp_path=tmp_path)}/oracle.sqlite"
+    with pytest.raises(InputError, match=r"oracle\.sqlite: the file cannot be opened"):
+        migrate(url)
+
+
+def test_a_folder_is_no_database(tmp_path: Path):
+    assert "the file cannot be opened" in complaint(f"sqlite:///{tmp_path}")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path):
+    letter = tmp_path / "letter.txt"
+    letter.write_text("Dear operator, " * 100)
+    assert complaint(f"sqlite:///{letter}").endswith("the file is no SQLite database")
+    assert letter.read_text().startswith("Dear operator")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_file_is_refused(sqlite_url: str):
+    file = Path(sqlite_url.removeprefix("sqlite:///"))
+    file.chmod(0o400)
+    file.parent.chmod(0o500)
+    try:
+        with pytest.raises(InputError, match=r"read-only|cannot be opened"):
+            Store.open(sqlite_url)
+    finally:
+        file.parent.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{SECRET}@db.example/oracle",
+        f"postgresql://me@db.example/oracle?password={SECRET}",
+        f"postgresql://me:{SECRET}@/oracle?host=/run/postgresql",
+    ],
+)
+def test_no_part_of_a_url_shows_a_password(url: str):
+    assert SECRET not in shown(parsed(url))
+    assert shown(parsed(url)).startswith("database postgresql://me@")
+
+
+def test_looking_at_a_database_keeps_no_connection(database_url: str):
+    schema_state(database_url)
+    if database_url.startswith("postgresql"):
+        with psycopg.connect(database_url) as connection:
+            others = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            ).fetchone()
+        assert others == (1,)
+    else:
+        assert not Path(database_url.removeprefix("sqlite:///") + "-wal").exists()

@@ -1,0 +1,147 @@
+"""Several endpoints: the first that is well does the work."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from oracle.errors import InputError, TransientError
+from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import ErrorKind
+from tests.support.chain.fixtures import Serve
+from tests.support.chain.memory_chain import MemoryChain
+from tests.support.chain.server import Http, Served
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def both(serve: Serve) -> tuple[Served, Served]:
+    return serve(MemoryChain()), serve(MemoryChain())
+
+
+def on(clock: Clock, *served: Served) -> EndpointPool:
+    return EndpointPool.open([one.url for one in served], 31337, clock)
+
+
+def name_of(endpoint: Endpoint) -> str:
+    """Work that says who did it, after asking something."""
+    endpoint.client.call("eth_blockNumber", [], Quantity)
+    return endpoint.name
+
+
+def breaks(served: Served, http: Http) -> None:
+    served.faults.append(lambda _: http)
+
+
+def test_the_first_one_is_preferred(clock: Clock, both: tuple[Served, Served]):
+    assert on(clock, *both).use(name_of) == both[0].url
+
+
+def test_where_the_first_fails_the_next_one_works(clock: Clock, both: tuple[Served, Served]):
+    breaks(both[0], Http(status=502))
+
+    assert on(clock, *both).use(name_of) == both[1].url
+
+
+def test_the_preferred_one_comes_back_within_a_minute(clock: Clock, both: tuple[Served, Served]):
+    endpoints = on(clock, *both)
+    breaks(both[0], Http(status=502))
+    for _ in range(10):
+        endpoints.use(name_of)
+        clock.now += 60
+    both[0].faults.clear()
+
+    assert endpoints.use(name_of) == both[0].url
+
+
+def test_while_it_backs_off_it_is_left_alone(clock: Clock, both: tuple[Served, Served]):
+    endpoints = on(clock, *both)
+    breaks(both[0], Http(status=502))
+    endpoints.use(name_of)
+    before = len(both[0].asked)
+
+    endpoints.use(name_of)
+
+    assert len(both[0].asked) == before
+
+
+def test_a_lagging_endpoint_is_passed_by_but_not_put_aside(
+    clock: Clock, both: tuple[Served, Served]
+):
+    endpoints = on(clock, *both)
+    lags = True
+
+    def waits(request: object) -> Http | None:
+        fault = b'{"id":null,"error":{"code":-32000,"message":"header not found"}}'
+        return Http(body=fault) if lags and "Number" in str(request) else None
+
+    both[0].faults.append(waits)
+    assert endpoints.use(name_of) == both[1].url
+
+    lags = False
+    assert endpoints.use(name_of) == both[0].url
+
+
+def test_when_all_fail_every_reason_is_told(clock: Clock, both: tuple[Served, Served]):
+    breaks(both[0], Http(status=502))
+    breaks(both[1], Http(status=401))
+
+    with pytest.raises(TransientError, match=r"HTTP 401.*HTTP 502"):
+        on(clock, *both).use(name_of)
+
+
+def test_a_throttling_endpoint_is_not_asked_before_its_time(clock: Clock, serve: Serve):
+    served = serve(MemoryChain())
+    endpoints = on(clock, served)
+    breaks(served, Http(status=429, headers={"Retry-After": "30"}))
+    with pytest.raises(TransientError):
+        endpoints.use(name_of)
+    served.faults.clear()
+    before = len(served.asked)
+
+    clock.now += 29
+    with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
+        endpoints.use(name_of)
+    assert len(served.asked) == before
+
+    clock.now += 2
+    assert endpoints.use(name_of) == served.url
+
+
+def test_another_chain_is_told_before_anything_is_read(clock: Clock, serve: Serve):
+    served = serve(MemoryChain(chain_id=5))
+
+    with pytest.raises(InputError, match=r"is on chain 5, .* says 31337"):
+        on(clock, served).use(name_of)
+    assert served.count("eth_blockNumber") == 0
+
+
+def test_after_a_failure_the_chain_is_looked_at_again(clock: Clock, serve: Serve):
+    served = serve(MemoryChain())
+    endpoints = on(clock, served)
+    breaks(served, Http(status=502))
+    with pytest.raises(TransientError):
+        endpoints.use(name_of)
+    served.faults.clear()
+    served.chain.chain_id = 5
+
+    with pytest.raises(InputError, match="chain 5"):
+        endpoints.use(name_of)
+
+
+def test_no_endpoint_at_all_is_the_users_fault(clock: Clock):
+    with pytest.raises(InputError, match="at least one"):
+        EndpointPool([], 31337, clock)

@@ -1,0 +1,53 @@
+"""How often an endpoint is asked how far it has come."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.rpc.rpc_errors import RpcError
+from tests.pools import caller_of
+from tests.support.sending.faults import Fault, answer_dropped, says
+from tests.support.sending.proxy import Proxy, proxy
+
+HEIGHT = "eth_blockNumber"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Proxy]:
+    """An endpoint of no chain: it says what a test lets it say."""
+    with proxy("http://127.0.0.1:9") as one:
+        yield one
+
+
+def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
+    now = 100.0
+    line = caller_of(endpoint.url, clock=lambda: now)
+    folded_to(endpoint, 7)
+    assert all(line.has_reached(7) for _ in range(3))
+    assert endpoint.count(HEIGHT) == 1
+
+    # Another block, and another turn: each is another question.
+    assert not line.has_reached(8)
+    now += 1.0
+    folded_to(endpoint, 6)
+    assert not line.has_reached(7)
+    line.endpoint.close()
+
+
+def test_one_that_fell_silent_is_asked_for_its_height_again(endpoint: Proxy):
+    line = caller_of(endpoint.url, clock=lambda: 100.0)
+    folded_to(endpoint, 7)
+    assert line.has_reached(7)
+    endpoint.rule("eth_call", answer_dropped())
+    with pytest.raises(RpcError):
+        line.ask("eth_call")
+    # Behind the address there may be another node.
+    folded_to(endpoint, 6)
+    assert not line.has_reached(7)
+    line.endpoint.close()
+
+
+def folded_to(endpoint: Proxy, height: int) -> None:
+    endpoint.heal()
+    told: Fault = says(hex(height))
+    endpoint.rule(HEIGHT, told)

@@ -1,0 +1,281 @@
+"""How sure we are: gaps, a second endpoint's word, levels, dead letters; on a scripted chain."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Covered, Level
+from oracle.domain.events.network_events import TaskCreated, TaskStarted
+from oracle.domain.ids import Hash
+from oracle.errors import InputError, TransientError
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.counter_check import compare_counters
+from oracle.indexer.audit.dead_letters import open_letters, retry
+from oracle.indexer.audit.gaps import gaps
+from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.queries.stats import integrity_statistics
+from oracle.store.database import Store
+from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry.metrics import REGISTRY
+from tests.support.scripted import ScriptedChain, ScriptedReader
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import Follower, folder, mined
+from tests.support.txmgr.stores import NewStore
+
+BLOCKS = Traffic(7).blocks(60)
+
+
+@pytest.fixture
+def store(new_sqlite_store: NewStore) -> Iterator[Store]:
+    """One engine: what differs between them is tested beside the rooms."""
+    with new_sqlite_store() as opened:
+        yield opened
+
+
+@pytest.fixture
+def follower(store: Store) -> Follower:
+    """Has read 60 blocks, the last eight of them not final."""
+    one = Follower(mined(BLOCKS), store)
+    one.catch_up()
+    return one
+
+
+def audit(follower: Follower, auditor: Auditor) -> Audited | None:
+    return audit_next(follower.chain, follower.store, follower.folder, auditor, RebuildOptions())
+
+
+def audit_all(follower: Follower, auditor: Auditor) -> list[Audited]:
+    done = []
+    while (found := audit(follower, auditor)) is not None:
+        done.append(found)
+    return done
+
+
+def checked(
+    follower: Follower, asked: ReverifyRequest, manner: RebuildOptions | None = None
+) -> Verified:
+    return verify(
+        follower.chain, follower.store, follower.folder, asked, manner or RebuildOptions()
+    )
+
+
+# --- gaps ---
+
+
+def test_an_index_that_missed_nothing_has_no_gap(follower: Follower):
+    with follower.store.reading() as uow:
+        found = gaps(uow, follower.folder.reader)
+    assert found is not None
+    assert not found
+    assert found.blocks == BlockRange(0, 60)
+    assert sum(found.blocks_at(level) for level in Level) == 61
+
+
+def test_each_kind_of_gap_is_named(follower: Follower):
+    with follower.store.transaction() as uow:
+        scope = follower.folder.scope.id
+        uow.coverage.cut_above(29)
+        uow.coverage.put(scope, Covered(40, 60, Level.SEAMED, "first"))
+        there = uow.blocks.at(55)
+        assert there is not None
+        uow.blocks.discard_above(57)
+        log = next(iter(follower.chain.blocks[59].logs or follower.chain.blocks[60].logs))
+        uow.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
+        found = gaps(uow, follower.folder.reader)
+    assert found is not None
+    assert found.unread == (BlockRange(30, 39),)
+    assert found.headers == (58, 59, 60)
+    assert found.homeless == (55,)
+    assert len(found.cursor) == 1
+    assert "the newest header is 57" in found.cursor[0]
+
+
+def test_the_statistics_counts_what_was_not_read(follower: Follower):
+    with follower.store.transaction() as uow:
+        uow.coverage.cut_above(50)
+    statistics = integrity_statistics(follower.store, follower.folder)
+    assert statistics is not None
+    assert (statistics.uncovered, sum(statistics.covered.values())) == (10, 51)
+
+
+# --- the audit ---
+
+
+def test_every_final_block_is_asked_about_once_in_whole_windows(follower: Follower):
+    auditor = Auditor(window=20)
+
+    found = audit_all(follower, auditor)
+
+    assert [each.blocks for each in found] == [BlockRange(0, 19), BlockRange(20, 39)]
+    assert {(each.giver, each.auditor, each.result) for each in found} == {
+        ("first", "second", "equal")
+    }
+    # The next process goes on where it was.
+    assert audit_all(follower, Auditor(window=20)) == []
+    mined(Traffic(8).blocks(10), follower.chain)
+    follower.catch_up()
+    assert [each.blocks for each in audit_all(follower, auditor)] == [BlockRange(40, 59)]
+
+
+def test_with_one_endpoint_nobody_is_asked(follower: Follower):
+    follower.chain.names = ("first",)
+    served = len(follower.chain.windows_served)
+    assert audit(follower, Auditor(window=20)) is None
+    assert len(follower.chain.windows_served) == served
+
+
+def test_behind_the_head_the_audit_waits_for_its_turn():
+    auditor = Auditor()
+    assert [auditor.has_turn(is_caught_up=False) for _ in range(40)].count(True) == 2
+    assert auditor.has_turn(is_caught_up=True)
+
+
+def test_old_windows_are_asked_about_again_as_the_final_block_says(follower: Follower):
+    cursor = Cursor(60, Hash("0x0a"), 1, None, None, 1)
+    auditor = Auditor(window=10)
+    chosen = {}
+    for final in range(100, 2_100):
+        at = replace(cursor, final_number=final, final_hash=Hash(f"0x{final:064x}"))
+        blocks = auditor.sample(at, 0)
+        # One final block is asked for once.
+        assert auditor.sample(at, 0) is None
+        if blocks is not None:
+            chosen[final] = blocks
+            assert blocks.last <= final
+            assert blocks == Auditor(window=10).sample(at, 0)
+    assert 10 <= len(chosen) <= 32
+    assert len({blocks.first for blocks in chosen.values()}) > 5
+
+
+def test_what_neither_side_can_prove_is_said_and_left(follower: Follower):
+    before = follower.dump()
+    follower.chain.most_level = Level.SEAMED
+    follower.chain.other = hiding(follower.chain)
+
+    found = audit_all(follower, Auditor(window=20))
+
+    assert [each.result for each in found] == ["unproven", "equal"]
+    assert found[0].difference.extra
+    assert follower.dump() == before
+    assert follower.chain.put_away == []
+
+
+def hiding(chain: ScriptedChain) -> ScriptedChain:
+    """The same chain without the first logs of a block below 20."""
+    other = chain.copy()
+    number = next(block.ref.number for block in chain.blocks if block.logs)
+    other.blocks[number] = replace(chain.blocks[number], logs=[], calls=[])
+    return other
+
+
+# --- verify ---
+
+
+def test_what_is_the_same_has_the_level_from_then_on(follower: Follower):
+    checked(follower, ReverifyRequest(BlockRange(10, 49), Level.PROVEN, "second"))
+    with follower.store.reading() as uow:
+        scope = follower.folder.scope.id
+        assert uow.coverage.lowest(scope, 10, 49) == Level.PROVEN
+        assert uow.coverage.lowest(scope, 0, 9) == Level.SEAMED
+
+
+def test_an_interrupted_verification_goes_on_where_it_was(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
+    asked = ReverifyRequest(BlockRange(0, 49), Level.PROVEN)
+
+    def give_up(reached: int, _last: int) -> None:
+        if reached == 19:
+            raise TransientError("interrupted")
+
+    with pytest.raises(TransientError):
+        checked(follower, asked, RebuildOptions(progress=give_up))
+    served = len(follower.chain.windows_served)
+    found = checked(follower, asked)
+
+    assert found.resumed_at == 20
+    assert follower.chain.windows_served[served].first == 20
+    assert checked(follower, asked) == replace(found, resumed_at=None)
+
+
+def test_a_dry_verification_writes_nothing(follower: Follower):
+    with follower.store.reading() as uow:
+        before = uow.coverage.spans(follower.folder.scope.id)
+    found = checked(
+        follower, ReverifyRequest(BlockRange(0, 60), Level.PROVEN), RebuildOptions(dry_run=True)
+    )
+    with follower.store.reading() as uow:
+        assert uow.coverage.spans(follower.folder.scope.id) == before
+        assert uow.bookmarks.get("verify 0 60 4 ") is None
+    assert (found.reached, bool(found.difference)) == (Level.PROVEN, False)
+
+
+def test_blocks_that_were_never_indexed_are_not_verified(follower: Follower):
+    with pytest.raises(InputError, match="indexed are 0 to 60"):
+        checked(follower, ReverifyRequest(BlockRange(50, 61), Level.PROVEN))
+
+
+# --- dead letters ---
+
+
+def test_a_rebuild_finds_the_same_dead_letters(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.folder.reader = ScriptedReader(unreadable=[TaskStarted])
+    follower.catch_up()
+    letters = open_letters(store)
+    assert letters
+
+    assert rebuild_state(store, follower.folder, RebuildOptions()).same
+    assert open_letters(store) == letters
+
+
+def test_what_is_readable_in_part_is_read_in_part(store: Store, new_sqlite_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.folder.reader = ScriptedReader(unreadable=[TaskStarted, TaskCreated])
+    follower.catch_up()
+    half = folder()
+    half.reader = ScriptedReader(unreadable=[TaskStarted])
+
+    retried = retry(store, half, RebuildOptions())
+
+    assert {letter.name for letter in retried.readable} == {"TaskCreated"}
+    assert {letter.name for letter in retried.left} == {"TaskStarted"}
+    with new_sqlite_store() as other:
+        from_the_start = Follower(mined(BLOCKS), other)
+        from_the_start.folder.reader = half.reader
+        from_the_start.catch_up()
+        assert follower.dump() == from_the_start.dump()
+        assert open_letters(store) == open_letters(other)
+
+
+# --- counters ---
+
+
+def test_counters_are_compared_at_our_newest_block(follower: Follower):
+    chain, heads = follower.chain, follower.chain.heads()
+    assert compare_counters(chain, follower.store, heads) is None
+    chain.counts = {"members": 10_000}
+
+    counts = compare_counters(chain, follower.store, heads)
+
+    assert counts is not None
+    assert counts.block == 60
+    assert counts.differing == {"members": (counts.here["members"], 10_000)}
+    difference = 10_000 - counts.here["members"]
+    told = {"counter": "members"}
+    assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == difference
+    chain.counts = {"members": counts.here["members"], "unheard_of": 3}
+    again = compare_counters(chain, follower.store, heads)
+    assert again is not None
+    assert again.differing == {}
+    assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == 0
+
+
+def test_counters_are_left_alone_far_from_the_head(follower: Follower):
+    follower.chain.counts = {"members": 10_000}
+    follower.chain.mine_many(100)
+    assert compare_counters(follower.chain, follower.store, follower.chain.heads()) is None

@@ -1,0 +1,113 @@
+"""What gas costs, asked of endpoints that need not be right."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.rpc.fanout import PoolView
+from oracle.signing.signer import Fees
+from oracle.telemetry.metrics import REGISTRY
+from oracle.txmgr.client.fee_market import ask_market
+from oracle.txmgr.client.fee_quote import Market, SendLimits, most_likely, wanted_in
+from tests.pools import pool_of
+from tests.support.sending.faults import Fault, error, says
+from tests.support.sending.proxy import Proxy, proxy
+
+GWEI = 10**9
+CAPS = SendLimits(fee_per_gas=100 * GWEI, cost_per_transaction=1, cost_per_day=1, least_tip=7)
+HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
+    """Two endpoints of no chain: they say what a test lets them say."""
+    with proxy("http://127.0.0.1:9") as one, proxy("http://127.0.0.1:9") as other:
+        pool = pool_of(one.url, other.url)
+        yield one, other, pool.view()
+        pool.close()
+
+
+def history(base_fee: int, *tips: int) -> Fault:
+    return says({"baseFeePerGas": ["0x1", hex(base_fee)], "reward": [[hex(tip)] for tip in tips]})
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        history(10**30),
+        history(-1),
+        history(GWEI, 10**30),
+        says({}),
+        says(None),
+        says("no"),
+        says({"baseFeePerGas": []}),
+        says({"baseFeePerGas": ["x"]}),
+        says({"baseFeePerGas": ["0x1"], "reward": [5]}),
+    ],
+)
+def test_an_endpoint_that_tells_nonsense_is_left_out(
+    two: tuple[Proxy, Proxy, PoolView], nonsense: Fault
+):
+    one, other, lines = two
+    one.rule(HISTORY, nonsense)
+    other.rule(HISTORY, history(3 * GWEI, 5, 9, 11))
+    assert ask_market(lines, CAPS) == Market(3 * GWEI, 9)
+
+    other.heal()
+    other.rule(HISTORY, nonsense)
+    with pytest.raises(TransientError):
+        ask_market(lines, CAPS)
+
+
+def test_the_last_price_stands_beside_the_cap_for_whoever_looks(
+    two: tuple[Proxy, Proxy, PoolView],
+):
+    one, other, lines = two
+    one.rule(HISTORY, history(3 * GWEI, 9))
+    other.rule(HISTORY, history(2 * GWEI, 9))
+    ask_market(lines, CAPS)
+
+    shown = {
+        name: REGISTRY.get_sample_value(f"oracle_txmgr_{name}_wei")
+        for name in ("base_fee", "tip", "fee_cap")
+    }
+    assert shown == {"base_fee": 3 * GWEI, "tip": 9, "fee_cap": 100 * GWEI}
+
+
+def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(
+    two: tuple[Proxy, Proxy, PoolView],
+):
+    for one in two[:2]:
+        one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        one.rule(BLOCK, says({"baseFeePerGas": hex(2 * GWEI)}))
+    assert ask_market(two[2], CAPS) == Market(2 * GWEI, CAPS.least_tip)
+
+
+def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, PoolView]):
+    for one in two[:2]:
+        one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        one.rule(BLOCK, says({"number": "0x1"}))
+    with pytest.raises(TransientError):
+        ask_market(two[2], CAPS)
+
+
+def test_no_single_endpoint_raises_the_tip_or_stops_us_by_its_base_fee():
+    told = [Market(10, 50), Market(10**6, 3), Market(0, 9)]
+    assert most_likely(told, 1000) == Market(10, 3)
+    assert most_likely([Market(5000, 1), Market(4000, 2)], 1000) == Market(4000, 1)
+    assert most_likely([], 1000) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("transaction underpriced: gas tip cap 1, minimum needed 3000", Fees(0, 3000)),
+        ("max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 7", Fees(7, 0)),
+        ("FeeTooLow, EffectivePriorityFeePerGas too low 1 < 1000, BaseFee: 9", Fees(9, 1000)),
+        ("replacement transaction underpriced", Fees(0, 0)),
+        ("", Fees(0, 0)),
+    ],
+)
+def test_a_pool_that_says_what_it_wants_is_understood(text: str, wanted: Fees):
+    assert wanted_in(text) == wanted

@@ -1,0 +1,273 @@
+"""Another reporter's door is believed in nothing, and waited for in bounds."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from hypothesis import given, strategies as st
+from typing_extensions import override
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError
+from oracle.quorum.board import Board
+from oracle.quorum.peer_client import Peer, PeerClients
+from oracle.quorum.wire_format import Told, ToldKick, ToldReport, is_genuine, read, written
+from oracle.signing.local import KeySigner
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
+from oracle.telemetry.metrics import REGISTRY
+from tests.support.examples import examples
+
+SIGNER = KeySigner(b"\x01" * 32)
+DOMAIN = Domain(31337, Address("0x" + 40 * "a"))
+HASH = Hash("0x" + 64 * "b")
+Answer = tuple[int, bytes, dict[str, str]]
+# Longer than a busy machine takes for an answer.
+SECONDS = 60.0
+
+
+@cache
+def told_report() -> ToldReport:
+    around = 7
+    statement = ReportStatement(around, 1, HASH, HASH, 9, HASH, 600, b"\x01" * 35)
+    return ToldReport(
+        chain_id=DOMAIN.chain_id,
+        contract=DOMAIN.contract,
+        round=around,
+        rules=1,
+        rules_hash=HASH,
+        prev=HASH,
+        as_of=9,
+        as_of_hash=HASH,
+        deadline=600,
+        data_hash=statement.data_hash,
+        period=0,
+        digest=statement.digest(DOMAIN),
+        signer=SIGNER.address,
+        signature="0x" + SIGNER.sign_statement(statement, DOMAIN).hex(),
+    )
+
+
+@cache
+def told_kick() -> ToldKick:
+    statement = KickStatement(7, HASH, 3, HASH, 600)
+    return ToldKick(
+        chain_id=DOMAIN.chain_id,
+        contract=DOMAIN.contract,
+        round=7,
+        report=HASH,
+        index=3,
+        evidence=HASH,
+        deadline=600,
+        node="0x" + 40 * "c",
+        digest=statement.digest(DOMAIN),
+        signer=SIGNER.address,
+        signature="0x" + SIGNER.sign_statement(statement, DOMAIN).hex(),
+    )
+
+
+@contextmanager
+def door(answer: Callable[[str], Answer]) -> Iterator[str]:
+    """A real HTTP server that answers each path as it is told to."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body, headers = answer(self.path)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def counted(peer: Peer, result: str) -> float:
+    name = "oracle_quorum_peer_answers_total"
+    return REGISTRY.get_sample_value(name, {"host": peer.name, "result": result}) or 0.0
+
+
+@pytest.mark.parametrize("told", [told_report(), told_kick()], ids=["report", "kick"])
+def test_what_is_told_is_read_as_it_was_written(told: Told):
+    assert read(written([told])) == [told]
+    assert is_genuine(told)
+
+
+FIELDS = ["chain_id", "round", "rules", "as_of", "deadline"]
+
+
+@examples(10)
+@given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
+def test_no_field_can_be_changed_under_a_signature(name: str, value: int):
+    told = told_report()
+    changed = _with(told, name, value)
+
+    assert is_genuine(changed) is (getattr(told, name) == value)
+
+
+def _with(told: ToldReport, name: str, value: int) -> ToldReport:
+    fields = {each: getattr(told, each) for each in told.__struct_fields__}
+    return ToldReport(**(fields | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "result"),
+    [
+        (404, b"{}", "good"),
+        (302, b"", "bad"),
+        (500, b"{}", "bad"),
+        (200, b"<html>", "bad"),
+        (200, b'{"statements":[]}', "bad"),
+        (200, written([told_report()]).replace(b'"round":7', b'"round":-7'), "bad"),
+        (200, written([told_report()]).replace(b'"period"', b'"extra":1,"period"'), "bad"),
+        (200, written([told_report()] * 8)[:-1] + b" " * 70_000 + b"}", "bad"),
+        (200, written([told_report()]).replace(b'"round":7', b'"round":8'), "forged"),
+    ],
+)
+def test_an_answer_that_is_not_as_agreed_says_nothing(status: int, body: bytes, result: str):
+    with door(lambda _: (status, body, {"Location": "http://127.0.0.1:1/"})) as url:
+        peer = Peer(url, SECONDS)
+        before = counted(peer, result)
+
+        assert peer.ask("/v1/report/7") == []
+        assert counted(peer, result) == before + 1
+        peer.close()
+
+
+def test_a_path_and_a_token_of_the_address_are_kept_and_never_shown():
+    asked: list[str] = []
+
+    def answer(path: str) -> Answer:
+        asked.append(path)
+        return 200, written([told_report()]), {}
+
+    with door(answer) as url:
+        peer = Peer(f"{url}/secret-path?token=secret-token", SECONDS)
+        assert peer.ask("/v1/report/7") == [told_report()]
+        peer.close()
+    assert asked == ["/secret-path/v1/report/7?token=secret-token"]
+    assert "secret" not in f"{peer!r} {peer.name}"
+
+
+def test_who_is_not_there_is_counted_and_keeps_nobody_from_the_others():
+    with door(lambda _: (200, written([told_report()]), {})) as url:
+        gone = Peer("http://127.0.0.1:9", 0.5)
+        before = counted(gone, "none")
+        peers = PeerClients([gone, Peer(url, SECONDS)], 0.0, SECONDS)
+
+        assert [told for _, told in peers.ask("/v1/report/7")] == [told_report()]
+        assert counted(gone, "none") == before + 1
+        peers.close()
+
+
+def test_peers_are_not_asked_again_before_their_time():
+    asked: list[str] = []
+    now = [0.0]
+
+    def answer(path: str) -> Answer:
+        asked.append(path)
+        return 404, b"", {}
+
+    with door(answer) as url:
+        peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
+        for now[0] in (0.0, 1.9, 2.0):
+            peers.ask("/v1/report/7")
+        peers.close()
+    assert len(asked) == 2
+
+
+def test_an_address_that_is_none_is_the_users_fault():
+    with pytest.raises(InputError, match=r"\[reporters\] peers"):
+        PeerClients.of(["ftp://x"], 1.0, 1.0)
+
+
+def test_the_board_shows_the_newest_first_and_forgets_the_oldest():
+    board = Board()
+    for around in range(300):
+        board.put(_with(told_report(), "round", around))
+    assert board.at("report/0") == []
+    assert board.at("report/299") == [_with(told_report(), "round", 299)]
+
+    board.put(told_kick())
+    assert board.at("kick/0x" + 40 * "C") == [told_kick()]
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """A door that sends the header of its answer byte by byte, and never its end."""
+    until = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            taken, _ = listening.accept()
+            # Whoever has waited long enough hangs up.
+            with taken, suppress(OSError):
+                taken.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not until.wait(0.05):
+                    taken.sendall(b"x")
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        until.set()
+        thread.join(5)
+
+
+def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
+    with door(lambda _: (200, written([told_report()]), {})) as url, dripping() as slow:
+        late, other = Peer(slow, 0.3), Peer(url, SECONDS)
+        assert PeerClients([late], 0.0, 0.3).ask("/v1/report/7") == []
+        peers = PeerClients([late, other], 0.0, SECONDS)
+        begun = time.monotonic()
+        told = [one for _ in range(20) for _, one in peers.ask("/v1/report/7")]
+        took = time.monotonic() - begun
+    assert told == 20 * [told_report()]
+    # Were it waited for once more.
+    assert took < SECONDS
+    peers.close()
+
+
+def test_who_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch):
+    # A minute, and not the second that a busy machine may be away for.
+    monkeypatch.setattr("oracle.quorum.peer_client._BACKOFF", 600)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
+        first = peer.asked("/v1/report/7")
+        assert first is not None
+        assert first.result(SECONDS) == []
+        assert peer.asked("/v1/report/7") is None
+        peer.close()
+
+
+def test_what_is_settled_is_asked_about_again_twice_and_later():
+    asked: list[float] = []
+    now = [0.0]
+
+    def answer(_: str) -> Answer:
+        asked.append(now[0])
+        return 404, b"", {}
+
+    with door(answer) as url:
+        peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
+        for second in range(500):
+            now[0] = float(second)
+            peers.ask_again("/v1/report/7")
+        peers.close()
+    assert asked == [20.0, 80.0]

@@ -1,0 +1,71 @@
+"""What a rollup takes beside gas, asked of endpoints that need not be right."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.rpc.fanout import PoolView
+from oracle.txmgr.client.l1_fees import L1Fee, l1_fee, operator_fee
+from tests.pools import view_of
+from tests.support.sending.faults import Fault, answer_dropped, error, says
+from tests.support.sending.proxy import Proxy, proxy
+
+CALL = "eth_call"
+THOUSAND = 1_000
+
+
+@pytest.fixture
+def three() -> Iterator[tuple[Proxy, ...]]:
+    """Three endpoints of no chain: they say what a test lets them say."""
+    with (
+        proxy("http://127.0.0.1:9") as one,
+        proxy("http://127.0.0.1:9") as other,
+        proxy("http://127.0.0.1:9") as third,
+    ):
+        yield one, other, third
+
+
+def lines_to(*proxies: Proxy) -> PoolView:
+    return view_of(*(one.url for one in proxies))
+
+
+def word(number: int) -> Fault:
+    return says(f"0x{number:064x}")
+
+
+def test_one_endpoint_alone_neither_keeps_a_call_waiting_nor_lets_it_go_unpaid_for(
+    three: tuple[Proxy, ...],
+):
+    honest, other, liar = three
+    for one in (honest, other):
+        one.rule(CALL, word(THOUSAND))
+    for lie in (10**27, 0):
+        liar.heal()
+        liar.rule(CALL, word(lie))
+        # The data, and the operator.
+        assert l1_fee(lines_to(liar, honest, other), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    liar.heal()
+    liar.rule(CALL, word(10**27))
+    assert l1_fee(lines_to(liar, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    assert operator_fee(lines_to(liar, honest), L1Fee.OPTIMISM, 1) == THOUSAND
+
+
+@pytest.mark.parametrize(
+    "silence", [answer_dropped(), error("rate limit exceeded"), word(2**255), says("0x")]
+)
+def test_an_endpoint_that_does_not_tell_is_left_out(three: tuple[Proxy, ...], silence: Fault):
+    honest, other, _ = three
+    honest.rule(CALL, word(THOUSAND))
+    other.rule(CALL, silence)
+    assert l1_fee(lines_to(other, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    with pytest.raises(TransientError):
+        l1_fee(lines_to(other), L1Fee.OPTIMISM, "0x", 1)
+
+
+def test_a_chain_of_before_the_operators_fee_has_none(three: tuple[Proxy, ...]):
+    old = three[0]
+    old.rule(CALL, error("execution reverted", 3))
+    assert operator_fee(lines_to(old), L1Fee.OPTIMISM, 21_000) == 0
+    assert operator_fee(lines_to(old), L1Fee.NONE, 21_000) == 0
+    assert operator_fee(lines_to(old), L1Fee.ARBITRUM, 21_000) == 0

@@ -1,0 +1,58 @@
+"""What an endpoint says that makes no sense is no answer: the next one is asked, nobody ends."""
+
+import pytest
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.txmgr.client.chain_nonces import counts_of
+from oracle.txmgr.client.receipts import (
+    balance_of,
+    is_block_gone,
+    look_for,
+    nonce_at,
+    witnesses_of_count,
+)
+from tests.integration.http.test_line import Endpoint, one, other
+from tests.pools import view_of
+
+__all__ = ["one", "other"]
+
+WHO = Address("0x" + 40 * "1")
+HASH = Hash("0x" + 64 * "2")
+BLOCK = BlockRef(7, HASH, HASH, 7)
+
+ASKED = {
+    "balance": lambda lines: balance_of(lines, WHO),
+    "count": lambda lines: nonce_at(lines, WHO, "latest"),
+    "counts": lambda lines: counts_of(lines, WHO),
+    "receipts": lambda lines: look_for(lines, [HASH]),
+}
+
+
+@pytest.mark.parametrize("nonsense", [None, {}, "", "0x", "many", 5, [None]])
+@pytest.mark.parametrize("asked", ["balance", "count", "counts"])
+def test_nonsense_is_no_answer_to_a_question_for_a_number(asked, nonsense, one: Endpoint):
+    one.says = {"result": nonsense}
+    with pytest.raises(TransientError):
+        ASKED[asked](view_of(one.url))
+
+
+@pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
+def test_a_receipt_that_is_none_is_no_answer(nonsense, one: Endpoint):
+    one.says = {"result": nonsense}
+    with pytest.raises(TransientError):
+        ASKED["receipts"](view_of(one.url))
+
+
+def test_the_next_endpoint_is_asked_where_one_makes_no_sense(one: Endpoint, other: Endpoint):
+    one.says = {"result": None}
+    other.says = "0x10"
+    assert balance_of(view_of(one.url, other.url), WHO) == 16
+
+
+def test_blocks_that_are_none_witness_nothing(one: Endpoint):
+    one.says = {"result": {"number": "0x7"}}
+    lines = view_of(one.url)
+    assert witnesses_of_count(lines, WHO, BLOCK) == {}
+    assert not is_block_gone(lines, 7, HASH)

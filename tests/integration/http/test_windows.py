@@ -1,0 +1,264 @@
+"""Windows of a served chain: whole, in order, from one view, or not at all."""
+
+from itertools import pairwise
+from threading import Lock
+
+import pytest
+
+from oracle.chain.source import ChainSource
+from oracle.domain.blocks import BlockRange
+from oracle.errors import TransientError
+from tests.support.chain.fixtures import OpenSource, Serve
+from tests.support.chain.memory_chain import Fork, MemoryChain, MemoryRpcError
+from tests.support.chain.network_logs import created, usual
+from tests.support.chain.server import Http, Request, Served
+from tests.support.chain.windows import all_of, most_blocks, places, whole
+
+
+def test_a_window_has_its_logs_and_its_parent_links(served: Served, open_source: OpenSource):
+    window = open_source(served).window(BlockRange(5, 9), with_headers=False)
+
+    blocks = served.chain.blocks
+    assert window.range == BlockRange(5, 9)
+    assert window.first_parent == blocks[4].hash
+    assert (window.last.number, window.last.hash) == (9, blocks[9].hash)
+    assert places([window]) == [(n, place) for n in range(5, 10) for place in (0, 1)]
+    assert window.headers == []
+
+
+def test_with_headers_every_block_is_there_and_linked(served: Served, open_source: OpenSource):
+    window = open_source(served).window(BlockRange(5, 9), with_headers=True)
+
+    assert [header.hash for header in window.headers] == [
+        block.hash for block in served.chain.blocks[5:10]
+    ]
+    assert window.headers[-1] == window.last
+
+
+def much_then_little(served: Served, open_source: OpenSource) -> ChainSource:
+    """A chain whose last block but one was read: the last one has fewer logs, no limit's many."""
+    served.chain.mine([usual(number) for number in range(5)])
+    served.chain.mine([usual(5)])
+    source = open_source(served)
+    source.window(BlockRange(41, 41), with_headers=True)
+    return source
+
+
+def test_at_the_head_one_block_costs_one_request(served: Served, open_source: OpenSource):
+    """Its header came with the look at the head."""
+    source = much_then_little(served, open_source)
+    source.heads()
+    before = len(served.asked)
+
+    source.window(BlockRange(42, 42), with_headers=True)
+
+    assert [method for method, _ in served.asked[before:]] == ["eth_getLogs"]
+
+
+def test_a_second_try_at_the_head_reads_the_header_anew(served: Served, open_source: OpenSource):
+    source = much_then_little(served, open_source)
+    source.heads()
+    source.window(BlockRange(42, 42), with_headers=True)
+    before = len(served.asked)
+
+    source.window(BlockRange(42, 42), with_headers=True)
+
+    assert [method for method, _ in served.asked[before:]] == [
+        "eth_getBlockByNumber",
+        "eth_getLogs",
+    ]
+
+
+def test_what_an_endpoint_does_not_have_yet_is_not_taken_for_empty(
+    served: Served, open_source: OpenSource
+):
+    """It would answer [] for blocks above its head."""
+    with pytest.raises(TransientError, match="has blocks up to 40, not 50"):
+        open_source(served).window(BlockRange(35, 50), with_headers=False)
+
+
+def test_a_lagging_endpoint_is_passed_by(serve: Serve, open_source: OpenSource, served: Served):
+    lagging = MemoryChain()
+    lagging.blocks = served.chain.blocks[:30]
+    source = open_source(serve(lagging), served)
+
+    window = source.window(BlockRange(25, 40), with_headers=True)
+
+    assert places([window]) == [place for place in all_of(served) if place[0] >= 25]
+
+
+def test_where_one_endpoint_dies_the_other_goes_on(
+    serve: Serve, open_source: OpenSource, served: Served
+):
+    dying = serve(served.chain)
+    served.faults.append(most_blocks(5, -32005, "up to a 5 block range"))
+    source = open_source(dying, served)
+    first = source.window(BlockRange(0, 10), with_headers=True)
+    dying.faults.append(lambda _: Http(status=500))
+
+    rest = source.window(BlockRange(first.range.last + 1, 40), with_headers=True)
+
+    assert rest.first_parent == first.last.hash
+    assert places([first, rest]) == all_of(served)
+
+
+def test_logs_of_one_fork_and_headers_of_another_never_mix(
+    served: Served, open_source: OpenSource
+):
+    chain = served.chain
+
+    def fork_in_between(request: Request) -> None:
+        if request["method"] == "eth_getBlockByNumber" and served.count("eth_getLogs"):
+            served.faults.clear()
+            chain.cut(3, salt="other")
+            for number in (38, 39, 40):
+                chain.mine([created(2 * number), created(2 * number + 1)])
+
+    source = open_source(served)
+    source.heads()
+    served.faults.append(fork_in_between)
+    with pytest.raises(TransientError, match="two blocks 38"):
+        source.window(BlockRange(30, 40), with_headers=False)
+
+    again = source.window(BlockRange(30, 40), with_headers=True)
+    assert again.logs[-1].block_hash == chain.blocks[40].hash
+
+
+@pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
+@pytest.mark.parametrize("pins", [True, False], ids=["by hash", "by range"])
+def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
+    served: Served, open_source: OpenSource, last: int, *, pins: bool
+):
+    """The logs of the old fork name no block that could be compared: there are none."""
+    chain = served.chain
+    chain.cut(3, salt="empty")
+    for _ in range(3):
+        chain.mine()
+    forks = True
+
+    def fork_in_between(request: Request) -> None:
+        nonlocal forks
+        if forks and request["method"] == "eth_getLogs":
+            if not pins and "blockHash" in request["params"][0]:
+                raise MemoryRpcError(-32602, "missing value for required argument 0")
+            forks = False
+            chain.cut(3, salt="other")
+            for number in (38, 39, 40):
+                chain.mine([created(2 * number), created(2 * number + 1)])
+
+    source = open_source(served)
+    source.heads()
+    served.faults.append(fork_in_between)
+    words = "unknown block" if pins else f"changed block {last} while its logs were read"
+    with pytest.raises(TransientError, match=words):
+        source.window(BlockRange(38, last), with_headers=True)
+
+    source.heads()
+    again = source.window(BlockRange(38, last), with_headers=True)
+    assert places([again]) == [(n, place) for n in range(38, last + 1) for place in (0, 1)]
+
+
+def test_headers_that_do_not_link_are_refused(served: Served, open_source: OpenSource):
+    other = MemoryChain(fork=Fork(salt="other"))
+    for _ in range(40):
+        other.mine()
+    served.chain.blocks[20] = other.blocks[20]
+
+    with pytest.raises(TransientError, match="does not follow"):
+        open_source(served).headers(BlockRange(15, 25))
+
+
+def test_without_times_in_the_logs_the_headers_tell_them(serve: Serve, open_source: OpenSource):
+    chain = MemoryChain(fork=Fork(with_times=False))
+    for number in range(1, 21):
+        chain.mine([created(number)] if number % 3 == 0 else [])
+
+    window = open_source(serve(chain)).window(BlockRange(1, 20), with_headers=False)
+
+    assert [log.time for log in window.logs] == [
+        chain.blocks[number].time for number in range(3, 21, 3)
+    ]
+
+
+def test_windows_follow_each_other_and_are_read_ahead(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    source.window(BlockRange(0, 40), with_headers=False)
+
+    windows = whole(source, 0, 40)
+
+    assert [window.range.first for window in windows] == [
+        0,
+        *[window.range.last + 1 for window in windows[:-1]],
+    ]
+    for before, after in pairwise(windows):
+        assert after.first_parent == before.last.hash
+
+
+def test_reading_ahead_is_bounded(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(1, -32602, "up to a 1 block range"))
+    source = open_source(served)
+    whole(source, 0, 3)
+    lock, highest = Lock(), 0
+
+    def look(request: Request) -> None:
+        nonlocal highest
+        if request["method"] == "eth_getLogs":
+            with lock:
+                asked = request["params"][0]
+                highest = max(highest, int(asked.get("toBlock", "0x0"), 16))
+
+    served.faults.append(look)
+    for number in range(4, 12):
+        source.window(BlockRange(number, 40), with_headers=False)
+        assert highest <= number + 4
+
+
+def test_a_failure_while_reading_ahead_is_raised_where_it_belongs(
+    served: Served, open_source: OpenSource
+):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    whole(source, 0, 7)
+    broken = True
+
+    def fault(request: Request) -> None:
+        if broken and request["method"] == "eth_getLogs":
+            asked = request["params"][0]
+            if int(asked["fromBlock"], 16) <= 18 <= int(asked["toBlock"], 16):
+                raise MemoryRpcError(-32000, "header not found")
+
+    served.faults.append(fault)
+    # The window of block 18 is under way already; what comes before it is served all the same.
+    windows = [source.window(BlockRange(8, 40), with_headers=False)]
+    windows += whole(source, windows[-1].range.last + 1, 15)
+    with pytest.raises(TransientError, match="not there yet"):
+        whole(source, windows[-1].range.last + 1, 40)
+
+    broken = False
+    windows += whole(source, windows[-1].range.last + 1, 40)
+    assert places(windows) == [place for place in all_of(served) if place[0] >= 8]
+
+
+def test_who_goes_on_with_less_at_a_time_gets_what_is_there(
+    served: Served, open_source: OpenSource
+):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    whole(source, 0, 7)
+    first = source.window(BlockRange(8, 40), with_headers=False).range
+
+    after = source.window(BlockRange(first.last + 1, first.last + 2), with_headers=False).range
+
+    assert (len(first), len(after)) == (4, 4)
+
+
+def test_going_back_drops_what_was_read_ahead(served: Served, open_source: OpenSource):
+    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    source = open_source(served)
+    whole(source, 0, 11)
+
+    again = source.window(BlockRange(2, 40), with_headers=False)
+
+    assert again.range.first == 2
+    assert again.first_parent == served.chain.blocks[1].hash

@@ -1,0 +1,1 @@
+"""Contracts of other networks on a real EVM, indexed by the daemon."""

@@ -1,0 +1,292 @@
+"""The contracts that stand for Crynux's first generation say what that said, in its order.
+
+By the table of docs/explanation/crynux.md#commit-and-disclose-contracts and the vectors
+`event_sequences` (a-01 to a-08) and `event_counts_gen_a`, which come from the contracts and their
+own tests.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from eth_utils.crypto import keccak
+
+from tests.integration.profiles.commit_ledger import Job
+from tests.integration.profiles.commit_network import CommitNetwork, a_commit_network
+from tests.support.evm.chain import Receipt
+from tests.support.vectors import entries
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm]
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[CommitNetwork]:
+    with a_commit_network() as network:
+        yield network
+
+
+@pytest.fixture
+def network(deployed: CommitNetwork) -> Iterator[CommitNetwork]:
+    """Three nodes that are free; what a test does is undone."""
+    with deployed.chain.undone():
+        fresh = CommitNetwork(deployed.chain, deployed.node, deployed.task)
+        fresh.join(*fresh.nodes[:3])
+        fresh.mine()
+        yield fresh
+
+
+def said(receipt: Receipt, *names: str) -> list[str]:
+    """The events in short, `TaskStarted 2 0` for task and round; all, or those of these names."""
+    return [
+        _short(one.event, one.args) for one in receipt.events if one.event in names or not names
+    ]
+
+
+def _short(event: str, args: dict[str, Any]) -> str:
+    told = [args[name] for name in ("taskId", "round", "reason") if name in args]
+    return " ".join(map(str, [event, *told]))
+
+
+def sequence(name: str) -> list[list[str]]:
+    """What a vector says that each call logs, without arguments and without what is optional."""
+    (vector,) = (each for key, each in entries().items() if f"event_sequences/{name} " in key)
+    return [
+        [log.partition("(")[0] for log in call["events_in_log_order"] if log[0] not in "[("]
+        for call in vector["transactions"]
+    ]
+
+
+def logged(receipts: list[Receipt]) -> list[list[str]]:
+    return [receipt.names for receipt in receipts]
+
+
+def begun(network: CommitNetwork) -> Job:
+    job = network.create()
+    network.mine()
+    return job
+
+
+def committed(network: CommitNetwork, *results: bytes) -> Job:
+    job = begun(network)
+    for place, result in enumerate(results):
+        network.commit(job, place, result=result)
+    network.mine()
+    return job
+
+
+RIGHT, WRONG, OTHER = b"right", b"wrong", b"other"
+
+
+def test_a_task_that_three_nodes_agree_on(network: CommitNetwork):
+    job = network.create()
+    receipts = network.mine()
+    network.commit(job, 2, 0, 1)
+    receipts += network.mine()
+    network.disclose(job, 1, 0, 2)
+    network.upload(job)
+    receipts += network.mine()
+    vector = sequence("a-01")
+    # Rounds of a start stand in one call, each with arguments of its own.
+    assert logged(receipts) == vector
+    assert said(receipts[0]) == [
+        "TaskPending 1",
+        *(f"TaskStarted 1 {place}" for place in range(3)),
+    ]
+    assert job.winner is job.parts[1]
+    assert receipts[5].only("TaskSuccess")["resultNode"].lower() == job.parts[1].node
+    assert receipts[5].only("TaskNodeSuccess")["nodeAddress"].lower() == job.parts[0].node
+
+
+def test_the_third_discloses_something_else(network: CommitNetwork):
+    job = committed(network, RIGHT, RIGHT, WRONG)
+    network.disclose(job, 0, 1)
+    network.disclose(job, 2, result=WRONG)
+    assert logged(network.mine())[-1:] == sequence("a-02")
+
+
+def test_the_second_discloses_something_else(network: CommitNetwork):
+    job = committed(network, RIGHT, WRONG, RIGHT)
+    network.disclose(job, 0)
+    network.disclose(job, 1, result=WRONG)
+    network.disclose(job, 2)
+    assert logged(network.mine())[-2:] == [[], *sequence("a-03")[-1:]]
+    assert job.winner is job.parts[0]
+
+
+def test_three_results_of_which_none_is_another(network: CommitNetwork):
+    job = committed(network, RIGHT, WRONG, OTHER)
+    for place, result in ((2, OTHER), (0, RIGHT), (1, WRONG)):
+        network.disclose(job, place, result=result)
+    receipt = network.mine()[-1]
+    assert [receipt.names] == sequence("a-04")
+    cancelled = [one.args["nodeAddress"].lower() for one in receipt.events[:3]]
+    assert cancelled == [job.parts[place].node for place in (2, 0, 1)]
+
+
+def test_three_error_reports(network: CommitNetwork):
+    job = begun(network)
+    network.report_error(job, 1, 0, 2)
+    receipts = network.mine()
+    assert logged(receipts) == sequence("a-05")
+    order = [one.args["nodeAddress"].lower() for one in receipts[1].events[:2]]
+    assert order == [job.parts[0].node, job.parts[1].node]
+
+
+def test_two_error_reports_against_one_commitment(network: CommitNetwork):
+    job = begun(network)
+    network.commit(job, 1)
+    network.report_error(job, 0, 2)
+    assert said(network.mine()[-1])[2:] == [
+        "TaskAborted 1 Task error reported",
+        "NodeSlashed",
+        "TaskNodeSlashed 1",
+    ]
+
+
+def test_one_error_report_against_two_results(network: CommitNetwork):
+    job = begun(network)
+    network.report_error(job, 0)
+    network.commit(job, 1, 2)
+    network.disclose(job, 2, 1)
+    names = logged(network.mine())
+    assert names[2] == ["TaskResultCommitmentsReady"]
+    assert names[-1] == ["TaskNodeSuccess", "NodeSlashed", "TaskNodeSlashed", "TaskSuccess"]
+
+
+def test_a_cancellation_after_nobody_came(network: CommitNetwork):
+    job = begun(network)
+    network.later(900)
+    network.cancel(job, sender=network.nodes[0])
+    assert logged(network.mine()) == [["TaskAborted", *3 * ["TaskNodeCancelled"]]]
+
+
+def test_a_cancellation_after_success_where_the_result_was_never_brought(network: CommitNetwork):
+    job = committed(network, RIGHT, RIGHT, RIGHT)
+    network.disclose(job, 1, 0)
+    network.mine()
+    network.later(900)
+    network.cancel(job)
+    (receipt,) = network.mine()
+    cancelled = [one.args["nodeAddress"].lower() for one in receipt.events[1:]]
+    assert said(receipt)[0] == "TaskAborted 1 Task Cancelled"
+    assert cancelled == [job.parts[1].node, job.parts[2].node]
+
+
+def test_a_cancellation_after_two_errors_aborts_nothing_again(network: CommitNetwork):
+    job = begun(network)
+    network.report_error(job, 0, 1)
+    network.mine()
+    network.later(900)
+    network.cancel(job)
+    assert logged(network.mine()) == [["TaskNodeCancelled"]]
+
+
+def test_a_task_waits_for_nodes_and_anyone_may_cancel_it(network: CommitNetwork):
+    begun(network)
+    waiting = network.create()
+    network.cancel(waiting, sender=network.stranger)
+    assert [said(one) for one in network.mine()] == [
+        ["TaskPending 2"],
+        ["TaskAborted 2 Task Cancelled"],
+    ]
+
+
+def test_the_cheapest_waiting_task_makes_room(network: CommitNetwork):
+    begun(network)
+    for fee in (3, 2, 5):
+        network.create(fee)
+    assert said(network.mine()[-1]) == ["TaskAborted 3 Task fee is too low", "TaskPending 4"]
+
+
+def test_the_logs_of_two_tasks_stand_between_each_other(network: CommitNetwork):
+    first = begun(network)
+    network.create(5)
+    network.mine()
+    network.later(900)
+    network.cancel(first)
+    assert said(network.mine()[-1]) == [
+        "TaskAborted 1 Task Cancelled",
+        "TaskNodeCancelled 1",
+        "TaskNodeCancelled 1",
+        *(f"TaskStarted 2 {place}" for place in range(3)),
+        "TaskNodeCancelled 1",
+    ]
+
+
+def test_a_waiting_task_starts_where_the_third_node_joins(network: CommitNetwork):
+    network.quit(network.nodes[0])
+    network.create()
+    network.join(network.nodes[3])
+    receipts = network.mine()
+    assert said(receipts[1]) == ["TaskPending 1"]
+    assert said(receipts[2]) == [f"TaskStarted 1 {place}" for place in range(3)]
+
+
+def test_a_node_without_points_is_kicked_out_before_its_part_ends(network: CommitNetwork):
+    for _ in range(2):
+        job = begun(network)
+        network.commit(job, 0, 1)
+        network.mine()
+        network.later(900)
+        network.cancel(job)
+        (receipt,) = network.mine()
+    assert said(receipt)[-2:] == ["NodeKickedOut", "TaskNodeCancelled 2"]
+    # The other two were free before: the order of becoming free is the order of the next start.
+    assert network.status_of(job.parts[2].node) == 0
+
+
+def agreed(network: CommitNetwork, third: bytes | None) -> Job:
+    """Two nodes agree and bring their result; the third discloses something, or nothing."""
+    job = committed(network, RIGHT, RIGHT, third or RIGHT)
+    network.disclose(job, 0, 1)
+    network.upload(job)
+    if third is not None:
+        network.disclose(job, 2, result=third)
+    return job
+
+
+def one_error_report(network: CommitNetwork) -> Job:
+    job = begun(network)
+    network.commit(job, 0, 1)
+    network.report_error(job, 2)
+    network.disclose(job, 0, 1)
+    network.upload(job)
+    return job
+
+
+SCENARIOS = {
+    "3 correct": lambda network: agreed(network, RIGHT),
+    "2 correct + 1 cheat": lambda network: agreed(network, WRONG),
+    "2 correct + 1 error report": one_error_report,
+    "2 disclose + 1 timeout": lambda network: agreed(network, None),
+    "all different / all cancelled": begun,
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_counts_of_the_vectors(network: CommitNetwork, scenario: str):
+    (wanted,) = (
+        {name: count for name, count in vector.items() if name != "scenario"}
+        for name, vector in entries().items()
+        if "event_counts_gen_a/cases" in name and vector["scenario"] == scenario
+    )
+    first = network.chain.block
+    job = SCENARIOS[scenario](network)
+    network.mine()
+    if job.open_parts:
+        network.later(900)
+        network.cancel(job)
+        network.mine()
+    asked = {"address": network.task.address, "fromBlock": hex(first), "toBlock": "latest"}
+    logs = network.chain.rpc("eth_getLogs", asked)
+    topics = Counter(log["topics"][0] for log in logs)
+    told = {name: topics["0x" + keccak(text=text).hex()] for name, text in PARTS.items()}
+    assert {name: count for name, count in told.items() if count} == wanted
+
+
+PARTS = {
+    "TaskNodeSuccess": "TaskNodeSuccess(uint256,address,uint256)",
+    "TaskNodeSlashed": "TaskNodeSlashed(uint256,address)",
+    "TaskNodeCancelled": "TaskNodeCancelled(uint256,address)",
+}

@@ -1,0 +1,198 @@
+"""A commit/disclose network under the legacy rules: all that the daemon says of it is true.
+
+The driver keeps the truth; the daemon sees the chain through JSON-RPC alone. Compared are every
+event, every part of every task, every node's membership, every score, and what comes of them.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from tests.integration.profiles.commit_daemon import CommitDaemon, Row
+from tests.integration.profiles.commit_ledger import At, Job, Ledger, Line, Member, Part, key
+from tests.integration.profiles.commit_network import CommitNetwork, a_commit_network
+from tests.integration.profiles.commit_reference import reference_of
+from tests.integration.profiles.commit_walk import Walk
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm]
+
+# What a node asks for is in the calls; what it then does, and when, is in no event.
+ASKED = {"node_pause_asked", "node_quit_asked"}
+DONE = {"node_paused", "node_quit"}
+KINDS = ["succeeded", "invalidated", "aborted", "timed_out"]
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[CommitNetwork]:
+    with a_commit_network() as network:
+        yield network
+
+
+@pytest.fixture
+def network(deployed: CommitNetwork) -> Iterator[CommitNetwork]:
+    with deployed.chain.undone():
+        yield CommitNetwork(deployed.chain, deployed.node, deployed.task)
+
+
+@pytest.fixture
+def daemon(
+    network: CommitNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> CommitDaemon:
+    return CommitDaemon(network, tmp_path, capsys)
+
+
+def events_of(ledger: Ledger) -> list[Line]:
+    """Where a log stands among the others of its transaction, only their order says."""
+    return [
+        {name: value for name, value in line.items() if name != "log"}
+        for line in ledger.lines
+        if line["type"] not in DONE
+    ]
+
+
+def events_told(daemon: CommitDaemon) -> list[Row]:
+    return [
+        {"tx": 0, **{name: value for name, value in row.items() if name not in {"log", "sub"}}}
+        for row in daemon.events()
+        if row["type"] not in ASKED
+    ]
+
+
+def parts_of(job: Job) -> list[list[object]]:
+    return [[p.round, p.node, *map(_place, _answers(job, p)), p.ending] for p in job.parts]
+
+
+def _answers(job: Job, part: Part) -> list[At | None]:
+    return [part.started, part.committed, part.disclosed, part.reported]
+
+
+def _place(at: At | None) -> list[int] | None:
+    return None if at is None else [at.block, at.tx]
+
+
+def parts_told(row: Row) -> list[list[object]]:
+    """Of a position block and transaction count: calls have no place among the logs."""
+    return [
+        [number, node, *(at and at[:2] for at in (start, *answers)), ending]
+        for number, node, start, _, *answers, ending in json.loads(row["runs"] or "[]")
+    ]
+
+
+def stats_of(member: Member) -> tuple[str, bool, str | None, bool]:
+    """Membership, whether paused, what is pending, whether a task runs."""
+    membership = "member" if member.is_in else member.status
+    request = {"paused": "pause", "quit": "quit", None: None}[member.request]
+    return membership, member.status == "paused", request, member.job is not None
+
+
+def assert_true(daemon: CommitDaemon) -> None:
+    """Compare everything that the daemon knows with the ledger."""
+    ledger = daemon.network.ledger
+    assert daemon.rows("anomaly") == []
+    assert daemon.rows("dead_letter") == []
+    assert events_told(daemon) == events_of(ledger)
+
+    tasks = {f"0x{row['key'].hex()}": row for row in daemon.rows("task")}
+    assert tasks.keys() == {key(job) for job in ledger.jobs.values()}
+    for job in ledger.jobs.values():
+        assert parts_told(tasks[key(job)]) == parts_of(job)
+        assert tasks[key(job)]["ending"] == job.ending
+
+    nodes = {f"0x{row['address'].hex()}": row for row in daemon.rows("node")}
+    told = {
+        name: (row["membership"], bool(row["paused"]), row["pending"], row["running"] > 0)
+        for name, row in nodes.items()
+    }
+    assert told == {name: stats_of(member) for name, member in ledger.members.items()}
+    assert_scored(daemon)
+
+
+def assert_scored(daemon: CommitDaemon) -> None:
+    reference = reference_of(daemon.network.ledger.lines)
+    scored = {
+        (task["task"], row["node"], row["score"])
+        for task in reference.shown_tasks()
+        if task["scored"]
+        for row in task["nodes"]
+    }
+    rows = daemon.rows("score")
+    assert {(f"0x{r['task'].hex()}", f"0x{r['node'].hex()}", r["score"]) for r in rows} == scored
+    assert len(rows) == len(scored)
+    shown = reference.shown_nodes(daemon.network.chain.time)
+    for row in json.loads(daemon.says("nodes", "--json")):
+        wanted = shown[row["node"]]
+        # Who is no member is compared with nobody.
+        assert ("legacy" in row) is (wanted["Q"] is not None)
+        for name, value in row.get("legacy", {}).items():
+            assert (name, value) == (name, wanted[name])
+        assert row["kickout_due"] == wanted["kickout_due"]
+        assert row["qos"] == wanted["Q"]
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
+def test_everything_that_is_told_is_true_at_every_stop(
+    network: CommitNetwork, daemon: CommitDaemon, seed: int
+):
+    walk = Walk(network, seed)
+    for _ in range(3):
+        walk.blocks(40)
+        daemon.catch_up()
+        assert_true(daemon)
+
+    ledger = network.ledger
+    endings = Counter(part.ending for job in ledger.jobs.values() for part in job.parts)
+    assert all(endings[kind] >= 3 for kind in KINDS)
+    said = Counter(line["type"] for line in ledger.lines)
+    assert all(
+        said[kind] for kind in ("node_paused", "node_quit", "node_slashed", "task_validated")
+    )
+
+
+def test_a_walk_that_never_was_leaves_nothing_behind(network: CommitNetwork, daemon: CommitDaemon):
+    walk = Walk(network, 4)
+    walk.blocks(40)
+    daemon.catch_up()
+    before, kept = network.chain.rpc("evm_snapshot"), deepcopy(network.ledger)
+    # Less than is final.
+    walk.blocks(3)
+    daemon.catch_up()
+    gone = len(events_of(network.ledger)) - len(events_of(kept))
+    assert gone > 0
+
+    network.chain.rpc("evm_revert", before)
+    fork = CommitNetwork(network.chain, network.node, network.task, kept)
+    daemon.network = fork
+    other = Walk(fork, 5)
+    other.sealed = walk.sealed
+    other.blocks(20)
+    daemon.catch_up()
+
+    assert_true(daemon)
+    orphans = [row for row in daemon.rows("call") if not row["canonical"]]
+    assert orphans
+
+
+def test_folded_anew_from_the_raw_rows_it_is_the_same(
+    network: CommitNetwork, daemon: CommitDaemon
+):
+    Walk(network, 6).blocks(60)
+    daemon.catch_up()
+    tables = ("task", "node", "score", "anomaly")
+    before = [daemon.rows(table) for table in tables]
+
+    told = json.loads(daemon.says("resync", "rebuild", "--json"))
+
+    assert told["same_state"] is True
+    assert [daemon.rows(table) for table in tables] == before
+
+
+def test_a_configuration_of_it_is_sound_under_the_legacy_rules(
+    network: CommitNetwork, daemon: CommitDaemon
+):
+    told = json.loads(daemon.says("config", "check", "--json"))
+    assert told["faults"] == []
+    assert not [warning for warning in told["warnings"] if "rules.set" in warning]

@@ -1,0 +1,233 @@
+"""Three daemons of one contract with a quorum of two, on one chain whose clock tests drive."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oracle.bindings.codec import call_input
+from oracle.chain.decode.abi import load
+from oracle.devnet.demo.show import report_settings
+from oracle.domain.ids import Address
+from oracle.store.outbox.records import ON_ITS_WAY
+from tests.integration.reporters.member import Member
+from tests.integration.reporters.waiting import until
+from tests.support.cli.local_network import LocalNetwork, Settings
+
+ETHER = 10**18
+QUORUM = 2
+PERIOD = report_settings().period_seconds
+# They look at different moments, and so take in other windows.
+_POLLS = (0.2, 0.4, 0.8)
+# Head starts are in the chain's time, of which the three minutes of `due` pass in a second here:
+# who has none must still be the first.
+_HEAD_START_SECONDS = 240
+# Blocks that a round may take until it is accepted, from the end of its period.
+_MOST_BLOCKS = 40
+
+
+class Accepted(NamedTuple):
+    """A transaction that called `push`: `round` None where the contract refused it."""
+
+    round: int | None
+    digest: str | None
+    sender: str
+
+
+@dataclass
+class Company:
+    """The reporters, and the chain that all of them look at."""
+
+    network: LocalNetwork
+    members: list[Member]
+
+    @property
+    def up(self) -> list[Member]:
+        return [one for one in self.members if one.is_up]
+
+    @property
+    def contract(self) -> Address:
+        return self.network.stage.oracle
+
+    @property
+    def round(self) -> int:
+        """The last round that the contract accepted."""
+        asked = {"to": self.contract, "data": call_input("QoSOracle", "head")}
+        return int(self.network.stage.chain.ask("eth_call", asked, "latest")[2:66], 16)
+
+    def start(self, *members: Member) -> None:
+        """Start them at once, and wait until all work."""
+        for one in members or self.members:
+            one.start()
+        for one in members or self.members:
+            one.until_started()
+
+    # --- rounds ---
+
+    def due(self) -> None:
+        """A wave is played and a period ends with it, two blocks under the head."""
+        self.network.play(1)
+        clock = self.network.clock
+        ends = (clock.now // PERIOD + 1) * PERIOD
+        while clock.now < ends:
+            self.network.mine(1)
+        self.network.mine(2)
+
+    def until_signed(self, number: int, *by: Member) -> None:
+        """These show what they signed for a round."""
+        for one in by:
+            one.until_signed(number)
+
+    def until_sent(self) -> None:
+        """A transaction waits for the next block."""
+        until(self.is_sent, "a transaction in the pool", self.tails)
+
+    def is_sent(self) -> bool:
+        return int(self.network.stage.chain.ask("txpool_status")["pending"], 16) > 0
+
+    def landed(self, number: int) -> None:
+        """Mine until the contract has accepted a round; time passes only for who waits for it."""
+        for _ in range(_MOST_BLOCKS):
+            until(
+                lambda: self.round >= number or self.is_sent() or self.is_early(),
+                f"a transaction for round {number}",
+                self.tails,
+            )
+            if self.round >= number:
+                return
+            self.network.mine(1)
+        raise AssertionError(f"round {number} does not land\n{self.tails()}")
+
+    def is_early(self) -> bool:
+        """The first of those who work holds its push back, to leave others a head start.
+
+        The others' head starts are not over before it had its time: ours runs slower than theirs.
+        """
+        first = next(one for one in self.up if not one.is_paused)
+        waiting = [one for one in first.intents() if one.state in ON_ITS_WAY]
+        now = self.network.clock.now
+        return bool(waiting) and all((one.request.not_before or 0) > now for one in waiting)
+
+    def round_of(self, *signers: Member) -> int:
+        """One more round, signed by all of these before it lands; its number."""
+        self.due()
+        number = self.round + 1
+        self.until_signed(number, *signers)
+        self.landed(number)
+        return number
+
+    def caught_up(self, *members: Member) -> None:
+        """These have folded the newest block."""
+        head = self.network.head()
+        for one in members or self.up:
+            one.until_at(head)
+
+    # --- the books ---
+
+    def pushes(self) -> list[Accepted]:
+        """Every call of `push` on the chain, in its order, whatever became of it."""
+        chain, push = self.network.stage.chain, call_input("QoSOracle", "push", *_NOTHING)[:10]
+        heights = range(self.network.head() + 1)
+        blocks = chain.ask_all([("eth_getBlockByNumber", hex(one), True) for one in heights])
+        sent = [
+            one
+            for block in blocks
+            for one in block["transactions"]
+            if one["to"] == self.contract and one["input"].startswith(push)
+        ]
+        asked = [("eth_getTransactionReceipt", one["hash"]) for one in sent]
+        return [self._accepted(one) for one in (chain.ask_all(asked) if asked else [])]
+
+    def _accepted(self, receipt: dict[str, Any]) -> Accepted:
+        topic = load("QoSOracle").event("RoundAccepted").digest
+        logs = [log for log in receipt["logs"] if log["topics"][0] == topic]
+        if not logs:
+            return Accepted(None, None, str(receipt["from"]))
+        words = logs[0]["data"][2:]
+        # asOf, asOfHash, dataHash, digest, …
+        digest = "0x" + words[3 * 64 : 4 * 64]
+        return Accepted(int(logs[0]["topics"][1], 16), digest, str(receipt["from"]))
+
+    def check_rounds(self, *, failed: int = 0) -> list[Accepted]:
+        """Every round was accepted once, in order; nobody paid for a call that was refused."""
+        pushes = self.pushes()
+        accepted = [one for one in pushes if one.round is not None]
+        assert [one.round for one in accepted] == list(range(1, self.round + 1))
+        assert len(pushes) - len(accepted) == failed, pushes
+        return accepted
+
+    def check_bytes(self, *members: Member, least: int) -> None:
+        """Every period that any two of them share says the same, to the bit."""
+        books = [one.reports() for one in members or self.members]
+        for place, one in enumerate(books):
+            for other in books[place + 1 :]:
+                shared = one.keys() & other.keys()
+                assert len(shared) >= least
+                assert {period: one[period] for period in shared} == {
+                    period: other[period] for period in shared
+                }
+
+    def check_digests(self, *members: Member) -> None:
+        """Whoever shows what it signed for an accepted round shows what was accepted."""
+        for accepted in self.check_rounds():
+            for one in members or self.up:
+                if shown := one.digests(accepted.round or 0):
+                    assert shown == {accepted.digest}, (one.name, accepted)
+
+    def tails(self) -> str:
+        return "\n".join(one.tail() for one in self.members)
+
+    def set_signers(self, signers: Sequence[Address]) -> None:
+        """The admin names other signers, in a block of its own."""
+        chain = self.network.stage.chain
+        admin = str(chain.ask("eth_accounts")[0])
+        call = self.network.stage.call(admin, "QoSOracle", "setSigners", list(signers), QUORUM)
+        (sent,) = chain.mine(self.network.clock.next_block(), [call])
+        assert chain.ask("eth_getTransactionReceipt", sent)["status"] == "0x1"
+
+    def give_ether(self, account: Address) -> None:
+        self.network.stage.chain.ask("anvil_setBalance", account, hex(ETHER))
+
+
+_NOTHING = (0, 0, 0, bytes(32), 0, b"", b"")
+
+
+@contextmanager
+def company(
+    network: LocalNetwork,
+    folder: Path,
+    databases: Sequence[str],
+    change: Callable[[str, Settings], None] = lambda _name, _settings: None,
+) -> Iterator[Company]:
+    """One reporter for each database, none started yet; all transmit, in the order of their ranks.
+
+    `change` may do to the settings of a reporter what it likes, by its name (a, b, c).
+    """
+    with ExitStack() as until_the_end:
+        members: list[Member] = []
+        for name, url, poll in zip("abc", databases, _POLLS, strict=True):
+            home = folder / name
+            settings = network.settings(home)
+            settings["database"]["url"] = url or settings["database"]["url"]
+            settings["chain"]["poll_seconds"] = poll
+            settings["reporters"] = {
+                "poll_seconds": 0.2,
+                # Who is late is left alone for ten times as long: on a busy machine all are.
+                "timeout_seconds": 10.0,
+                "transmit_rank": len(members),
+                "transmit_delay_seconds": _HEAD_START_SECONDS,
+            }
+            change(name, settings)
+            member = Member(name, home, settings)
+            until_the_end.callback(member.close)
+            members.append(member)
+        for one in members:
+            one.settings["reporters"]["peers"] = [
+                other.url for other in members if other is not one
+            ]
+        opened = Company(network, members)
+        for one in members:
+            opened.give_ether(one.transmitter)
+        opened.set_signers([one.signer for one in members])
+        yield opened

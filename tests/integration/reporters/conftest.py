@@ -1,0 +1,35 @@
+"""Everything here is slow: three daemons as processes, on Anvil with the real contracts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.reporters.company import Company, company
+from tests.support.cli.local_network import LocalNetwork, local_network
+
+_HERE = Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder; the hook is told of every other one too."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.evm)
+            # Each of their waits has an end of its own.
+            item.add_marker(pytest.mark.timeout(900))
+
+
+@pytest.fixture
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+    """A chain of one test's own, and three waves of tasks on it."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+@pytest.fixture
+def three(network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str) -> Iterator[Company]:
+    """Reporters a and c on SQLite and b on PostgreSQL; a sends first, b after it, c last."""
+    with company(network, tmp_path, ["", empty_postgresql_url, ""]) as opened:
+        yield opened

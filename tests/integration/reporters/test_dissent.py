@@ -1,0 +1,40 @@
+"""One of three says otherwise: it is told of and counts for nothing; the other two go on."""
+
+import re
+
+from tests.integration.reporters.company import Company
+
+DISAGREEMENT = "oracle_quorum_disagreements_total"
+HOLD = "oracle_report_disputed"
+
+
+def test_one_that_lies_is_named_by_both_others_and_its_words_never_land(three: Company):
+    a, b, liar = three.members
+    liar.program = ("-m", "tests.integration.reporters.liar")
+    three.start()
+    for _ in range(2):
+        three.due()
+        number = three.round + 1
+        three.until_signed(number, a, b, liar)
+        # Who hears only after it landed that others signed otherwise has nothing left to hold.
+        liar.until_held(number)
+        assert liar.metric(HOLD) == 1
+        three.landed(number)
+        for one in (a, b):
+            one.until_counted(number, DISAGREEMENT, signer=liar.signer)
+    three.caught_up()
+
+    for one in (a, b):
+        (said, *_) = one.lines("disagreement")
+        assert said["signer"] == liar.signer
+        assert said["theirs"] != said["ours"]
+        assert one.metric(HOLD) == 0
+        one.until_ready()
+    for held in liar.lines("report_held"):
+        assert held["reason"].startswith("disagreement: ")
+        assert {a.signer, b.signer} <= set(re.findall("0x[0-9a-f]{40}\\b", held["reason"]))
+    assert any("disagreement" in reason for reason in liar.readiness()["reasons"])
+    three.check_digests(a, b)
+    three.check_bytes(a, b, least=5)
+    for accepted in three.check_rounds():
+        assert accepted.digest not in liar.digests(accepted.round or 0)

@@ -1,0 +1,106 @@
+"""A fork that one reporter alone sees: it stands alone, and joins the others again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from oracle.devnet.anvil import CHAIN_ID, LocalChain
+from oracle.devnet.demo.stage import ACCOUNTS, Clock
+from tests.integration.reporters.company import Company, company
+from tests.support.cli.local_network import LocalNetwork, Settings
+from tests.support.evm.anvil import anvil
+from tests.support.sending.faults import Question, null
+from tests.support.sending.proxy import Proxy, proxy
+
+# The blocks in which the one that forks may be wrong are not final to it.
+FINALITY_DEPTH = 60
+
+
+@contextmanager
+def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
+    """Another chain that shares every block so far."""
+    head = network.head()
+    flags = (
+        "--fork-url",
+        network.url,
+        "--fork-block-number",
+        str(head),
+        "--no-mining",
+        "--order",
+        "fifo",
+    )
+    with anvil(*flags, "--chain-id", str(CHAIN_ID), "--accounts", str(ACCOUNTS)) as url:
+        chain = LocalChain(url)
+        clock = Clock(network.clock.start)
+        clock.now = network.clock.now + 5
+        try:
+            yield LocalNetwork(
+                replace(network.stage, chain=chain), clock, network.keys, network.waves
+            )
+        finally:
+            chain.close()
+
+
+def show(network: LocalNetwork, doors: list[Proxy]) -> None:
+    """From now on this chain is behind them."""
+    for door in doors:
+        door.behind = network.url
+
+
+def is_of_a_tag(asked: Question) -> bool:
+    return asked["params"][0] in {"safe", "finalized"}
+
+
+def test_one_that_sees_a_fork_stands_alone_and_joins_again_with_the_same_bytes(
+    network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
+):
+    # Two endpoints, which agree: a fork is believed at once.
+    with proxy(network.url) as one, proxy(network.url) as other:
+        doors = [one, other]
+        for door in doors:
+            door.rule("eth_getBlockByNumber", null(), when=is_of_a_tag)
+
+        def behind_the_door(name: str, settings: Settings) -> None:
+            if name == "c":
+                settings["chain"].update(
+                    endpoints=[door.url for door in doors], finality_depth=FINALITY_DEPTH
+                )
+
+        databases = ["", empty_postgresql_url, ""]
+        with company(network, tmp_path, databases, behind_the_door) as three:
+            three.start()
+            three.round_of(*three.members)
+            three.caught_up()
+            apart(three, doors)
+
+
+def apart(three: Company, doors: list[Proxy]) -> None:
+    a, b, c = three.members
+    number = three.round + 1
+    with fork_of(three.network) as fork:
+        show(fork, doors)
+        Company(fork, [c]).due()
+        c.until_signed(number)
+        # It is alone for longer than a period.
+        for _ in range(8):
+            fork.mine(1)
+            c.until_at(fork.head())
+        c.until_told_to_wait(number)
+        three.due()
+        three.until_signed(number, a, b)
+        three.landed(number)
+        alone = c.digests(number)
+        assert not alone & a.digests(number)
+        assert three.round_of(a, b) == number + 1
+        show(three.network, doors)
+    three.caught_up()
+    last = three.round_of(a, b, c)
+    three.caught_up()
+
+    assert c.lines("step_completed", did="rewound")
+    assert len(c.digests(last)) == 1
+    assert c.digests(last) == a.digests(last) == b.digests(last)
+    assert c.why_waiting() == ""
+    assert not alone & {one.digest for one in three.check_rounds()}
+    three.check_bytes(least=5)

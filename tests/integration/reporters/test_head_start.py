@@ -1,0 +1,62 @@
+"""Who leaves the others a head start is in nobody's way, its own least of all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.store.database import Store
+from tests.support.evm.chain import Chain
+from tests.support.evm.fixtures import chain, fresh_chain
+from tests.support.office import LIMITS, Office, Premises
+from tests.support.sending.rounds import planned, signed
+from tests.support.txmgr.office_fixtures import fresh_premises, premises
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises"]
+
+HEAD_START = 500
+
+
+@pytest.fixture
+def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
+    """One that sends only if nobody else has for eight minutes of the chain."""
+    with Store.open(sqlite_url) as opened:
+        office = Office(
+            premises, opened, tmp_path / "evidence", equipment={"head_start": HEAD_START}
+        )
+        yield office
+        office.close()
+
+
+def bring(chain: Chain, office: Office) -> None:
+    """Somebody else brings the report that is planned."""
+    (push,) = [one for one in office.intents() if one.state == "planned"]
+    chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
+
+
+def test_a_push_that_waits_for_others_ends_as_soon_as_one_of_them_was_first(second: Office):
+    planned(second)
+    bring(second.premises.chain, second)
+    second.tick()
+    assert second.states() == ["superseded"]
+
+    planned(second)
+    assert second.premises.round == 1
+    (push,) = [one for one in second.intents() if one.state == "planned"]
+    assert push.request.round == 2
+
+
+def test_a_push_that_waits_for_others_keeps_nothing_from_being_signed(second: Office):
+    planned(second)
+    (old,) = signed(second, 1)
+    # Its block leaves the anchor window before its turn to be sent comes.
+    for _ in range(2):
+        second.mine(LIMITS.anchor_window // 2)
+        second.tick()
+    second.period()
+    second.tick()
+
+    new, buried = signed(second, 1)
+    assert (buried.digest, buried.expiry_reason) == (old.digest, "expired")
+    assert new.expiry_reason is None
+    assert second.states() == ["planned"]

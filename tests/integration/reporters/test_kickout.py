@@ -1,0 +1,55 @@
+"""A node that deserves it is kicked out by two signatures, once, on evidence that all agree on."""
+
+from collections import Counter
+from hashlib import sha256
+
+from oracle.chain.decode.abi import load
+from oracle.devnet.demo.cast import HOPELESS
+from tests.integration.reporters.company import QUORUM, Company
+from tests.integration.reporters.member import Member
+
+# Waves until its pool of fifty is full, and rounds until all that has to pass has passed.
+_WAVES, _MOST_ROUNDS = 52, 14
+
+
+def test_a_kickout_is_proposed_and_executed_once_by_two_signatures_through_the_doors(
+    three: Company,
+):
+    three.network.play(_WAVES)
+    three.start()
+    for _ in range(_MOST_ROUNDS):
+        if logs(three, "KickExecuted"):
+            break
+        three.round_of(*three.members)
+    three.caught_up()
+
+    node = three.network.stage.nodes[HOPELESS.name]
+    (proposed,) = logs(three, "KickProposed")
+    (executed,) = logs(three, "KickExecuted")
+    assert executed["topics"][2] == proposed["topics"][2] == "0x" + node[2:].rjust(64, "0")
+    # The round that it was proposed in, its lane, and the hash of the evidence.
+    named = proposed["data"][2:][128:192]
+    signed = {one.name: digests(one, node, named) for one in three.members}
+    by = [one for one in three.members if signed[one.name]]
+    # Whoever looked later than the others has perhaps signed on another round.
+    same = Counter(digest for shown in signed.values() for digest in shown)
+    assert max(same.values()) >= QUORUM
+    for one in by:
+        file = one.folder / "evidence" / f"0x{named}.json"
+        assert sha256(file.read_bytes()).hexdigest() == named
+    three.check_digests()
+
+
+def logs(three: Company, event: str) -> list[dict[str, str]]:
+    """The contract's events of this name."""
+    topic = load("QoSOracle").event(event).digest
+    asked = {"address": three.contract, "fromBlock": "0x0", "topics": [topic]}
+    return list(three.network.stage.chain.ask("eth_getLogs", asked))
+
+
+def digests(member: Member, node: str, evidence: str) -> set[str]:
+    """What it shows that it signed against a node on this evidence."""
+    answered = member.get(f"/v1/kick/{node}")
+    assert answered.status_code in {200, 404}, answered.text
+    told = answered.json()["statements"] if answered.status_code == 200 else []
+    return {one["digest"] for one in told if one["evidence"] == f"0x{evidence}"}

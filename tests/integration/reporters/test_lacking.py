@@ -1,0 +1,72 @@
+"""Who waits for others says for whom; and of a stranger it speaks once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.quorum.peer_client import PeerClients
+from oracle.reporting.readiness import why_waiting
+from tests.support.evm.fixtures import chain, fresh_chain
+from tests.support.office import SETTINGS, Premises
+from tests.support.sending.reporters import Company, company
+from tests.support.txmgr.office_fixtures import fresh_premises, premises
+from tests.support.txmgr.stores import NewStore, new_sqlite_store
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "new_sqlite_store", "premises"]
+
+
+@pytest.fixture
+def company_of_three(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[Company]:
+    with (
+        new_sqlite_store() as one,
+        new_sqlite_store() as two,
+        new_sqlite_store() as third,
+        company(premises, [one, two, third], tmp_path) as opened,
+    ):
+        yield opened
+
+
+def test_a_round_that_lacks_signatures_for_a_period_says_whose(company_of_three: Company):
+    three = company_of_three
+    context = three.first.office.reporting
+    second, third = three.others
+    second.is_down = third.is_down = True
+    three.period()
+    three.tick()
+    # It may take a moment: nothing is wrong yet.
+    assert why_waiting(context) is None
+
+    three.first.office.mine(SETTINGS.period_seconds + 1)
+    three.tick()
+    said = why_waiting(context) or ""
+    assert said.startswith("round 1 has 1 of 2 signatures: nothing came of ")
+    assert second.signer in said
+    assert third.signer in said
+    second.is_down = False
+    three.tick()
+    assert why_waiting(context) is None
+
+
+def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
+    three = company_of_three
+    gone = three.others[1]
+    kept = [one.signer for one in three.reporters if one is not gone]
+    does, admin = three.premises.oracle.functions, three.premises.network.admin
+    checked = [three.chain.web3.to_checksum_address(one) for one in kept]
+    three.chain.send(does.setSigners(checked, 2), sender=admin)
+    three.round()
+
+    said = why_waiting(gone.office.reporting) or ""
+    assert said.startswith(f"our signer {gone.signer} is none of the contract's signers")
+    assert why_waiting(three.first.office.reporting) is None
+
+
+def test_a_stranger_is_news_once():
+    peers = PeerClients([], 1.0)
+    one, other = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
+    told = [("a", one), ("a", one), ("b", one), ("a", other), ("a", one)]
+    assert [peers.is_news(*each) for each in told] == [True, False, True, True, False]

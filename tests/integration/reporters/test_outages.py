@@ -1,0 +1,60 @@
+"""One of three is down, dies, or stands still in the middle of a round: the others go on."""
+
+import pytest
+
+from tests.integration.reporters.company import Company
+
+# Three daemons, killed and stopped: minutes on a shared machine. CI plays the rounds of three.
+pytestmark = pytest.mark.nightly
+
+
+def test_rounds_go_on_without_one_and_while_the_one_who_sends_is_killed_in_mid_round(
+    three: Company,
+):
+    a, b, c = three.members
+    # c is not there from the start.
+    three.start(a, b)
+    three.round_of(a, b)
+    three.due()
+    number = three.round + 1
+    three.until_signed(number, a, b)
+    three.until_sent()
+    a.kill()
+    three.network.mine(1)
+    a.restart_after_a_kill()
+    three.landed(number)
+    three.round_of(a, b)
+    three.start(c)
+    # In its shift from the start, or on a round that it saw.
+    three.round_of(a, b)
+    last = three.round_of(a, b, c)
+    three.caught_up()
+
+    assert last == three.round
+    three.check_digests()
+    three.check_bytes(least=3)
+
+
+def test_one_that_stands_still_while_a_round_passes_sends_nothing_twice_and_catches_up(
+    three: Company,
+):
+    a, b, c = three.members
+    three.start()
+    three.round_of(a, b, c)
+    three.due()
+    number = three.round + 1
+    three.until_signed(number, a, b, c)
+    # Wherever its push is: planned, with a nonce, in the pool.
+    a.pause()
+    three.landed(number)
+    passed = three.round_of(b, c)
+    a.resume_or_restart()
+    three.caught_up()
+    last = three.round_of(a, b, c)
+    three.caught_up()
+
+    assert last > passed > number
+    three.check_digests()
+    three.check_bytes(least=5)
+    for one in three.members:
+        one.until_ready()

@@ -1,0 +1,65 @@
+"""A leader and its standby on one database, beside two other reporters of the same contract."""
+
+import time
+from pathlib import Path
+
+from oracle.daemon.lease.lease_keeper import LEASE_SECONDS
+from tests.integration.reporters.company import Company, company
+from tests.integration.reporters.member import Member
+from tests.support.cli.local_network import LocalNetwork
+
+
+def standby_of(leader: Member, folder: Path) -> Member:
+    """Another host with the leader's keys and database, behind its own door."""
+    made = Member("standby", folder, dict(leader.settings), keys=leader.keys)
+    made.settings["oracle"] = {
+        **leader.settings["oracle"],
+        "evidence_folder": str(folder / "evidence"),
+    }
+    return made
+
+
+def test_a_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twice(
+    network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
+):
+    with company(network, tmp_path, [empty_postgresql_url, "", ""]) as three:
+        a, b, c = three.members
+        standby = standby_of(a, tmp_path / "standby")
+        try:
+            for one in (b, c):
+                one.settings["reporters"]["peers"].append(standby.url)
+            three.start()
+            standby.start("--standby")
+            assert f"process {a.pid} " in standby.until_said("standby")["leader"]
+            played(three, standby)
+        finally:
+            standby.close()
+
+
+def played(three: Company, standby: Member) -> None:
+    a, b, c = three.members
+    three.round_of(a, b, c)
+    three.due()
+    number = three.round + 1
+    three.until_signed(number, a, b, c)
+    three.until_sent()
+    a.kill()
+    killed = time.monotonic()
+    # Time passes for nobody on the chain: the others leave the round to who has the turn. To
+    # start after it has taken the lease takes a slow machine long.
+    standby.until_said("step_completed", did="took over")
+    assert time.monotonic() - killed < 2 * LEASE_SECONDS
+    standby.until_said("started")
+    three.members[0] = standby
+    three.landed(number)
+    last = three.round_of(standby, b, c)
+    three.caught_up(standby, b, c)
+
+    assert last == number + 1
+    three.check_digests(standby, b, c)
+    three.check_bytes(b, c, standby, least=5)
+    # One leads after the other with the same key, and each round is signed once.
+    accepted = three.check_rounds()
+    assert {one.sender for one in accepted} == {a.transmitter}
+    for each in accepted:
+        assert len(standby.signed(three.contract, each.round or 0)) == 1

@@ -1,0 +1,1 @@
+"""Signers outside of the process: KMS, remote ones, TLS."""

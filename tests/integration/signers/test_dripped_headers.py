@@ -1,0 +1,110 @@
+"""Headers that come byte by byte, each in good time: whoever asks is not kept for ever."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.errors import TransientError
+from oracle.quorum.peer_client import Peer
+from oracle.quorum.wire_format import Told
+from oracle.rpc.client import JsonRpcClient
+from oracle.signing.key_locations import RemoteKey, Wire
+from oracle.signing.remote import RemoteSigner
+from oracle.signing.signer import Fees, TransactionRequest
+from tests.integration.signers.test_mutual_tls import made
+from tests.pools import caller_of
+
+pytestmark = pytest.mark.slow
+
+ADDRESS = Address("0x" + 40 * "1")
+CALL = TransactionRequest(31337, 7, ADDRESS, "0x", 21_000, Fees(9, 2))
+SECONDS = 0.3
+# Hundreds of times as long: of what hangs, not of what is slow.
+PATIENCE = 120.0
+ASKS: dict[str, Callable[[str], object]] = {
+    "a signer": lambda url: RemoteSigner(
+        RemoteKey(url, ADDRESS, Wire(timeout_seconds=SECONDS))
+    ).sign_transaction(CALL),
+    "an endpoint that is sent to": lambda url: caller_of(url, SECONDS).ask("eth_chainId"),
+    "an endpoint that is read": lambda url: JsonRpcClient(url, timeout_seconds=SECONDS).call(
+        "eth_chainId", [], str
+    ),
+}
+
+
+@contextmanager
+def dripping(tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """A door that sends a header without end, to whoever comes."""
+    is_over = threading.Event()
+
+    def drip(caller: socket.socket) -> None:
+        with suppress(OSError), behind(caller) as taken:
+            taken.recv(65_536)
+            taken.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not is_over.wait(SECONDS / 10):
+                taken.sendall(b"x")
+
+    def behind(caller: socket.socket) -> socket.socket:
+        return caller if tls is None else tls.wrap_socket(caller, server_side=True)
+
+    def let_in() -> None:
+        with suppress(OSError):
+            while True:
+                caller, _ = listening.accept()
+                threading.Thread(target=drip, args=(caller,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=let_in, daemon=True).start()
+        scheme = "http" if tls is None else "https"
+        yield f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"
+        is_over.set()
+
+
+def given_up(ask: Callable[[], object]) -> type[BaseException] | None:
+    """What an asking ends with; None: it does not end."""
+    ends: list[type[BaseException]] = []
+
+    def asked() -> None:
+        try:
+            ask()
+        except BaseException as error:  # noqa: BLE001  whatever it is, it is compared
+            ends.append(type(error))
+
+    thread = threading.Thread(target=asked, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return ends[0] if ends else None
+
+
+@pytest.mark.parametrize("who", ASKS)
+def test_headers_without_end_are_given_up(who: str):
+    with dripping() as url:
+        ended = given_up(lambda: ASKS[who](url))
+    assert ended is not None
+    assert issubclass(ended, TransientError)
+
+
+def test_another_reporter_that_drips_is_asked_again_later():
+    with dripping() as url:
+        peer, told = Peer(url, SECONDS), list[list[Told]]()
+        assert given_up(lambda: told.append(peer.ask("/v1/report/7"))) is None
+        peer.close()
+    assert told == [[]]
+
+
+def test_headers_without_end_are_given_up_behind_tls_too(tmp_path: Path):
+    own = made(tmp_path, "host")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(own.certificate, own.key)
+    wire = Wire(timeout_seconds=SECONDS, ca_file=own.certificate)
+    with dripping(tls) as url:
+        signer = RemoteSigner(RemoteKey(url, ADDRESS, wire))
+        ended = given_up(lambda: signer.sign_transaction(CALL))
+    assert ended is not None
+    assert issubclass(ended, TransientError)

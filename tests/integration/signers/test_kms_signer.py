@@ -1,0 +1,165 @@
+"""A key in AWS KMS signs as any other key does, although it never leaves the KMS."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from eth_account import Account
+from hypothesis import given, strategies as st
+from typing_extensions import override
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError, TransientError
+from oracle.signing.factory import open_signer
+from oracle.signing.key_locations import KmsKey
+from oracle.signing.kms import KmsSigner, _client, read_der
+from oracle.signing.signature_checks import EcdsaSignature
+from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
+from oracle.signing.typed_data import Domain, KickStatement
+from tests.support.signing.kms import REGION, Kms, kms_server
+
+pytestmark = pytest.mark.slow
+
+DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+CALL = TransactionRequest(31337, 7, DOMAIN.contract, "0xabcdef01", 90_000, Fees(9, 2))
+NUMBERS = st.integers(1, 2**256 - 1)
+
+
+@pytest.fixture(scope="module")
+def kms() -> Iterator[Kms]:
+    with kms_server() as server:
+        yield server
+
+
+def test_what_a_kms_key_signs_is_recovered_as_its_address(kms: Kms):
+    signer = KmsSigner.open(kms.new_key())
+    # Half of all signatures come with the high s, and half with either parity.
+    for nonce in range(12):
+        call = TransactionRequest(31337, nonce, CALL.to, "0x", 21_000, Fees(9, 2))
+        signed = signer.sign_transaction(call)
+        assert Account.recover_transaction(signed.raw).lower() == signer.address
+    raw = signer.sign_statement(KICK, DOMAIN)
+    digest = bytes.fromhex(KICK.digest(DOMAIN)[2:])
+    assert Account._recover_hash(digest, signature=raw).lower() == signer.address
+    assert EcdsaSignature.of(raw).is_low
+
+
+def test_the_key_of_another_address_is_refused_at_the_start(kms: Kms):
+    other = Address("0x" + 40 * "1")
+    with pytest.raises(InputError, match=f"keys.signer_address: is {other}"):
+        open_signer(kms.new_key(), role="signer", chain_id=1, expected=other)
+
+
+def test_a_key_of_another_curve_is_refused(kms: Kms):
+    with pytest.raises(InputError, match="is ECC_NIST_P256 for SIGN_VERIFY, not ECC_SECG_P256K1"):
+        KmsSigner.open(kms.new_key("ECC_NIST_P256"))
+
+
+def test_a_key_that_there_is_not_is_named(kms: Kms):
+    place = KmsKey("00000000-0000-0000-0000-000000000000", REGION, kms.url)
+    told = r"00000000.*cannot be used: there is no such key .*\(NotFoundException\)"
+    with pytest.raises(InputError, match=told):
+        KmsSigner.open(place)
+
+
+def test_a_kms_of_no_region_is_told_with_what_to_set(monkeypatch):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    with pytest.raises(InputError, match="no region is known; set keys"):
+        KmsSigner.open(KmsKey("any", None, None))
+
+
+def test_a_kms_that_is_down_is_a_transient_failure(kms: Kms):
+    place = KmsKey("any", REGION, "http://127.0.0.1:1", 1.0)
+    with pytest.raises(TransientError, match="did not answer"):
+        KmsSigner.open(place)
+
+
+def test_a_key_that_is_gone_meanwhile_refuses(kms: Kms):
+    place = kms.new_key()
+    signer = KmsSigner.open(place)
+    gone = KmsSigner(signer._client, "00000000-0000-0000-0000-000000000000", signer.address)
+    with pytest.raises(SignerRefusedError, match="NotFoundException"):
+        gone.sign_statement(KICK, DOMAIN)
+
+
+ODD = {
+    "a proxy's page": b"<html>log in</html>",
+    "nothing": b"{}",
+    "null": b"null",
+    "a list": b"[]",
+    "numbers": b'{"Signature": 5, "PublicKey": 5}',
+    "too deep": b"[" * 100_000,
+    "no text": b"\xff\xfe\x00",
+}
+
+
+@contextmanager
+def something_else(body: bytes) -> Iterator[KmsKey]:
+    """A door that says 200 to everything, and is no KMS."""
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield KmsKey("any", REGION, f"http://127.0.0.1:{server.server_port}", 60.0)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_is_no_answer_of_a_kms_ends_nothing(kms: Kms, what: str):
+    signer = KmsSigner.open(kms.new_key())
+    with something_else(ODD[what]) as place:
+        with pytest.raises(TransientError, match="KMS key any: the KMS did not answer"):
+            KmsSigner.open(place)
+        elsewhere = KmsSigner(_client(place), "any", signer.address)
+        with pytest.raises(TransientError, match="the KMS did not sign"):
+            elsewhere.sign_statement(KICK, DOMAIN)
+
+
+def test_another_keys_signature_is_thrown_away(kms: Kms):
+    signer, other = (KmsSigner.open(kms.new_key()) for _ in range(2))
+    crossed = KmsSigner(other._client, other._key_id, signer.address)
+    with pytest.raises(WrongSignatureError, match="or with another key than"):
+        crossed.sign_transaction(CALL)
+
+
+def test_without_boto3_the_one_line_that_helps_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(InputError, match=r'pip install "qos-oracle\[kms\]"'):
+        KmsSigner.open(KmsKey("any", REGION))
+
+
+@given(NUMBERS, NUMBERS)
+def test_der_is_read_as_cryptography_writes_it(r: int, s: int):
+    assert read_der(encode_dss_signature(r, s)) == (r, s)
+
+
+@given(st.binary(max_size=90))
+def test_what_is_not_der_is_no_signature(raw: bytes):
+    try:
+        r, s = read_der(raw)
+    except WrongSignatureError:
+        return
+    # What was read was one, up to leading zeros.
+    assert len(encode_dss_signature(r, s)) <= len(raw)

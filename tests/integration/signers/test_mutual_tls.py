@@ -1,0 +1,131 @@
+"""A remote signer that asks for a certificate, and one that has the wrong one itself."""
+
+import ipaddress
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from oracle.domain.ids import Address
+from oracle.errors import InputError, TransientError
+from oracle.signing.remote import RemoteSigner
+from oracle.signing.signer import Fees, TransactionRequest
+from tests.support.signing.remote_signer import RemoteHost, served
+
+pytestmark = pytest.mark.slow
+
+CALL = TransactionRequest(31337, 7, Address("0x" + 40 * "7"), "0x", 21_000, Fees(9, 2))
+BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+class Pair(NamedTuple):
+    """A certificate and its key, as files; and as who signs others."""
+
+    certificate: Path
+    key: Path
+    name: x509.Name
+    secret: ec.EllipticCurvePrivateKey
+
+
+def made(folder: Path, name: str, by: Pair | None = None) -> Pair:
+    """A certificate for 127.0.0.1, vouched for by another one or by itself."""
+    secret = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    signing = secret if by is None else by.secret
+    own = x509.SubjectKeyIdentifier.from_public_key(secret.public_key())
+    its = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if by is None else by.name)
+        .public_key(secret.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(BEGIN)
+        .not_valid_after(BEGIN + timedelta(days=36_500))
+        .add_extension(here, critical=False)
+        .add_extension(own, critical=False)
+        .add_extension(its, critical=False)
+        .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
+        .sign(signing, hashes.SHA256())
+    )
+    files = folder / f"{name}.pem", folder / f"{name}.key"
+    files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        secret.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    files[1].chmod(0o600)
+    return Pair(*files, subject, secret)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Pair:
+    return made(tmp_path, "authority")
+
+
+@pytest.fixture
+def host(tmp_path: Path, authority: Pair) -> Iterator[RemoteHost]:
+    """It shows its own certificate and wants one of the same authority."""
+    own = made(tmp_path, "host", authority)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(own.certificate, own.key)
+    tls.load_verify_locations(authority.certificate)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with served(RemoteHost(), tls) as opened:
+        yield opened
+
+
+def test_a_signer_that_wants_a_certificate_gets_ours(
+    host: RemoteHost, authority: Pair, tmp_path: Path
+):
+    ours = made(tmp_path, "ours", authority)
+    wire = {
+        "certificate": ours.certificate,
+        "certificate_key": ours.key,
+        "ca_file": authority.certificate,
+    }
+    signed = RemoteSigner(host.place(**wire)).sign_transaction(CALL)
+    assert signed.raw[0] == 2
+
+
+def test_without_a_certificate_nothing_is_signed(host: RemoteHost, authority: Pair):
+    with pytest.raises(TransientError):
+        RemoteSigner(host.place(ca_file=authority.certificate)).sign_transaction(CALL)
+    assert host.asked == []
+
+
+@pytest.mark.parametrize("who", ["somebody else", "the system"])
+def test_a_signer_that_nobody_vouches_for_is_shown_nothing(
+    host: RemoteHost, authority: Pair, tmp_path: Path, who: str
+):
+    # It would take our certificate: only we mind its own.
+    ours = made(tmp_path, "ours", authority)
+    wire = {"certificate": ours.certificate, "certificate_key": ours.key}
+    if who == "somebody else":
+        wire["ca_file"] = made(tmp_path, "stranger").certificate
+    with pytest.raises(TransientError, match="TLS failed"):
+        RemoteSigner(host.place(**wire)).sign_transaction(CALL)
+    assert host.asked == []
+
+
+def test_a_client_key_that_others_can_read_is_refused(host: RemoteHost, authority: Pair):
+    authority.key.chmod(0o640)
+    wire = {"certificate": authority.certificate, "certificate_key": authority.key}
+    with pytest.raises(InputError, match="can be read by others"):
+        RemoteSigner(host.place(**wire))
+
+
+def test_files_that_are_missing_are_named(host: RemoteHost, tmp_path: Path):
+    with pytest.raises(InputError, match="nowhere: there is no such file"):
+        RemoteSigner(host.place(ca_file=tmp_path / "nowhere"))

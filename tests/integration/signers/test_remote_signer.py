@@ -1,0 +1,169 @@
+"""A remote signer is asked once, within limits, and believed in nothing."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from threading import Event, Thread
+
+import pytest
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError, TransientError
+from oracle.signing.key_locations import RemoteKey, Wire
+from oracle.signing.local import KeySigner
+from oracle.signing.remote import RemoteSigner
+from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
+from oracle.signing.typed_data import Domain, KickStatement
+from tests.support.signing.remote_signer import Policy, RemoteHost, Wrong, high_s, served
+
+pytestmark = pytest.mark.slow
+
+DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+CALL = TransactionRequest(
+    31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
+)
+LOCAL = KeySigner(bytes.fromhex("01" * 32))
+
+
+@pytest.fixture
+def host() -> Iterator[RemoteHost]:
+    with served(RemoteHost(key="0x" + "01" * 32)) as opened:
+        yield opened
+
+
+WRONG_STATEMENTS = {
+    "another key": Wrong(key="0x" + "02" * 32),
+    "another statement": Wrong(
+        fields=lambda whole: {**whole, "message": {**whole["message"], "round": 4}}
+    ),
+    "another contract": Wrong(
+        fields=lambda whole: {
+            **whole,
+            "domain": {**whole["domain"], "verifyingContract": "0x" + 40 * "8"},
+        }
+    ),
+    "the high s": Wrong(result=high_s),
+    "no hex": Wrong(result=lambda raw: raw + "zz"),
+    "a number": Wrong(result=lambda _: 7),
+    "nothing": Wrong(result=lambda _: None),
+    "half": Wrong(result=lambda raw: raw[:80]),
+}
+
+
+@pytest.mark.parametrize("how", WRONG_STATEMENTS)
+def test_a_wrong_signature_of_a_statement_is_thrown_away(host: RemoteHost, how):
+    host.wrong = WRONG_STATEMENTS[how]
+    with pytest.raises(WrongSignatureError):
+        RemoteSigner(host.place()).sign_statement(KICK, DOMAIN)
+
+
+ANSWERS = {
+    "an error page": (500, {"Content-Type": "text/html"}, b"<html>oh</html>"),
+    "no JSON": (200, {}, b"hello"),
+    "half of it": (200, {}, b'{"jsonrpc": "2.0", "id": 1, "resu'),
+    "too deep": (200, {}, b"[" * 100_000),
+    "too much": (200, {}, b" " * (2 << 20)),
+    "a list": (200, {}, b"[]"),
+    "another id": (200, {}, b'{"jsonrpc": "2.0", "id": 2, "result": "0x"}'),
+    "no result": (200, {}, b'{"jsonrpc": "2.0", "id": 1}'),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_an_answer_that_is_none_is_a_transient_failure_after_one_request(host: RemoteHost, what):
+    host.instead = ANSWERS[what]
+    with pytest.raises(TransientError):
+        RemoteSigner(host.place()).sign_transaction(CALL)
+    assert len(host.asked) == 1
+
+
+def test_nobody_is_followed_elsewhere(host: RemoteHost):
+    with served(RemoteHost(key=host.key)) as elsewhere:
+        host.instead = (307, {"Location": elsewhere.url}, b"")
+        with pytest.raises(TransientError, match=r"eth_signTransaction \(HTTP 307\)"):
+            RemoteSigner(host.place()).sign_transaction(CALL)
+        assert elsewhere.asked == []
+
+
+def test_what_takes_too_long_is_given_up_and_not_asked_again(host: RemoteHost):
+    host.gate = Event()
+    with pytest.raises(TransientError, match="asked again for the same"):
+        RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
+    # What we asked may still be on its way to a busy host.
+    assert host.reached.wait(60)
+    assert len(host.asked) == 1
+
+
+def drip(door: socket.socket, is_over: Event) -> None:
+    """Answer with a byte now and then, each of them in good time."""
+    caller, _ = door.accept()
+    with caller, suppress(OSError):
+        caller.recv(65_536)
+        caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n")
+        while not is_over.wait(0.02):
+            caller.sendall(b" ")
+
+
+def test_whoever_drips_an_answer_is_given_up_when_the_whole_of_it_is_late(host: RemoteHost):
+    is_over = Event()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        thread = Thread(target=drip, args=(door, is_over))
+        thread.start()
+        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        place = RemoteKey(url, host.address, Wire(timeout_seconds=0.2))
+        begin = time.monotonic()
+        try:
+            with pytest.raises(TransientError):
+                RemoteSigner(place).sign_transaction(CALL)
+        finally:
+            is_over.set()
+            thread.join()
+    # Four thousand bytes would take more than a minute.
+    assert time.monotonic() - begin < 60
+
+
+def test_a_host_that_is_down_is_a_transient_failure(host: RemoteHost):
+    place = RemoteKey("http://127.0.0.1:1/token-in-the-path", host.address)
+    with pytest.raises(TransientError) as failure:
+        RemoteSigner(place).sign_transaction(CALL)
+    assert "token-in-the-path" not in f"{failure.value} {place!r} {RemoteSigner(place)!r}"
+
+
+POLICY = Policy(31337, CALL.to or "", frozenset({"0xabcdef01"}), most_fee=100)
+FORBIDDEN = {
+    "another chain": replace(CALL, chain_id=1),
+    "another contract": replace(CALL, to=Address("0x" + 40 * "8")),
+    "another function": replace(CALL, calldata="0xffffffff"),
+    "too dear": replace(CALL, fees=Fees(101, 1)),
+}
+
+
+@pytest.mark.parametrize("why", FORBIDDEN)
+def test_what_the_signers_policy_forbids_is_told_with_its_reason(host: RemoteHost, why):
+    host.policy = POLICY
+    remote = RemoteSigner(host.place())
+    with pytest.raises(SignerRefusedError, match=why):
+        remote.sign_transaction(FORBIDDEN[why])
+    assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+
+
+def test_a_bearer_token_comes_from_a_file_that_only_its_owner_can_read(host: RemoteHost, tmp_path):
+    host.token = "a-token-that-nobody-sees"  # noqa: S105  made for this test
+    file = tmp_path / "token"
+    file.write_text(host.token + "\n")
+    file.chmod(0o644)
+    with pytest.raises(InputError, match="can be read by others"):
+        RemoteSigner(host.place(token_file=file))
+    file.chmod(0o600)
+    signer = RemoteSigner(host.place(token_file=file))
+    assert signer.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+    with pytest.raises(TransientError):
+        RemoteSigner(host.place()).sign_transaction(CALL)
+
+
+def test_no_proxy_of_the_environment_comes_between(host: RemoteHost, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)

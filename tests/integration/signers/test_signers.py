@@ -1,0 +1,189 @@
+"""Every kind of signer gives the same; and what comes back from afar is believed in nothing."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import rlp
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError
+from oracle.signing.factory import open_signer
+from oracle.signing.key_locations import VariableKey
+from oracle.signing.local import KeySigner
+from oracle.signing.remote import RemoteSigner, asked_for
+from oracle.signing.signature_checks import EcdsaSignature, checked_statement, compared
+from oracle.signing.signer import Fees, TransactionRequest, WrongSignatureError
+from oracle.signing.typed_data import Domain, KickStatement, typed
+from tests.integration.evm.test_typed_data import REPORTS
+from tests.support.examples import examples
+from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
+
+# Real HTTP, and many signatures in plain Python.
+pytestmark = pytest.mark.slow
+
+DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+CALL = TransactionRequest(
+    31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
+)
+TRANSACTIONS = st.builds(
+    TransactionRequest,
+    chain_id=st.integers(1, 2**40),
+    nonce=st.integers(0, 2**63),
+    to=st.none() | st.binary(min_size=20, max_size=20).map(lambda raw: Address("0x" + raw.hex())),
+    calldata=st.binary(max_size=300).map(lambda raw: "0x" + raw.hex()),
+    gas_limit=st.integers(21_000, 2**40),
+    fees=st.builds(Fees, st.integers(1, 2**60), st.integers(0, 2**60)),
+)
+LOCAL = KeySigner(bytes.fromhex("01" * 32))
+
+
+@pytest.fixture
+def host() -> Iterator[RemoteHost]:
+    with served(RemoteHost(key="0x" + "01" * 32)) as opened:
+        yield opened
+
+
+@examples(30)
+@given(TRANSACTIONS)
+def test_a_transaction_is_written_as_eth_account_writes_it(transaction: TransactionRequest):
+    asked = asked_for(transaction, LOCAL.address)
+    del asked["from"]
+    if transaction.to is not None:
+        asked["to"] = bytes.fromhex(transaction.to[2:])
+    theirs = Account.from_key("0x" + "01" * 32).sign_transaction(asked)
+    ours = LOCAL.sign_transaction(transaction)
+    assert (ours.raw, ours.hash) == (bytes(theirs.raw_transaction), "0x" + theirs.hash.hex())
+    assert Account.recover_transaction(ours.raw).lower() == LOCAL.address
+    assert compared(ours.raw, transaction, LOCAL.address) == ours
+
+
+@examples(30)
+@given(REPORTS)
+def test_the_structure_that_is_sent_to_a_signer_has_the_digest_that_we_compute(statement):
+    signable = encode_typed_data(full_message=typed(statement, DOMAIN))
+    raw = bytes(Account.from_key("0x" + "01" * 32).sign_message(signable).signature)
+    assert raw == LOCAL.sign_statement(statement, DOMAIN)
+
+
+def test_a_remote_signer_gives_what_the_key_itself_gives(host: RemoteHost):
+    remote = RemoteSigner(host.place())
+    assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+    assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
+    deployment = replace(CALL, to=None)
+    assert remote.sign_transaction(deployment) == LOCAL.sign_transaction(deployment)
+
+
+def test_web3signers_name_for_typed_data_and_the_bare_parity_are_understood(host: RemoteHost):
+    host.wrong = Wrong(result=lambda raw: raw[:-2] + ("00" if raw.endswith("1b") else "01"))
+    remote = RemoteSigner(host.place(typed_data_method="eth_signTypedData"))
+    assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
+    assert host.asked[0][0] == "eth_signTypedData"
+
+
+def test_an_answer_that_is_wrapped_as_geths_is_unwrapped(host: RemoteHost):
+    host.wrong = Wrong(result=lambda raw: {"raw": raw, "tx": {}})
+    assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
+
+
+OTHER = {
+    "chainId": "0x1",
+    "nonce": "0x8",
+    "to": "0x" + 40 * "8",
+    "value": "0x1",
+    "data": "0xabcdef02",
+    "gas": "0x15f91",
+    "maxFeePerGas": "0xa",
+    "maxPriorityFeePerGas": "0x3",
+    "accessList": [{"address": "0x" + 40 * "9", "storageKeys": []}],
+}
+WORDS = {
+    "chainId": "chain id",
+    "data": "calldata",
+    "gas": "gas limit",
+    "maxFeePerGas": "max fee",
+    "maxPriorityFeePerGas": "tip",
+    "accessList": "access list",
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_a_transaction_that_differs_in_one_field_is_refused_by_its_name(host: RemoteHost, name):
+    host.wrong = Wrong(fields=lambda asked: {**asked, name: OTHER[name]})
+    with pytest.raises(WrongSignatureError, match=f"than was asked for: {WORDS.get(name, name)}$"):
+        RemoteSigner(host.place()).sign_transaction(CALL)
+
+
+def test_every_field_of_a_transaction_is_one_of_those():
+    known = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
+    assert {field.name for field in fields(TransactionRequest)} == known
+    assert OTHER.keys() | {"from", "type"} == asked_for(CALL, LOCAL.address).keys()
+
+
+@given(st.binary(max_size=400))
+def test_garbage_is_no_transaction(raw: bytes):
+    with pytest.raises(WrongSignatureError):
+        compared(b"\x02" + raw, CALL, LOCAL.address)
+
+
+@examples(30)
+@given(st.data())
+def test_a_transaction_with_one_bit_turned_is_refused(data: st.DataObject):
+    raw = bytearray(LOCAL.sign_transaction(CALL).raw)
+    place = data.draw(st.integers(0, len(raw) * 8 - 1))
+    raw[place // 8] ^= 1 << place % 8
+    with pytest.raises(WrongSignatureError):
+        compared(bytes(raw), CALL, LOCAL.address)
+
+
+def test_a_transaction_with_the_high_s_is_refused():
+    parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
+    parity, s = int.from_bytes(parts[9], "big"), int.from_bytes(parts[11], "big")
+    other = [*parts[:9], b"" if parity else b"\x01", parts[10], (ORDER - s).to_bytes(32, "big")]
+    raw = b"\x02" + rlp.encode(other)
+    assert Account.recover_transaction(raw).lower() == LOCAL.address
+    with pytest.raises(WrongSignatureError, match="has a high s"):
+        compared(raw, CALL, LOCAL.address)
+
+
+def test_a_signature_of_thousands_of_digits_is_refused_as_any_other():
+    parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
+    parts[10] = b"\xff" * 3000
+    with pytest.raises(WrongSignatureError, match="far more than a transaction"):
+        compared(b"\x02" + rlp.encode(parts), CALL, LOCAL.address)
+
+
+@given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
+def test_bytes_that_are_no_signature_of_ours_are_refused(raw: bytes):
+    with pytest.raises(WrongSignatureError):
+        checked_statement(raw, KICK.digest(DOMAIN), LOCAL.address)
+
+
+@given(st.integers(1, ORDER - 1))
+def test_of_two_forms_of_a_signature_the_low_one_is_taken(s: int):
+    low = EcdsaSignature(5, s, 0).lowered()
+    assert low.is_low
+    assert low in {EcdsaSignature(5, s, 0), EcdsaSignature(5, ORDER - s, 1)}
+
+
+@pytest.mark.parametrize("chain_id", [1, 10, 17000, 42161, 11155111])
+def test_a_key_in_the_environment_is_refused_but_on_development_chains(monkeypatch, chain_id):
+    monkeypatch.setenv("A_KEY", "01" * 32)
+    with pytest.raises(InputError, match="for development chains only"):
+        open_signer(VariableKey("A_KEY"), role="signer", chain_id=chain_id)
+    opened = open_signer(VariableKey("A_KEY"), role="signer", chain_id=31337)
+    assert opened.address == LOCAL.address
+
+
+@pytest.mark.parametrize("written", ["", "0x", "01" * 31, "0x" + "01" * 33, "00" * 32, "zz" * 32])
+def test_a_variable_without_a_key_is_named_and_not_repeated(monkeypatch, written):
+    monkeypatch.setenv("A_KEY", written)
+    with pytest.raises(InputError, match="A_KEY") as failure:
+        open_signer(VariableKey("A_KEY"), role="signer", chain_id=31337)
+    assert written == "" or json.dumps(written)[1:-1] not in str(failure.value)

@@ -1,0 +1,278 @@
+"""The recorded VSSTask chain, rebuilt from JSON-RPC alone, is what really happened on it."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.domain.blocks import BlockRange
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.state.task import Ending, Task
+from oracle.indexer.stored_events import export
+from oracle.queries.replay import replay
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.integration.traces import truth
+from tests.integration.traces.following import FOLDER, Follower, following, vss_reader
+from tests.integration.traces.recorded_events import recorded_events
+from tests.integration.traces.truth import TrueMember, TrueTask
+from tests.support.reference import Reference
+
+pytestmark = [pytest.mark.slow]
+
+HEAD = 1375
+# A block in the middle of everything, with tasks running and nodes joined.
+MIDDLE = 700
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
+    """The whole chain, in windows of 400 blocks."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('vss') / 'oracle.sqlite'}"
+    with following(url, size=400) as follower:
+        follower.follow(HEAD)
+        yield follower
+
+
+def tasks_of(follower: Follower, keys: Iterable[str]) -> dict[TaskKey, Task]:
+    with follower.store.reading() as uow:
+        return uow.tasks.named(map(TaskKey, keys))
+
+
+def as_true(task: Task) -> TrueTask:
+    """A task of ours as the truth tells of it."""
+    assert task.ending is not None
+    assert task.ended_at is not None
+    assert task.ended_time is not None
+    return TrueTask(
+        task.node,
+        task.started_time,
+        task.stopped_time,
+        task.error_reported,
+        task.ending.value,
+        task.ended_time,
+        task.ended_at.block,
+        None if task.abort_reason is None else task.abort_reason.value,
+    )
+
+
+def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
+    """Every group that we closed, as the truth tells of it."""
+    found = {}
+    for group in shown(follower)["groups"]:
+        found[group["group"]] = [
+            # What an aborted member took is not compared: it has no rank.
+            TrueMember(
+                row["task"], row["node"], row["elapsed"] if row["rank"] else None, row["rank"]
+            )
+            for row in group["members"]
+        ]
+    return found
+
+
+def shown(follower: Follower) -> dict[str, list[dict[str, Any]]]:
+    """What `replay` prints of what `export` wrote."""
+    with follower.store.reading() as uow:
+        lines = list(export(uow, follower.folder.reader, BlockRange(0, HEAD)))
+    printed: dict[str, list[dict[str, Any]]] = json.loads(replay(lines, SEED, None, None))
+    return printed
+
+
+def status(node: Node | None) -> str:
+    """How a node stands, in the words of the contract."""
+    if node is None or node.membership is not Membership.MEMBER:
+        return "Quit"
+    if node.running:
+        waits = {None: "Busy", Pending.PAUSE: "PendingPause", Pending.QUIT: "PendingQuit"}
+        return waits[node.pending]
+    return "Paused" if node.paused else "Available"
+
+
+def test_every_task_is_as_it_was(followed: Follower):
+    expected = truth.tasks()
+
+    found = tasks_of(followed, expected)
+
+    assert {key: as_true(task) for key, task in found.items()} == expected
+
+
+def test_every_task_asks_for_what_it_asked(followed: Follower):
+    wished = {
+        row["task_id_commitment"]: (
+            row["creator"].lower(),
+            int(row["fee_wei"]),
+            tuple(row["model_ids"]),
+            row["min_vram"],
+            row["required_gpu"],
+            row["required_gpu_vram"],
+            tuple(row["task_version"]),
+            row["task_size"],
+            row["task_type"].lower(),
+            row["create_block"],
+        )
+        for row in truth.rows("task")
+    }
+
+    found = {
+        key: (
+            task.creator,
+            task.fee,
+            task.models,
+            task.min_vram,
+            task.required_gpu,
+            task.required_gpu_vram,
+            task.version,
+            task.size,
+            task.kind,
+            task.created_at and task.created_at.block,
+        )
+        for key, task in tasks_of(followed, wished).items()
+    }
+
+    assert found == wished
+
+
+def test_the_groups_are_those_that_were_validated_with_their_members_and_ranks(
+    followed: Follower,
+):
+    assert members_of(followed) == truth.groups()
+
+
+def test_nothing_that_happened_is_against_the_rules_or_unreadable(followed: Follower):
+    with followed.store.reading() as uow:
+        logs = list(uow.logs.between(0, HEAD))
+        calls = list(uow.calls.between(0, HEAD))
+
+    assert followed.folder.reader.read(logs, calls).dead == []
+    assert shown(followed)["anomalies"] == []
+
+
+def test_every_node_is_what_it_was_at_the_end(followed: Follower):
+    found = followed.nodes()
+
+    assert {row["address"].lower() for row in truth.rows("node_final")} == found.keys()
+    for row in truth.rows("node_final"):
+        node = found[row["address"].lower()]
+        assert status(node) == row["status"]
+        # The contract forgets a node that quits; we keep what it had.
+        if row["status"] != "Quit":
+            assert (node.gpu_name, node.gpu_vram, node.version, node.stake, set(node.models)) == (
+                row["gpu"],
+                row["vram"],
+                tuple(row["version"]),
+                int(row["stakedAmount"]),
+                set(row["localModelIDs"]),
+            )
+
+
+def standing(nodes: Mapping[Address, Node], number: int) -> dict[str, str]:
+    return {node: status(nodes.get(Address(node))) for node in truth.statuses()[number]}
+
+
+def test_after_every_block_every_node_stands_as_it_stood(followed: Follower):
+    with followed.store.reading() as uow:
+        said = followed.folder.reader.read(
+            list(uow.logs.between(0, HEAD)), list(uow.calls.between(0, HEAD))
+        )
+    fold, events = Fold(SEED), iter(said.events)
+    following_one = next(events, None)
+
+    for number in range(HEAD + 1):
+        of_block = []
+        while following_one is not None and following_one.at.block == number:
+            of_block.append(following_one)
+            following_one = next(events, None)
+        fold.block(number, of_block, journal=False)
+        assert (number, standing(fold.ledger.nodes, number)) == (number, truth.statuses()[number])
+
+
+def test_at_the_head_every_node_stands_as_it_stood(tmp_path: Path):
+    with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=10) as follower:
+        for number in range(25, HEAD, 50):
+            follower.follow(number)
+            found = standing(follower.nodes(), number)
+            assert (number, found) == (number, truth.statuses()[number])
+
+
+def test_the_scores_are_those_of_the_plain_reference(followed: Follower):
+    events = recorded_events(FOLDER)
+
+    expected = Reference().run(events, events[-1]["time"])
+
+    printed = shown(followed)
+    assert printed["nodes"] == expected["nodes"]
+    assert printed["groups"] == expected["groups"]
+    assert expected["odd"] == []
+
+
+@pytest.mark.parametrize("size", [40, 2_000])
+def test_windows_of_any_size_give_the_same_database(
+    size: int, database_url: str, followed: Follower
+):
+    with following(database_url, size=size) as follower:
+        # In three strides: history, then the head, moving.
+        for number in (MIDDLE, MIDDLE + 100, HEAD):
+            follower.follow(number)
+        with follower.store.reading() as uow, followed.store.reading() as other:
+            assert uow.projections.digest() == other.projections.digest()
+
+
+def test_whoever_starts_in_the_middle_knows_what_began_after_it(tmp_path: Path):
+    later = {
+        row["task_id_commitment"]: truth.tasks()[row["task_id_commitment"]]
+        for row in truth.rows("task")
+        if row["create_block"] >= MIDDLE
+    }
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    with following(url, size=100, start_block=MIDDLE) as follower:
+        follower.follow(HEAD)
+
+        assert {key: as_true(t) for key, t in tasks_of(follower, later).items()} == later
+        expected = {
+            group: members
+            for group, members in truth.groups().items()
+            if {member.task for member in members} <= later.keys()
+        }
+        assert len(expected) == 9
+        found = members_of(follower)
+        assert {group: found[group] for group in expected} == expected
+        # Nobody who joined before is a member, and all that is odd is of what began before.
+        joined = {row["address"].lower() for row in truth.rows("node_action") if _joins(row)}
+        members = {
+            n.address for n in follower.nodes().values() if n.membership is Membership.MEMBER
+        }
+        assert members <= joined
+
+
+def _joins(row: dict[str, object]) -> bool:
+    return row["action"] == "join" and bool(row["ok"]) and int(str(row["block"])) >= MIDDLE
+
+
+def test_a_missing_upload_is_nobodys_fault_where_the_profile_is_told_so(tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    reader = vss_reader(blame_missing_upload=False)
+    uploads = [
+        row["task_id_commitment"]
+        for row in truth.rows("task")
+        if row["status_before_abort"] in {"Validated", "GroupValidated"}
+    ]
+
+    with following(url, size=2_000, reader=reader) as follower:
+        follower.follow(HEAD)
+        endings = {task.ending for task in tasks_of(follower, uploads).values()}
+
+    assert len(uploads) == 5
+    assert endings == {Ending.ABORTED}
+
+
+def test_an_endpoint_without_receipts_of_blocks_gives_the_same_database(
+    tmp_path: Path, followed: Follower
+):
+    with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:
+        follower.provider.unsupported.add("eth_getBlockReceipts")
+        follower.follow(HEAD)
+        with follower.store.reading() as uow, followed.store.reading() as other:
+            assert uow.projections.digest() == other.projections.digest()

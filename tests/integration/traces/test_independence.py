@@ -1,0 +1,19 @@
+"""What recomputes the scores of a recorded chain knows nothing of the product."""
+
+import subprocess
+import sys
+
+_SCRIPT = """
+import sys
+import tests.support.reference
+import tests.integration.traces.recorded_events
+print([name for name in sys.modules if name.split(".")[0] == "oracle"])
+"""
+
+
+def test_the_reference_of_the_traces_imports_nothing_of_the_product():
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"

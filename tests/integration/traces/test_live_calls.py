@@ -1,0 +1,174 @@
+"""What stands in calls alone is followed at the head: forks, failures, what cannot be read."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from eth_abi.abi import encode
+
+from oracle.devnet.fakechain.block_json import Block, Tx
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership
+from tests.integration.traces.following import FINALITY, Follower, addresses, daemon, vss_reader
+
+pytestmark = [pytest.mark.slow]
+
+TASKS, NODES = (Address(addresses()["contracts"][name].lower()) for name in ("VSSTask", "Node"))
+ONE, OTHER, THIRD = (Address("0x" + f"{number:02x}" * 20) for number in (13, 14, 15))
+_KINDS = ["string", "uint256", "uint256[3]", "bytes", "string[]"]
+JOIN = "0x66d02792" + encode(_KINDS, ["RTX", 24, [2, 5, 0], b"", ["sdxl"]]).hex()
+PAUSE, QUIT = "0x8456cb59", "0xfc2b8cc3"
+ENOUGH = 400 * 10**18
+
+Follow = Callable[[Provider], Follower]
+
+
+def sent(sender: str, calldata: str, to: str | None = NODES, **rest: object) -> Tx:
+    return Tx(sender, to, calldata, value=ENOUGH if calldata == JOIN else 0, **rest)  # type: ignore[arg-type]  # fields of Tx
+
+
+@pytest.fixture
+def tree() -> Tree:
+    tree = Tree()
+    tree.mine_many(3)
+    return tree
+
+
+@pytest.fixture
+def follow(tmp_path: Path) -> Iterator[Follow]:
+    """Opens a daemon on an endpoint, each with a database of its own."""
+    with ExitStack() as until_the_end:
+
+        def open_one(provider: Provider) -> Follower:
+            url = f"sqlite:///{tmp_path / f'{len(list(tmp_path.iterdir()))}.sqlite'}"
+            return until_the_end.enter_context(daemon(url, provider, vss_reader(), endpoints=2))
+
+        yield open_one
+
+
+def shown(provider: Provider, follower: Follower, head: Block) -> None:
+    provider.head = head
+    follower.index()
+
+
+def memberships(follower: Follower) -> dict[Address, str]:
+    return {node.address: node.membership.value for node in follower.nodes().values()}
+
+
+def calls(follower: Follower, *, canonical: bool = True) -> list[tuple[int, int, str, bool]]:
+    with follower.store.reading() as uow:
+        return [
+            (call.block, call.tx, call.input[:10], call.succeeded)
+            for call in uow.calls.between(0, 10_000, canonical=canonical)
+        ]
+
+
+def digest(follower: Follower) -> str:
+    with follower.store.reading() as uow:
+        return str(uow.projections.digest())
+
+
+def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, str]]:
+    with follower.store.reading() as uow:
+        found = uow.dead_letters.between(0, 10_000, canonical=canonical)
+    return [(letter.index, letter.name) for letter in found]
+
+
+def test_a_call_that_a_fork_reverts_or_moves_counts_as_the_new_chain_has_it(
+    tree: Tree, follow: Follow
+):
+    """One joins on the first fork only, the other on the second only, a third one elsewhere."""
+    base = tree.last
+    joins = [
+        sent(ONE, JOIN, nonce=71),
+        sent(OTHER, JOIN, nonce=72, succeeded=False),
+        sent(THIRD, JOIN, nonce=73),
+    ]
+    first = tree.mine(joins, base)
+    provider = Provider(tree, first)
+    follower = follow(provider)
+    follower.index()
+    assert memberships(follower) == {ONE: "member", THIRD: "member"}
+
+    second = tree.mine([sent(OTHER, JOIN, nonce=72)], base)
+    third = tree.mine(
+        [sent(THIRD, JOIN, nonce=73), sent(ONE, JOIN, nonce=71, succeeded=False)], second
+    )
+    shown(provider, follower, third)
+
+    assert first.tx_hashes[1] == second.tx_hashes[0]
+    assert memberships(follower) == {OTHER: "member", THIRD: "member"}
+    number = second.number
+    join = JOIN[:10]
+    assert calls(follower) == [
+        (number, 0, join, True),
+        (number + 1, 0, join, True),
+        (number + 1, 1, join, False),
+    ]
+    assert calls(follower, canonical=False) == [
+        (number, 0, join, True),
+        (number, 1, join, False),
+        (number, 2, join, True),
+    ]
+    fresh = follow(provider)
+    fresh.index()
+    assert digest(follower) == digest(fresh)
+
+    # And back: the first fork is the longer one again.
+    shown(provider, follower, tree.mine_many(3, first))
+    assert memberships(follower) == {ONE: "member", THIRD: "member"}
+    fresh = follow(provider)
+    fresh.index()
+    assert digest(follower) == digest(fresh)
+
+
+def test_a_call_that_cannot_be_read_is_put_aside_and_leaves_with_its_block(
+    tree: Tree, follow: Follow
+):
+    base = tree.last
+    broken = sent(ONE, JOIN[:-130])
+    reverted = sent(OTHER, JOIN[:10], succeeded=False)
+    provider = Provider(tree, tree.mine([broken, sent(THIRD, JOIN), reverted], base))
+    follower = follow(provider)
+
+    follower.index()
+
+    assert letters(follower) == [(-1, "join")]
+    assert memberships(follower) == {THIRD: "member"}
+    shown(provider, follower, tree.mine_many(2, base))
+    assert letters(follower) == []
+    assert letters(follower, canonical=False) == [(-1, "join")]
+
+
+@pytest.mark.parametrize("lacking", [(), ("eth_getBlockReceipts",)])
+def test_calls_are_read_beside_all_else_that_a_block_holds(
+    tree: Tree, follow: Follow, lacking: tuple[str, ...]
+):
+    """Creations whose code begins like a call, payments, other functions, other contracts."""
+    provider = Provider(tree)
+    provider.unsupported |= set(lacking)
+    follower = follow(provider)
+    block = [
+        sent(ONE, JOIN, to=None),
+        sent(OTHER, "0x", to=NODES),
+        sent(OTHER, "0x66d0", to=NODES),
+        sent(OTHER, JOIN, to=TASKS),
+        sent(ONE, JOIN, kind=0),
+        sent(OTHER, JOIN, kind=1),
+        sent(ONE, PAUSE + "deadbeef"),
+        sent(OTHER, QUIT),
+    ]
+
+    shown(provider, follower, tree.mine(block))
+    shown(provider, follower, tree.mine_many(FINALITY + 2))
+
+    nodes = follower.nodes()
+    assert memberships(follower) == {ONE: "member", OTHER: "quit"}
+    assert (nodes[ONE].paused, nodes[ONE].stake) == (True, ENOUGH)
+    assert nodes[OTHER].membership is Membership.QUIT
+    assert [index for _, index, _, _ in calls(follower)] == [4, 5, 6, 7]
+    asked = {one.method for one in list(provider.asked)}
+    assert ("eth_getTransactionReceipt" in asked) is bool(lacking)

@@ -1,0 +1,122 @@
+"""The value of a call, which is a fee, is what the block's transactions root says it is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.fault import InjectedFault, on_success
+from oracle.devnet.fakechain.faults.block_faults import HEADERS
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import Tree
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.domain.ids import Address
+from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.indexer.rebuild import RebuildOptions
+from tests.integration.traces.following import FINALITY, Follower, behind, vss_reader
+from tests.integration.traces.test_live_calls import ENOUGH, JOIN, NODES
+
+pytestmark = [pytest.mark.slow]
+
+# As many joins as proofs need samples, and more; each pays a stake.
+JOINS = 50
+# Three of them are all that is final.
+WINDOW = 17
+A_LIE = 7
+A_STRANGE_ONE = {"value": hex(A_LIE), "type": "0x7b"}
+SOMEBODY = Address("0x" + "5a" * 20)
+
+
+def joins() -> Tree:
+    """A chain on which a node signs and joins in every block, and somebody says something."""
+    tree = Tree()
+    for number in range(1, JOINS + 1):
+        node = account(number)
+        said = Said(SOMEBODY, ("0x" + "11" * 32,))
+        tree.mine([Tx(node, NODES, JOIN, value=ENOUGH, logs=(said,))])
+    tree.mine_many(FINALITY)
+    return tree
+
+
+def lying_values() -> InjectedFault:
+    """Say of every transaction that it paid something else, and is of a kind that nobody knows.
+
+    What is signed in a known way would be found out while it is read.
+    """
+
+    def changed(_asked: object, answer: Any) -> object:
+        sent = answer["transactions"]
+        if not sent or isinstance(sent[0], str):
+            return answer
+        return {**answer, "transactions": [{**one, **A_STRANGE_ONE} for one in sent]}
+
+    return InjectedFault("other values", on_success(changed), limits={"methods": HEADERS})
+
+
+@pytest.fixture
+def fooled(tmp_path: Path) -> Iterator[Follower]:
+    """Has read everything from the first endpoint, which lies, and proved nothing of it."""
+    tree = joins()
+    liar, honest = Provider(tree, tree.last), Provider(tree, tree.last)
+    liar.faults.append(lying_values())
+    with behind(f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()) as follower:
+        follower.source.prove_by(LEAST)
+        follower.index()
+        assert values(follower) == [A_LIE] * JOINS
+        follower.source.prove_by(VerificationPolicy())
+        learn_from_the_honest_one(follower)
+        yield follower
+
+
+def learn_from_the_honest_one(follower: Follower) -> None:
+    """Let it be known what the chain's headers are worth."""
+    honest = follower.source.endpoint_names()[1]
+    follower.source.verified(BlockRange(1, JOINS), Level.PROVEN, honest)
+    assert follower.source.level_allowed() is Level.PROVEN
+
+
+def values(follower: Follower) -> list[int]:
+    with follower.store.reading() as uow:
+        return [call.value for call in uow.calls.between(0, JOINS)]
+
+
+def audited(follower: Follower) -> list[Audited]:
+    auditor, done = Auditor(window=WINDOW), []
+    while (
+        found := audit_next(
+            follower.source, follower.store, follower.folder, auditor, RebuildOptions()
+        )
+    ) is not None:
+        done.append(found)
+    return done
+
+
+def verified(follower: Follower, *, repair: bool) -> Verified:
+    asked = ReverifyRequest(BlockRange(0, JOINS), Level.PROVEN, repair=repair)
+    return verify(follower.source, follower.store, follower.folder, asked, RebuildOptions())
+
+
+def test_a_value_that_one_endpoint_lied_about_is_found_by_the_audit_and_put_right(
+    fooled: Follower,
+):
+    found = audited(fooled)
+
+    assert {each.result for each in found if each.difference} == {"repaired"}
+    assert values(fooled) == [ENOUGH] * JOINS
+
+
+def test_a_value_that_one_endpoint_lied_about_is_found_by_verify_without_a_name(
+    fooled: Follower,
+):
+    found = verified(fooled, repair=False)
+
+    assert found.reached is Level.PROVEN
+    assert len(found.difference.other_calls) == JOINS
+    assert verified(fooled, repair=True).left == 0
+    assert values(fooled) == [ENOUGH] * JOINS

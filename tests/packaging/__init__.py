@@ -1,1 +1,0 @@
-"""What users install: the wheel, outside the checkout."""

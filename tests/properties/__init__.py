@@ -1,0 +1,1 @@
+"""Hypothesis at length: whatever happens, the index comes to hold the chain."""

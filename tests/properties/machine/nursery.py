@@ -1,0 +1,146 @@
+"""A process of one thread that has everything imported, and forks indexers that may be killed.
+
+Run by `tests.properties.machine.mortal`, which gives it jobs, a line each, and reads how they
+ended. A fork costs a fiftieth of a new interpreter, and dies as truly.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event
+
+from oracle.store.database import Store
+from oracle.store.schema import migrate
+from tests.support.ingest.indexer import Indexer
+from tests.unit.store import later
+
+# They hand out the rooms.
+_NO_ROOMS = {"oracle.store.database", "oracle.store.engine"}
+
+
+class Countdown:
+    """Lets this process be killed before its n-th point, or one of a name; None: never."""
+
+    def __init__(self, die_at: int | str | None, told: int) -> None:
+        self.points: list[str] = []
+        self._die_at = die_at
+        self._told = told
+
+    def reached(self, point: str) -> None:
+        """Note a point, or end here as `kill -9` ends a process; a verb's own repeats are one."""
+        if self.points[-1:] == [point]:
+            return
+        if self._die_at in {len(self.points), point}:
+            # What the pipe takes at once.
+            os.write(self._told, json.dumps({"died_at": point[:200]}).encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.points.append(point)
+
+
+def watch(store: Store, reached: Callable[[str], None]) -> None:
+    """Report what each writing transaction does before it does it, its commit, and its end."""
+    engine = store._writing
+
+    def before_statement(connection: Connection, *_: object) -> None:
+        reached(_room())
+
+    def before_commit(connection: Connection) -> None:
+        reached("commit")
+
+    def after_all(*_: object) -> None:
+        reached("committed")
+
+    event.listen(engine, "before_cursor_execute", before_statement)
+    event.listen(engine, "commit", before_commit)
+    event.listen(engine, "checkin", after_all)
+
+
+def watch_everything(reached: Callable[[str], None]) -> None:
+    """Report every statement of every engine by its words, and every commit."""
+
+    def before_statement(_: Connection, __: object, statement: str, *___: object) -> None:
+        reached(" ".join(statement.split()))
+
+    def before_commit(_: Connection) -> None:
+        reached("commit")
+
+    event.listen(Engine, "before_cursor_execute", before_statement)
+    event.listen(Engine, "commit", before_commit)
+
+
+def _room() -> str:
+    """Name the room of the store, and its verb, that wants the statement at hand."""
+    outermost = "begin"
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        room = frame.f_locals.get("self")
+        module = type(room).__module__
+        if module.startswith("oracle.store.") and module not in _NO_ROOMS:
+            outermost = f"{type(room).__name__}.{frame.f_code.co_name}"
+    return outermost
+
+
+def _index(job: dict[str, Any], countdown: Countdown) -> list[str]:
+    """Index until nothing is left; what was done."""
+    indexer = Indexer(job["urls"], job["url"])
+    watch(indexer.store, countdown.reached)
+    steps = [type(step).__name__ for step in indexer.index()]
+    indexer.close()
+    return steps
+
+
+def _migrate(job: dict[str, Any], countdown: Countdown) -> list[str]:
+    """Bring the tables up; what they were."""
+    watch_everything(countdown.reached)
+    if job["migrations"] is not None:
+        later.release(pytest.MonkeyPatch(), Path(job["migrations"]))
+    return [migrate(job["url"]).age.value]
+
+
+_DEEDS = {"index": _index, "migrate": _migrate}
+
+
+def _live(job: dict[str, Any], told: int) -> None:
+    """Do the job in a process of its own."""
+    countdown = Countdown(job["die_at"], told)
+    steps = _DEEDS[job["deed"]](job, countdown)
+    os.write(told, json.dumps({"points": countdown.points, "steps": steps}).encode())
+
+
+def _born(job: dict[str, Any]) -> dict[str, Any]:
+    """Fork, wait for the end, and return it with what the child said."""
+    received, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(received)
+            _live(job, told)
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  # nothing may run on into the parent's loop
+            os.write(told, json.dumps({"fault": traceback.format_exc()}).encode())
+            os._exit(1)
+    os.close(told)
+    with os.fdopen(received, "rb") as ear:
+        said = ear.read()
+    _, status = os.waitpid(child, 0)
+    ended = {"killed_by": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"killed_by": None}
+    return {**ended, **json.loads(said or b"{}")}
+
+
+def main() -> None:
+    """Take jobs until the input ends."""
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_born(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""A chain, three endpoints and one indexer, to whom anything may happen; and what must hold."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import cast
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.tree import branch
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.indexer.audit.auditor import Auditor, audit_next
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.database import Store
+from oracle.store.outbox.records import UNFINISHED, Account, CallRequest, Stamp
+from tests.support.chain.network_logs import ORACLE
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import CHAIN_ID, FINALITY, Indexer
+from tests.support.traffic import Traffic, address
+from tests.support.txmgr.brittle import Brittle, Died
+
+US = Account(CHAIN_ID, address(0xAB))
+# Longer than anything rests, and tries until whatever rests is asked again.
+_A_LONG_WHILE, _MOST_TRIES = 600.0, 12
+_STEPS_AT_MOST = 200
+# Blocks of one audit; and more than any tag hangs behind, and any fork made the chain shorter.
+AUDITED, SETTLING = 8, 40
+
+
+class World:
+    """Closed by `close`; `template` is a migrated database without rows."""
+
+    def __init__(self, seed: int, template: Path) -> None:
+        self._until_the_end = ExitStack()
+        folder = self._until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="world-"))
+        database = Path(folder) / "oracle.sqlite"
+        shutil.copyfile(template, database)
+        self.clock = VirtualClock()
+        self.chain = AChain(self._until_the_end, traffic=Traffic(seed))
+        for _ in range(3):
+            self.chain.serve()
+        self.chain.live(20)
+        # The highest block that any endpoint has ever called final: the chain keeps it.
+        self.final = 0
+        self._is_final()
+        self.was_lied_to = False
+        url = f"sqlite:///{database}"
+        self.indexer = Indexer(self.chain.urls, url, clock=self.clock)
+        self._until_the_end.callback(self.indexer.close)
+        self.auditor = Auditor(window=AUDITED)
+        with self.indexer.store.transaction() as uow:
+            uow.outbox.accounts.enroll(US, 0, Stamp(0, 1))
+
+    def close(self) -> None:
+        self._until_the_end.close()
+
+    # --- what happens to the chain ---
+
+    def mine(self, blocks: int, seconds: int) -> None:
+        self.chain.live(blocks, seconds=seconds)
+        self._is_final()
+
+    def fork(self, depth: int, blocks: int) -> None:
+        """Leave blocks that are not final for others, which may be fewer."""
+        deepest = self.chain.head.number - self.final
+        on = self.chain.back(min(depth, deepest))
+        self.chain.live(blocks, on=on)
+        self._is_final()
+
+    def _is_final(self) -> None:
+        self.final = max(self.final, self.chain.head.number - FINALITY)
+
+    # --- what happens to endpoints ---
+
+    def stay(self, provider: Provider) -> None:
+        """It shows what it shows now, and nothing newer, until it comes back."""
+        if provider in self.chain.following and len(self.chain.following) > 1:
+            self.chain.following.remove(provider)
+
+    def come_back(self, provider: Provider) -> None:
+        if provider not in self.chain.following:
+            self.chain.following.append(provider)
+        provider.head = self.chain.head
+
+    def lag(self, provider: Provider, blocks: int) -> None:
+        """It falls behind, on the chain as it is, and stays there."""
+        self.stay(provider)
+        if provider not in self.chain.following:
+            on = branch(self.chain.head)
+            provider.head = on[max(0, len(on) - 1 - blocks)]
+
+    def finalize(self, provider: Provider, depth: int) -> None:
+        """Its tag may hang further behind than the others'."""
+        provider.tags = {**provider.tags, "finalized": depth}
+
+    def prune(self, blocks: int) -> None:
+        """The first endpoint forgets what is so many blocks below its head.
+
+        It alone: what only one of them still has nobody can audit, nor what comes after it.
+        """
+        first = self.chain.providers[0]
+        first.pruned_below = max(first.pruned_below, first.head.number - blocks)
+
+    def spoil(self, provider: Provider, fault: InjectedFault) -> None:
+        provider.faults = [fault]
+
+    def lie(self, fault: InjectedFault) -> None:
+        """The first endpoint alone: two that lie alike at once are believed."""
+        self.was_lied_to = True
+        self.spoil(self.chain.providers[0], fault)
+
+    def heal(self, provider: Provider) -> None:
+        provider.faults = []
+
+    # --- what happens to us ---
+
+    def step(self) -> bool:
+        """Tell whether there was anything to do."""
+        try:
+            return self.indexer.step() is not None
+        except TransientError:
+            return True
+
+    def follow(self, steps: int, seconds: float = 5.0) -> None:
+        """Turn so often, so many seconds apart, and plan what is due."""
+        for _ in range(steps):
+            self.clock.pass_by(seconds)
+            self.step()
+        self.plan()
+
+    def audit(self) -> bool:
+        """Ask a second endpoint about the next final blocks; tell whether there were any."""
+        indexer = self.indexer
+        try:
+            done = audit_next(
+                indexer.source, indexer.store, indexer.folder, self.auditor, RebuildOptions()
+            )
+        except TransientError:
+            return True
+        return done is not None
+
+    def crash(self, calls: int) -> None:
+        """Die at this call inside of a transaction, or after all of them; then start again."""
+        with suppress(Died, TransientError):
+            self.indexer.step(cast("Store", Brittle(self.indexer.store, calls)))
+        self.restart()
+
+    def restart(self, first: int = 0) -> None:
+        """Start anew, with another endpoint first."""
+        urls = self.chain.urls
+        self.indexer.restart([*urls[first:], *urls[:first]])
+        self.auditor = Auditor(window=AUDITED)
+
+    def plan(self) -> None:
+        """Write intents down for the reports that are due, as the planner does once it signed."""
+        with self.indexer.store.transaction() as uow:
+            cursor = uow.cursor.get()
+            for stored in uow.reports.due():
+                as_of = stored.report.as_of
+                request = CallRequest(
+                    account=US,
+                    contract=ORACLE,
+                    kind=PUSH,
+                    dedup_key=f"{stored.report.period}:{as_of.hash}",
+                    calldata="0x",
+                    period=stored.report.period,
+                    as_of_block=as_of.number,
+                    as_of_hash=as_of.hash,
+                )
+                uow.outbox.intents.add(request, Stamp(cursor.time if cursor else 0, 1))
+
+    # --- what must hold ---
+
+    def quiesce(self) -> None:
+        """Let everything be well again, and us come to the end of our work."""
+        for provider in self.chain.providers:
+            self.heal(provider)
+            self.come_back(provider)
+        # What a liar gave becomes final, and is asked about again.
+        self.mine(SETTLING, seconds=12)
+        self._until(self.step, lambda: self.indexer.cursor == _place(self.chain))
+        self._until(self.audit, lambda: not self.audit())
+
+    def _until(self, turn: Callable[[], bool], is_done: Callable[[], bool]) -> None:
+        """Turn until it is done, with rests for whoever wants one."""
+        for _ in range(_MOST_TRIES):
+            self.clock.pass_by(_A_LONG_WHILE)
+            for _ in range(_STEPS_AT_MOST):
+                self.clock.pass_by(1)
+                if not turn():
+                    break
+            if is_done():
+                return
+        raise AssertionError(f"stands at {self.indexer.cursor}, the chain at {self.chain.head}")
+
+    def check(self) -> None:
+        """All that the index promises about a chain that stands still."""
+        assert self.indexer.canonical_logs() == self.chain.logs()
+        assert self.indexer.gaps() == []
+        self._check_headers()
+        self._check_intents()
+        rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
+        assert rebuilt.same
+        # A report that was cut before a lie came out says what was known then.
+        assert rebuilt.differing == () or self.was_lied_to
+
+    def _check_headers(self) -> None:
+        ours = {block.number: block.hash for block in branch(self.chain.head)}
+        with self.indexer.store.reading() as uow:
+            known = uow.blocks.between(0, self.chain.head.number)
+        assert all(ours[block.number] == block.hash for block in known)
+
+    def _check_intents(self) -> None:
+        canonical = {block.hash for block in branch(self.chain.head)}
+        with self.indexer.store.reading() as uow:
+            open_ = uow.outbox.intents.in_states(US, UNFINISHED)
+        assert [
+            one.request.as_of_hash for one in open_ if one.request.as_of_hash not in canonical
+        ] == []
+
+
+def _place(chain: AChain) -> tuple[int, str]:
+    return chain.head.number, chain.head.hash

@@ -1,1 +1,0 @@
-"""Tests of signing, paying, sending and reading what came of it."""

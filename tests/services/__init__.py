@@ -1,1 +1,0 @@
-"""The services on real databases, against a chain that does as it is told."""

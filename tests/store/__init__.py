@@ -1,1 +1,0 @@
-"""Every room of the store, on both engines."""

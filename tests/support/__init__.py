@@ -1,0 +1,1 @@
+"""What tests stand on: databases, histories, references, chains, fakes."""

@@ -1,0 +1,1 @@
+"""A chain in memory, served over HTTP, and the logs of our contracts."""

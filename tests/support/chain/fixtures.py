@@ -1,0 +1,51 @@
+"""Endpoints served from memory, and the reader of the contracts that speak there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from tests.pools import source_on
+from tests.support.chain.memory_chain import MemoryChain
+from tests.support.chain.network_logs import NETWORK, ORACLE, usual
+from tests.support.chain.server import Served, serving
+
+Serve = Callable[[MemoryChain], Served]
+OpenSource = Callable[..., ChainSource]
+
+
+@pytest.fixture(scope="session")
+def reader() -> EventReader:
+    return EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serves any number of chains until the test ends."""
+    with ExitStack() as until_the_end:
+        yield lambda chain: until_the_end.enter_context(serving(chain))
+
+
+@pytest.fixture
+def served(serve: Serve) -> Served:
+    """One endpoint; its chain has 40 blocks, and each but the first creates two tasks."""
+    chain = MemoryChain()
+    for number in range(1, 41):
+        chain.mine([usual(2 * number), usual(2 * number + 1)])
+    return serve(chain)
+
+
+@pytest.fixture
+def open_source(reader: EventReader) -> Iterator[OpenSource]:
+    """Opens sources on served endpoints, and closes them at the end."""
+    with ExitStack() as until_the_end:
+
+        def opened(*endpoints: Served, finality_depth: int = 4) -> ChainSource:
+            urls = [endpoint.url for endpoint in endpoints]
+            source = source_on(reader, *urls, depth=finality_depth)
+            until_the_end.callback(source.close)
+            return source
+
+        yield opened

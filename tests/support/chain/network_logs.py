@@ -1,0 +1,99 @@
+"""What a TaskNetwork and a QoSOracle say, encoded by eth_abi out of the artifacts."""
+
+from functools import cache
+from typing import Any
+
+from eth_abi.abi import encode
+
+from oracle.chain.decode.abi import load
+from oracle.domain.blocks import Position
+from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from oracle.domain.logs import Log
+from tests.support.chain.memory_chain import Said
+
+NETWORK = Address("0x" + "4e" * 20)
+ORACLE = Address("0x" + "0a" * 20)
+
+
+def node(number: int) -> Address:
+    return Address(f"0x{number:040x}")
+
+
+def task(number: int) -> TaskKey:
+    return TaskKey(f"0x{number:064x}")
+
+
+def group(number: int) -> GroupKey:
+    return GroupKey(f"0x{0xFF << 240 | number:064x}")
+
+
+def a_hash(number: int) -> Hash:
+    return Hash(f"0x{0xAA << 240 | number:064x}")
+
+
+def said(contract: str, address: str, event: str, **values: Any) -> Said:
+    """The log of an event of a shipped contract; addresses and 32 bytes are given as hex."""
+    signature = load(contract).event(event)
+    topics = [signature.digest]
+    plain: list[tuple[str, Any]] = []
+    for parameter in signature.inputs:
+        value = values.pop(parameter.name)
+        if parameter.indexed:
+            topics.append("0x" + encode([parameter.kind], [_raw(parameter.kind, value)]).hex())
+        else:
+            plain.append((parameter.kind, _raw(parameter.kind, value)))
+    if values:
+        raise ValueError(f"{event} has no {', '.join(values)}")
+    data = encode([kind for kind, _ in plain], [value for _, value in plain])
+    return Said(address, tuple(topics), "0x" + data.hex())
+
+
+def network(event: str, **values: Any) -> Said:
+    return said("TaskNetwork", NETWORK, event, **values)
+
+
+def oracle(event: str, **values: Any) -> Said:
+    return said("QoSOracle", ORACLE, event, **values)
+
+
+def _raw(kind: str, value: Any) -> Any:
+    if kind == "bytes32":
+        return bytes.fromhex(value[2:])
+    return [_raw("bytes32", word) for word in value] if kind == "bytes32[]" else value
+
+
+@cache
+def usual(number: int) -> Said:
+    """The TaskCreated of this number, made once: tests serve it by the dozen."""
+    return created(number)
+
+
+def created(number: int, **changed: Any) -> Said:
+    """A TaskCreated with usual values."""
+    values = {
+        "task": task(number),
+        "creator": node(0xC0),
+        "group": group(number),
+        "fee": 3 * 10**18,
+        "kind": 1,
+        "minVram": 8,
+        "requiredGpu": "NVIDIA GeForce RTX 4090",
+        "requiredGpuVram": 24,
+        "models": ["crynux-ai/sdxl-turbo", "lora"],
+        "major": 2,
+        "minor": 5,
+        "patch": 0,
+        "size": 1,
+        "timeout": 300,
+        "groupSize": 3,
+    }
+    return network("TaskCreated", **{**values, **changed})
+
+
+# Where `as_log` puts a log, and the time of its block.
+AT, TIME = Position(7, 2, 3), 100
+
+
+def as_log(said: Said) -> Log:
+    who = Address(said.address)
+    return Log(7, a_hash(7), TIME, 2, a_hash(2), 3, who, said.topics, said.data)

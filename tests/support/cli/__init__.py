@@ -1,0 +1,1 @@
+"""A network with a history, and daemons and commands on it."""

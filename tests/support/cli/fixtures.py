@@ -1,0 +1,52 @@
+"""A network with a history, and a database that has indexed it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+
+
+@pytest.fixture(scope="session")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
+    """A chain of about fifty blocks; tests may add blocks, none takes any away."""
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(6)
+        yield started
+
+
+@pytest.fixture
+def settings(network: LocalNetwork, tmp_path: Path) -> Settings:
+    """The settings of a daemon of this test's own; change them, then `write`."""
+    return network.settings(tmp_path)
+
+
+@pytest.fixture
+def config(settings: Settings, tmp_path: Path) -> Path:
+    """A sound configuration with an empty database."""
+    return write(settings, tmp_path / "config.toml")
+
+
+@pytest.fixture(scope="session")
+def indexed(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration whose database has been indexed; only to be read."""
+    folder = tmp_path_factory.mktemp("indexed")
+    path = write(network.settings(folder), folder / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    return path
+
+
+SOUND: Settings = {
+    "database": {"url": "sqlite:///nowhere.sqlite"},
+    "chain": {"id": 1, "endpoints": ["http://127.0.0.1:1"]},
+    "network": {"contracts": {"TaskNetwork": "0x" + "1" * 40}},
+}
+
+
+@pytest.fixture
+def sound(tmp_path):
+    """Settings without a chain, for faults that are found before one is asked."""
+    database = {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"}
+    return {**{name: dict(section) for name, section in SOUND.items()}, "database": database}

@@ -1,0 +1,112 @@
+"""A local chain with contracts, nodes and traffic, and configurations that point to it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.devnet.demo.show import START_TIME, keys_in, report_settings
+from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
+from oracle.domain.ids import Address
+from oracle.domain.reports.report import rules_id
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.cli.dealt_traffic import DealtTraffic
+
+Settings = dict[str, dict[str, Any]]
+
+
+@dataclass
+class LocalNetwork:
+    """`play` makes eight blocks a wave; `write` makes a configuration that fits the chain."""
+
+    stage: Stage
+    clock: Clock
+    keys: Path
+    waves: int = 0
+    _traffic: DealtTraffic = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The creator deals the tasks out as well: no daemon is asked.
+        self._traffic = DealtTraffic(self.stage, self.stage.creator, seed=20)
+
+    @property
+    def url(self) -> str:
+        return self.stage.chain.url
+
+    def play(self, waves: int) -> None:
+        for _ in range(waves):
+            for transactions in self._traffic.wave(self.waves):
+                self.stage.chain.mine(self.clock.next_block(), transactions)
+            self.waves += 1
+
+    def mine(self, blocks: int) -> None:
+        for _ in range(blocks):
+            self.stage.chain.mine(self.clock.next_block())
+
+    def head(self) -> int:
+        return int(self.stage.chain.ask("eth_blockNumber"), 16)
+
+    def settings(self, folder: Path) -> Settings:
+        """Everything that a daemon needs, its database in `folder`; change it, then `write`."""
+        return {
+            "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+            "chain": {
+                "id": CHAIN_ID,
+                "endpoints": [self.url],
+                "finality_depth": 4,
+                "poll_seconds": 0.05,
+            },
+            "network": {"contracts": {"TaskNetwork": self.stage.network}},
+            "oracle": {
+                "address": self.stage.oracle,
+                "evidence_folder": str(folder / "evidence"),
+            },
+            "keys": {
+                f"{role}_{part}": str(self.keys / f"{role}.{ending}")
+                for role in ("signer", "transmitter")
+                for part, ending in (("keystore", "json"), ("password_file", "password"))
+            },
+            "limits": {"confirmations": 4},
+            "web": {"port": 0},
+            "log": {"format": "json"},
+        }
+
+
+def write(settings: Settings, path: Path) -> Path:
+    """Write a configuration file."""
+    lines = []
+    for section, values in settings.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value)
+
+
+@contextmanager
+def local_network(folder: Path) -> Iterator[LocalNetwork]:
+    """Run a chain with contracts and twelve nodes; keys for a daemon lie in `folder`."""
+    with anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
+        chain = LocalChain(url)
+        clock = Clock(START_TIME)
+        keys = keys_in(folder)
+        _, creator, *_ = chain.ask("eth_accounts")
+        signer, transmitter = keys["signer"].address, keys["transmitter"].address
+        stage = set_stage(
+            chain,
+            clock,
+            Roles(signer, transmitter, dispatcher=Address(creator.lower())),
+            rules_hash=rules_id(SEED, "reference", report_settings()),
+        )
+        try:
+            yield LocalNetwork(stage, clock, folder)
+        finally:
+            chain.close()

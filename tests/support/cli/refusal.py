@@ -1,0 +1,20 @@
+"""How a command refuses wrong input: one clear line on stderr, and its exit code."""
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import write
+
+
+def refused(capsys, *arguments, code=2):
+    """The one line on stderr; the traceback of a bug would be more."""
+    assert run([*map(str, arguments)]) == code
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("qos-oracle: ")
+    assert "Traceback" not in said
+    return said
+
+
+def refused_run(capsys, settings, tmp_path, code=2):
+    path = write(settings, tmp_path / "config.toml")
+    line = refused(capsys, "run", "--once", "--config", path, code=code)
+    assert "\n" not in line
+    return line

@@ -1,0 +1,22 @@
+"""Files that `select` and `queue` read: a history as JSON lines, and a task as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from oracle.domain.events.jsonl import event_to_json
+from tests.support.histories import History
+
+TB = 10**18
+
+
+def events_in(folder: Path, history: History, name: str = "events.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(f"{event_to_json(event)}\n" for event in history.events))
+    return path
+
+
+def task_in(folder: Path, name: str = "task.json", **asked: Any) -> Path:
+    path = folder / name
+    path.write_text(json.dumps(asked))
+    return path

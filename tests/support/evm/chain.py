@@ -1,0 +1,208 @@
+"""A chain that tests drive: one transaction a block, exact times, reverts by their names."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import requests
+from eth_abi.abi import decode
+from eth_utils.abi import collapse_if_tuple, function_abi_to_4byte_selector
+from hexbytes import HexBytes
+from web3 import HTTPProvider, Web3
+from web3.contract import Contract
+from web3.contract.contract import ContractEvent
+from web3.datastructures import AttributeDict
+
+from tests.support.evm.artifacts import artifact
+
+GAS = 12_000_000
+
+
+class RevertedError(AssertionError):
+    """A transaction that was mined and failed; `error` is the contract's name for the reason."""
+
+    def __init__(self, error: str, args: Sequence[Any]) -> None:
+        super().__init__(f"{error}({', '.join(map(str, args))})")
+        self.error = error
+        self.values = tuple(args)
+
+
+class Said(NamedTuple):
+    """One decoded event of a transaction."""
+
+    event: str
+    args: dict[str, Any]
+    address: str
+
+
+class Receipt(NamedTuple):
+    """What a mined transaction did."""
+
+    raw: dict[str, Any]
+    events: list[Said]
+
+    @property
+    def names(self) -> list[str]:
+        return [said.event for said in self.events]
+
+    @property
+    def gas(self) -> int:
+        return int(self.raw["gasUsed"], 16)
+
+    def only(self, event: str) -> dict[str, Any]:
+        """The arguments of the one event of this name."""
+        (found,) = (said.args for said in self.events if said.event == event)
+        return found
+
+
+class Chain:
+    """Anvil behind plain JSON-RPC for speed; web3 encodes and decodes."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.session = requests.Session()
+        # Else every request reads the whole environment for a proxy.
+        self.session.trust_env = False
+        self.web3 = Web3(HTTPProvider(url, session=self.session))
+        self.accounts: list[str] = [Web3.to_checksum_address(a) for a in self.rpc("eth_accounts")]
+        self.known: dict[str, Contract] = {}
+        free = int(self.rpc("eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16) == 0
+        # Where gas costs nothing it is not tipped either, so that balances are exact.
+        self.price = {"gasPrice": "0x0"} if free else {}
+        self._errors: dict[bytes, tuple[str, list[str]]] = {}
+        self._events: dict[str, dict[bytes, ContractEvent]] = {}
+
+    def close(self) -> None:
+        self.session.close()
+
+    # --- RPC ---
+
+    def rpc(self, method: str, *params: Any) -> Any:
+        return self.rpcs((method, *params))[0]
+
+    def rpcs(self, *calls: tuple[Any, ...]) -> list[Any]:
+        """One request for all calls, answers in their order."""
+        body = [
+            {"jsonrpc": "2.0", "id": place, "method": call[0], "params": list(call[1:])}
+            for place, call in enumerate(calls)
+        ]
+        answers = self.session.post(self.url, json=body, timeout=60).json()
+        for answer in answers:
+            if "error" in answer:
+                raise RuntimeError(f"{calls[answer['id']][0]}: {answer['error']}")
+        return [answer["result"] for answer in answers]
+
+    # --- blocks and time ---
+
+    @property
+    def block(self) -> int:
+        return int(self.rpc("eth_blockNumber"), 16)
+
+    @property
+    def time(self) -> int:
+        """The timestamp of the last block."""
+        return int(self.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+
+    def at(self, time: int) -> None:
+        """The next block carries exactly this timestamp."""
+        self.rpc("evm_setNextBlockTimestamp", time)
+
+    def later(self, seconds: int) -> None:
+        """The next block comes exactly this many seconds after the last one."""
+        self.at(self.time + seconds)
+
+    def mine(self, blocks: int = 1) -> None:
+        self.rpcs(*[("evm_mine",)] * blocks)
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """What happens inside never happened."""
+        before = self.rpc("evm_snapshot")
+        try:
+            yield
+        finally:
+            self.rpcs(("anvil_dropAllTransactions",), ("evm_revert", before))
+
+    # --- contracts ---
+
+    def deploy(self, name: str, *args: Any, sender: str | None = None) -> Contract:
+        compiled = artifact(name)
+        factory = self.web3.eth.contract(abi=compiled["abi"], bytecode=compiled["bytecode"])
+        code = factory.constructor(*args).data_in_transaction
+        receipt = self.transact(data=code, sender=sender)
+        return self.contract(name, receipt.raw["contractAddress"])
+
+    def contract(self, name: str, address: str) -> Contract:
+        """This artifact at an address; its errors and events are known from now on."""
+        abi = artifact(name)["abi"]
+        found = self.web3.eth.contract(address=Web3.to_checksum_address(address), abi=abi)
+        for part in abi:
+            if part["type"] == "error":
+                kinds = [collapse_if_tuple(given) for given in part["inputs"]]
+                self._errors[function_abi_to_4byte_selector(part)] = (part["name"], kinds)
+        events = (getattr(found.events, part["name"]) for part in abi if part["type"] == "event")
+        self._events[found.address] = {bytes(HexBytes(e().topic)): e() for e in events}
+        self.known[found.address] = found
+        return found
+
+    # --- transactions ---
+
+    def send(self, call: Any, *, sender: str | None = None, value: int = 0) -> Receipt:
+        """Mines `contract.functions.x(...)` in its own block; RevertedError if it fails."""
+        return self.transact(to=call.address, data=encoded(call), sender=sender, value=value)
+
+    def transact(self, **fields: Any) -> Receipt:
+        transaction = self._request(**fields)
+        sent, _ = self.rpcs(("eth_sendTransaction", transaction), ("evm_mine",))
+        return self.receipt(sent)
+
+    def together(self, *transactions: dict[str, Any]) -> list[str]:
+        """Mines several in one block, in this order; answers their hashes. See `request`."""
+        calls = [("eth_sendTransaction", transaction) for transaction in transactions]
+        return [str(sent) for sent in self.rpcs(*calls, ("evm_mine",))[:-1]]
+
+    def request(self, call: Any, *, sender: str | None = None, value: int = 0) -> dict[str, Any]:
+        return self._request(to=call.address, data=encoded(call), sender=sender, value=value)
+
+    def _request(
+        self, *, data: str, sender: str | None = None, to: str | None = None, value: int = 0
+    ) -> dict[str, Any]:
+        fields = {"from": sender or self.accounts[0], "data": data, "value": hex(value)}
+        return {**fields, "gas": hex(GAS), **self.price} | ({"to": to} if to else {})
+
+    def receipt(self, sent: str) -> Receipt:
+        raw = self.rpc("eth_getTransactionReceipt", sent)
+        if raw is None:
+            raise RuntimeError(f"{sent} is in no block")
+        if raw["status"] == "0x0":
+            raise self._reason(sent)
+        return Receipt(raw, [said for log in raw["logs"] for said in self._said(log)])
+
+    def _said(self, log: dict[str, Any]) -> list[Said]:
+        address = Web3.to_checksum_address(log["address"])
+        event = self._events.get(address, {}).get(bytes(HexBytes(log["topics"][0])))
+        if event is None:
+            return []
+        args = event.process_log(as_log(log))["args"]
+        return [Said(event.event_name, dict(args), address)]
+
+    def _reason(self, sent: str) -> RevertedError:
+        trace = self.rpc("debug_traceTransaction", sent, {"tracer": "callTracer"})
+        output = bytes(HexBytes(trace.get("output", "0x")))
+        name, kinds = self._errors.get(output[:4], (f"unnamed 0x{output.hex()}", []))
+        return RevertedError(name, decode(kinds, output[4:]))
+
+
+def encoded(call: Any) -> str:
+    return str(call._encode_transaction_data())
+
+
+def as_log(log: dict[str, Any]) -> Any:
+    """A log as the node writes it, in the shape that web3's decoder takes."""
+    numbers = {key: int(log[key], 16) for key in ("blockNumber", "logIndex", "transactionIndex")}
+    words = {key: HexBytes(log[key]) for key in ("data", "blockHash", "transactionHash")}
+    topics = [HexBytes(topic) for topic in log["topics"]]
+    return AttributeDict({**log, **numbers, **words, "topics": topics})
+
+
+__all__ = ["Chain", "Receipt", "RevertedError", "Said", "encoded"]

@@ -1,0 +1,56 @@
+"""Validation groups on a test's network: members play what the letters of a word say."""
+
+from typing import Any
+
+from tests.support.evm.chain import Receipt
+from tests.support.evm.network import ETHER, TIMEOUT, Network, word
+
+GROUP = word(77)
+
+# What a member does; any other letter is the result that it submits.
+ERROR, SILENT, UNSTARTED = "e", "-", "."
+
+
+def members(network: Network, size: int = 3, **wanted: Any) -> list[bytes]:
+    """A group whose fees are 1, 2, 3 … ether."""
+    wanted = {"group": GROUP, "group_size": size, **wanted}
+    return [network.create(fee=place * ETHER, **wanted) for place in range(1, size + 1)]
+
+
+def play(network: Network, answers: str) -> list[bytes]:
+    """A group on the nodes in order, answers ten seconds apart; all members are settled."""
+    tasks = members(network, len(answers))
+    played = list(zip(tasks, network.nodes, answers, strict=False))
+    for task, node, does in played:
+        if does != UNSTARTED:
+            network.start(task, node)
+    for task, node, does in played:
+        answer(network, task, node, does)
+    if SILENT in answers:
+        network.chain.later(TIMEOUT + 1)
+        network.chain.mine()
+    for task, _, does in played:
+        if does == SILENT:
+            network.time_out(task)
+    return tasks
+
+
+def answer(network: Network, task: bytes, node: str, does: str) -> None:
+    network.chain.later(10)
+    if does == UNSTARTED:
+        network.by(network.creator, network.does.cancelTask(task))
+    elif does == ERROR:
+        network.report_error(task, node)
+    elif does != SILENT:
+        network.submit(task, node, result=ord(does))
+
+
+def compare(network: Network, tasks: list[bytes], group: bytes = GROUP) -> Receipt:
+    return network.by(network.creator, network.does.validateGroup(group, tasks))
+
+
+def ends(receipt: Receipt, tasks: list[bytes]) -> list[str]:
+    """How the transaction ended each task; "" where it did not."""
+    terminals = ("TaskSucceeded", "TaskRefunded", "TaskInvalidated", "TaskAborted")
+    found = {s.args["task"]: s.event for s in receipt.events if s.event in terminals}
+    return [found.get(task, "").removeprefix("Task") for task in tasks]

@@ -1,0 +1,1 @@
+"""Chains of true blocks, and the indexer that follows them."""

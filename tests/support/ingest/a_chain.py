@@ -1,0 +1,92 @@
+"""A chain of true blocks with a small network's life on it, and endpoints that show it."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache
+
+import msgspec
+
+from oracle.devnet.fakechain.block_json import Block, Said
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.server import serving
+from oracle.devnet.fakechain.tree import Tree, branch
+from oracle.resources import shipped
+from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.ingest.indexer import CHAIN_ID, FINALITY
+from tests.support.ingest.speaking import tx, txs
+from tests.support.traffic import Traffic
+
+
+@cache
+def _code(contract: str) -> str:
+    """Return the code of a shipped contract: a daemon looks at it before it trusts an address."""
+    artifact = msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())
+    return str(artifact["deployedBytecode"])
+
+
+@dataclass
+class AChain:
+    """`mine` adds blocks; every provider that `follows` shows the newest one at once."""
+
+    until_the_end: ExitStack
+    tree: Tree = field(default_factory=lambda: Tree(CHAIN_ID))
+    traffic: Traffic = field(default_factory=lambda: Traffic(1))
+    providers: list[Provider] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    # Those that lag, or stay on a fork, are taken out.
+    following: list[Provider] = field(default_factory=list)
+
+    @property
+    def head(self) -> Block:
+        """The block that was mined last."""
+        return self.tree.last
+
+    @property
+    def provider(self) -> Provider:
+        """The first of them."""
+        return self.providers[0]
+
+    def serve(self, *, follows: bool = True) -> Provider:
+        """Add an endpoint; its `finalized` is as deep as the depth that an Indexer asks for."""
+        provider = Provider(self.tree)
+        provider.tags = {"safe": 2, "finalized": FINALITY}
+        provider.code = {NETWORK: _code("TaskNetwork"), ORACLE: _code("QoSOracle")}
+        self.providers.append(provider)
+        self.urls.append(self.until_the_end.enter_context(serving(provider)).url)
+        if follows:
+            self.following.append(provider)
+        return provider
+
+    def live(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
+        """Mine blocks in which nodes come and go and tasks run, often none of it."""
+        last = on or self.head
+        for _ in range(blocks):
+            last = self.tree.mine(txs(self.traffic.block()), last, seconds)
+        return self.show(last)
+
+    def say(self, *said: Said, on: Block | None = None) -> Block:
+        """Mine one block in which this is said, each in a transaction of its own."""
+        return self.show(self.tree.mine([tx(one) for one in said], on))
+
+    def quiet(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
+        """Mine blocks in which nothing happens."""
+        return self.show(self.tree.mine_many(blocks, on, seconds))
+
+    def show(self, head: Block) -> Block:
+        """Let all that follow show this block as their newest."""
+        for provider in self.following:
+            provider.head = head
+        return head
+
+    def back(self, blocks: int, head: Block | None = None) -> Block:
+        """Return the block so many below a head: what to fork on."""
+        return branch(head or self.head)[-1 - blocks]
+
+    def logs(self, head: Block | None = None) -> list[tuple[str, int]]:
+        """(block hash, log index) of every log of our contracts on the way to a head, in order."""
+        return [
+            (block.hash, int(log["logIndex"], 16))
+            for block in branch(head or self.head)
+            for log in block.logs
+            if log["address"] in {NETWORK, ORACLE}
+        ]

@@ -1,0 +1,30 @@
+"""Whole daemons that follow a chain of ours: their configurations."""
+
+from pathlib import Path
+
+from tests.support.chain.network_logs import NETWORK, ORACLE
+from tests.support.cli.local_network import Settings, write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import CHAIN_ID, FINALITY
+
+
+def settings(chain: AChain, folder: Path) -> Settings:
+    """Index only, into `folder`; change it, then `write`."""
+    return {
+        "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+        "chain": {
+            "id": CHAIN_ID,
+            "endpoints": list(chain.urls),
+            "finality_depth": FINALITY,
+            "poll_seconds": 0.05,
+        },
+        "network": {"contracts": {"TaskNetwork": NETWORK}},
+        "oracle": {"address": ORACLE},
+        "web": {"port": 0},
+        "log": {"format": "json"},
+    }
+
+
+def config(chain: AChain, folder: Path) -> Path:
+    """A sound configuration with an empty database."""
+    return write(settings(chain, folder), folder / "config.toml")

@@ -1,0 +1,116 @@
+"""The indexing half of a daemon on one database, over endpoints that a test serves."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.domain.blocks import BlockRange
+from oracle.domain.reports.report import ReportSettings
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import Done, IngestState, index_next
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.rpc.pool import EndpointPool
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.chain.network_logs import NETWORK, ORACLE
+
+CHAIN_ID = 31337
+CONTRACTS = {"TaskNetwork": NETWORK}
+# How many blocks under the head are final where no tag says so.
+FINALITY = 8
+ANCHOR_WINDOW = 24
+SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
+
+
+@dataclass
+class Indexer:
+    """Follows the chain behind `urls` into the database at `url`, by the rules of `seed`.
+
+    Everything in memory goes with `restart`; the database stays. `clock` counts seconds for
+    whoever rests, waits or looks again. Without `reports` none are cut, and only what is not final
+    is read with all its headers.
+    """
+
+    urls: Sequence[str]
+    url: str
+    start_block: int = 0
+    finality: int = FINALITY
+    clock: Callable[[], float] = time.monotonic
+    reports: bool = True
+    store: Store = field(init=False)
+    source: ChainSource = field(init=False)
+    folder: Folder = field(init=False)
+    ingest: IngestState = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._open()
+        with self.store.reading() as uow:
+            is_new = uow.identity.get() is None
+        if is_new:
+            genesis = self.source.genesis_hash()
+            known = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
+            with self.store.transaction() as uow:
+                uow.identity.set(known)
+
+    def _open(self) -> None:
+        reader = EventReader.open("reference", CONTRACTS, ORACLE)
+        cutter = ReportCutter(SEED, SETTINGS, anchor_window=ANCHOR_WINDOW)
+        self.store = Store.open(self.url, create=True)
+        endpoints = EndpointPool.open(self.urls, CHAIN_ID, self.clock)
+        self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
+        self.folder = Folder(SEED, reader, [cutter] if self.reports else [])
+        self.ingest = IngestState(clock=self.clock)
+
+    def step(self, store: Store | None = None) -> Done | None:
+        """One turn of the loop; `store` stands before ours, to die in the middle."""
+        return index_next(self.source, store or self.store, self.folder, self.ingest)
+
+    def index(self, after_each: Callable[[], None] | None = None) -> list[Done]:
+        """Step until nothing is left to be done; what was done."""
+        done: list[Done] = []
+        while (result := self.step()) is not None:
+            done.append(result)
+            if after_each is not None:
+                after_each()
+        return done
+
+    def restart(self, urls: Sequence[str] | None = None) -> None:
+        """Go on as another process would: nothing is remembered but the database."""
+        self.close()
+        self.urls = self.urls if urls is None else urls
+        self._open()
+
+    def close(self) -> None:
+        self.source.close()
+        self.store.close()
+
+    @property
+    def cursor(self) -> tuple[int, str]:
+        """Number and hash of the last block folded."""
+        with self.store.reading() as uow:
+            at = uow.cursor.get()
+        assert at is not None
+        return at.number, at.hash
+
+    def canonical_logs(self) -> list[tuple[str, int]]:
+        """(block hash, log index) of every log that counts, in order."""
+        with self.store.reading() as uow:
+            return [(log.block_hash, log.index) for log in uow.logs.between(0, 2**62)]
+
+    def gaps(self) -> list[BlockRange]:
+        """Blocks up to the cursor that the ledger says were never read for what we want."""
+        with self.store.reading() as uow:
+            scope, at = uow.coverage.current(), uow.cursor.get()
+            if at is None:
+                return []
+            if scope is None:
+                return [BlockRange(self.start_block, at.number)]
+            return uow.coverage.gaps(scope.id, self.start_block, at.number)
+
+    def digest(self) -> str:
+        """Of everything folded."""
+        with self.store.reading() as uow:
+            return uow.projections.digest()

@@ -1,0 +1,115 @@
+"""`run --once` over a chain of true headers, and what its index holds against the truth."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.tree import branch
+from oracle.domain.coverage import Level
+from oracle.store.database import Store
+from tests.support.chain.network_logs import NETWORK
+from tests.support.cli.local_network import write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import settings
+from tests.support.ingest.indexer import FINALITY
+from tests.support.ingest.speaking import ANYBODY, task_created
+
+Row = tuple[int, str, int, str]
+
+# Of others: what is said in it is nothing to us.
+FOREIGN = Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ("0x" + "11" * 32,)),))
+FAILED = Tx(ANYBODY, NETWORK, succeeded=False)
+
+
+def grown(chain: AChain, blocks: int = 60) -> list[Block]:
+    """Add blocks in which we, others and failures have their say; return those that speak of us.
+
+    More than enough of them to prove the chain's headers, in whatever part of it.
+    """
+    ours = []
+    for number in range(blocks):
+        said = Tx(ANYBODY, NETWORK, logs=(task_created(10_000 + number),))
+        ours.append(chain.show(chain.tree.mine([said, FOREIGN, FAILED])))
+        chain.show(chain.tree.mine([FOREIGN]))
+        chain.quiet(1)
+    chain.quiet(FINALITY + 2)
+    return ours
+
+
+@dataclass
+class Site:
+    """One configuration and its database; every `once` is a process's work from the start."""
+
+    chain: AChain
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def once(self, *places: int, **verify: object) -> tuple[int, str]:
+        """Run once over the endpoints of these places; return the exit code and the last words."""
+        path = self.configured(*places, **verify)
+        self.capsys.readouterr()
+        code = run(["run", "--once", "--config", str(path)])
+        said = [line for line in self.capsys.readouterr().err.splitlines() if line]
+        return code, said[-1] if said and code else ""
+
+    def tell(self, *words: str) -> tuple[int, str]:
+        """Run another command; return the exit code and what it said."""
+        self.capsys.readouterr()
+        code = run([*words, "--config", str(self.folder / "config.toml")])
+        said = self.capsys.readouterr()
+        return code, said.out + said.err
+
+    def configured(self, *places: int, **verify: object) -> Path:
+        told = settings(self.chain, self.folder)
+        told["chain"]["endpoints"] = [self.chain.urls[place] for place in places]
+        # Without reports nothing but the newest blocks is read as the head is.
+        del told["oracle"]
+        if verify:
+            told["verify"] = verify
+        return write(told, self.folder / "config.toml")
+
+    def rows(self) -> list[Row]:
+        """Every log that counts: block, its hash, index and data."""
+        with self._store() as store, store.reading() as uow:
+            logs = list(uow.logs.between(0, 2**62))
+            return [(log.block, log.block_hash, log.index, log.data) for log in logs]
+
+    def truth(self) -> list[Row]:
+        """The same of the chain as it is."""
+        return [
+            (block.number, block.hash, int(log["logIndex"], 16), log["data"])
+            for block in branch(self.chain.head)
+            for log in block.logs
+            if log["address"] == NETWORK
+        ]
+
+    def levels(self, last: int) -> set[Level]:
+        """The levels of the blocks up to this one."""
+        with self._store() as store, store.reading() as uow:
+            scope = uow.coverage.current()
+            assert scope is not None
+            assert uow.coverage.gaps(scope.id, 0, last) == []
+            return {span.level for span in uow.coverage.spans(scope.id, 0, last)}
+
+    def cursor(self) -> int:
+        with self._store() as store, store.reading() as uow:
+            at = uow.cursor.get()
+            return -1 if at is None else at.number
+
+    def _store(self) -> "_Opened":
+        return _Opened(f"sqlite:///{self.folder / 'oracle.sqlite'}")
+
+
+@dataclass
+class _Opened:
+    url: str
+
+    def __enter__(self) -> Store:
+        self.store = Store.open(self.url)
+        return self.store
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()

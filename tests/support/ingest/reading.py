@@ -1,0 +1,86 @@
+"""What the tests of windows share: a busy chain, what was asked, and what metrics say."""
+
+from collections.abc import Callable
+from typing import Any
+
+from oracle.chain.source import ChainSource
+from oracle.chain.verification.calibration import SAMPLES
+from oracle.devnet.fakechain.block_json import Block, Said
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults.message_faults import Words, fails
+from oracle.devnet.fakechain.provider import Provider
+from oracle.domain.blocks import BlockRange
+from oracle.domain.logs import Log
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import shown
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.speaking import task_created
+
+
+def made_busy(a_chain: AChain) -> AChain:
+    """Add enough blocks with logs that the chain's blooms and roots can be proven."""
+    for number in range(2 * SAMPLES):
+        a_chain.say(task_created(1_000 + number))
+    a_chain.quiet(FINALITY + 2)
+    return a_chain
+
+
+def many(number: int) -> list[Said]:
+    return [task_created(each) for each in range(number)]
+
+
+def ranges(provider: Provider) -> list[tuple[int, int]]:
+    """Every range of logs that the endpoint was asked for, not those by hash."""
+    return [
+        asked.blocks
+        for asked in provider.asked
+        if asked.method == "eth_getLogs" and not asked.by_hash and asked.blocks
+    ]
+
+
+def whole(source: ChainSource, first: int, last: int) -> list[Log]:
+    """Every log of final blocks, window after window."""
+    logs: list[Log] = []
+    while first <= last:
+        window = source.window(BlockRange(first, last), with_headers=False)
+        logs += window.logs
+        first = window.range.last + 1
+    return logs
+
+
+def no_pins() -> InjectedFault:
+    """Logs by the hash of their block are not served."""
+    words = Words(-32602, "invalid argument 0: unknown field blockHash")
+    return fails(words, when=lambda asked: asked.method == "eth_getLogs" and asked.by_hash)
+
+
+def no_receipts() -> InjectedFault:
+    """Neither the receipts of a block nor those of a transaction are served."""
+    words = Words(-32601, "the method does not exist")
+    return fails(words, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
+
+
+def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
+    """Give the endpoint at this place of the settings a fault."""
+    a_chain.providers[place].faults.append(fault)
+    return fault
+
+
+def is_log(at: Block, index: int = 0) -> Callable[[dict[str, Any]], bool]:
+    return lambda log: log["blockHash"] == at.hash and log["logIndex"] == hex(index)
+
+
+def missing(indexer: Indexer, place: int = 0) -> float:
+    """How many logs the endpoint at this place of the settings was seen to leave out."""
+    name = indexer.source.endpoint_names()[place]
+    return shown("oracle_verify_missing_logs_total", endpoint=name)
+
+
+def failures(indexer: Indexer, check: str, place: int = 0) -> float:
+    name = indexer.source.endpoint_names()[place]
+    return shown("oracle_verify_failures_total", check=check, endpoint=name)
+
+
+def trust(feature: str) -> float:
+    """1 proven, 0 not known, -1 not to be used."""
+    return shown("oracle_chain_calibrated", feature=feature)

@@ -1,0 +1,201 @@
+"""Says domain events as the contracts do: logs in transactions of real blocks."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from oracle.chain.decode.abi import load
+from oracle.devnet.fakechain.accounts import account
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.domain.events import network_events as of_network, oracle_events as of_oracle
+from oracle.domain.events.network_events import (
+    AbortReason,
+    DomainEvent,
+    LastStatus,
+    TaskCreated,
+    TaskKind,
+)
+from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
+from tests.support.chain.network_logs import NETWORK, ORACLE, a_hash, created, group, node, said
+
+Event = DomainEvent | ContractEvent
+
+# Whoever sends what nobody asks the sender of.
+ANYBODY = account(0xE0)
+_VERSION = ("major", "minor", "patch")
+_STATUSES = list(LastStatus)
+
+
+def network(event: str, **values: Any) -> Said:
+    """The log of an event of TaskNetwork."""
+    return _as_said(said("TaskNetwork", NETWORK, event, **values))
+
+
+def oracle(event: str, **values: Any) -> Said:
+    """The log of an event of QoSOracle."""
+    return _as_said(said("QoSOracle", ORACLE, event, **values))
+
+
+def task_created(number: int, **changed: Any) -> Said:
+    """The log of a TaskCreated with usual values: what a test says where anything will do."""
+    return _as_said(created(number, **changed))
+
+
+def tx(*logs: Said) -> Tx:
+    """A transaction to the network contract that leaves these logs."""
+    return Tx(ANYBODY, NETWORK, logs=logs)
+
+
+def txs(events: Iterable[Event]) -> list[Tx]:
+    """Return a transaction for each event; the chain sets place and time."""
+    return [_tx(event) for event in events]
+
+
+def _tx(event: Event) -> Tx:
+    if isinstance(event, RoundAccepted):
+        return _round(event)
+    if type(event).__module__ == of_network.__name__:
+        return tx(_NETWORK[type(event)](event))
+    return Tx(ANYBODY, ORACLE, logs=(_ORACLE[type(event)](event),))
+
+
+def _round(event: RoundAccepted) -> Tx:
+    """The push that brought the words, and its log."""
+    records = b"".join(
+        index.to_bytes(3, "big") + word.to_bytes(32, "big") for index, word in event.words
+    )
+    push = load("QoSOracle").functions["push"]
+    as_of_hash = bytes.fromhex(event.as_of_hash[2:])
+    values = [event.round, event.rules, event.as_of, as_of_hash, 2**39, records, bytes(65)]
+    arguments = encode([parameter.kind for parameter in push.inputs], values)
+    log = oracle(
+        "RoundAccepted",
+        round=event.round,
+        asOf=event.as_of,
+        asOfHash=event.as_of_hash,
+        dataHash="0x" + keccak(records).hex(),
+        digest=event.digest,
+        rules=event.rules,
+        signers=1,
+        transmitter=event.transmitter,
+    )
+    return Tx(event.transmitter, ORACLE, input=push.digest[:10] + arguments.hex(), logs=(log,))
+
+
+def _created(event: TaskCreated) -> Said:
+    kinds = list(TaskKind)
+    return task_created(
+        0,
+        task=event.task,
+        group=event.group or group(0),
+        fee=event.fee or 0,
+        kind=kinds.index(event.kind) if event.kind in kinds else 0,
+        creator=event.creator or node(0xC0),
+    )
+
+
+def _joined(event: of_network.NodeJoined) -> Said:
+    return network(
+        "NodeJoined",
+        node=event.node,
+        stake=event.stake or 0,
+        gpuName=event.gpu_name or "",
+        gpuVram=event.gpu_vram or 0,
+        **dict(zip(_VERSION, event.version or (0, 0, 0), strict=True)),
+        models=list(event.models or ()),
+    )
+
+
+def _of_node(event: Any) -> Said:
+    more: dict[str, Any] = {}
+    if isinstance(event, of_network.NodeSlashed):
+        more = {"amount": 10**18}
+    if isinstance(event, of_network.NodeKickedOut):
+        more = {"stake": 0, "evidence": a_hash(0)}
+    return network(type(event).__name__, node=event.node, **more)
+
+
+def _of_task(event: Any) -> Said:
+    more = {"resultHash": a_hash(1)} if isinstance(event, of_network.TaskSubmitted) else {}
+    return network(type(event).__name__, task=event.task, node=event.node, **more)
+
+
+def _timed_out(event: of_network.TaskTimedOut) -> Said:
+    return network("TaskTimedOut", task=event.task, node=_who(event), lastStatus=_status(event))
+
+
+def _aborted(event: of_network.TaskAborted) -> Said:
+    reason = list(AbortReason).index(event.reason or AbortReason.UNKNOWN)
+    return network(
+        "TaskAborted",
+        task=event.task,
+        node=_who(event),
+        reason=reason,
+        lastStatus=_status(event),
+    )
+
+
+def _who(event: of_network.TaskTimedOut | of_network.TaskAborted) -> str:
+    return event.node or node(0)
+
+
+def _status(event: of_network.TaskTimedOut | of_network.TaskAborted) -> int:
+    return 0 if event.last_status is None else _STATUSES.index(event.last_status)
+
+
+_NETWORK: dict[type[Event], Callable[[Any], Said]] = {
+    of_network.NodeJoined: _joined,
+    **dict.fromkeys(
+        (
+            of_network.NodePaused,
+            of_network.NodeResumed,
+            of_network.NodeQuit,
+            of_network.NodeSlashed,
+            of_network.NodeKickedOut,
+        ),
+        _of_node,
+    ),
+    of_network.TaskCreated: _created,
+    **dict.fromkeys(
+        (
+            of_network.TaskStarted,
+            of_network.TaskSubmitted,
+            of_network.TaskErrorReported,
+            of_network.TaskSucceeded,
+            of_network.TaskRefunded,
+            of_network.TaskInvalidated,
+        ),
+        _of_task,
+    ),
+    of_network.TaskTimedOut: _timed_out,
+    of_network.TaskAborted: _aborted,
+    of_network.GroupValidated: lambda event: network(
+        "GroupValidated", group=event.group, tasks=list(event.tasks)
+    ),
+}
+_ORACLE: dict[type[Event], Callable[[Any], Said]] = {
+    of_oracle.IndexAssigned: lambda event: oracle(
+        "NodeRegistered", node=event.node, index=event.index
+    ),
+    of_oracle.IndexRetired: lambda event: oracle(
+        "NodeIndexRetired", node=event.node, index=event.index
+    ),
+    of_oracle.KickProposed: lambda event: oracle(
+        "KickProposed",
+        index=event.index,
+        node=event.node,
+        round=event.round,
+        lane=0,
+        evidence=event.evidence,
+        readyAt=event.ready_at,
+    ),
+    of_oracle.KickCancelled: lambda event: oracle(
+        "KickCancelled", index=event.index, by=event.by, why=event.why
+    ),
+}
+
+
+def _as_said(words: Any) -> Said:
+    return Said(words.address, words.topics, words.data)

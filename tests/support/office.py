@@ -1,0 +1,296 @@
+"""The whole daemon at work on a real chain: network, oracle contract, database, publisher.
+
+Nothing is scripted: Anvil mines when a test says so, every step is the service's own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
+from oracle.chain.heads import Heads
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.ids import Address
+from oracle.domain.reports.report import ReportSettings, rules_id
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import IngestState, index_next
+from oracle.kickouts.kickout_hook import KickoutHook
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.store.outbox.records import Account, Intent, Stamp
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
+from oracle.txmgr.client.fee_quote import SendLimits
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.manager import TransactionManager
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from tests.office_contexts import WithContexts, contexts_of
+from tests.pools import pool_of, source_on
+from tests.support.evm.chain import Chain
+from tests.support.evm.network import Network
+
+ETHER = 10**18
+CHAIN_ID = 31337
+# A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
+RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
+# Every report has something to send: no word may be older than a period.
+SETTINGS = ReportSettings(
+    period_seconds=60, heartbeat_seconds=60, ttl_seconds=600, kick_below=4000
+)
+LIMITS = replace(
+    DEFAULT_LIMITS,
+    min_interval=0,
+    kick_below=4000,
+    veto_delay=120,
+    kick_rounds=2,
+    min_active=1,
+)
+CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
+RULES_HASH = rules_id(RULES, "reference", SETTINGS)
+FINALITY = 4
+# PBKDF2 of throw-away keys.
+QUICK = 1000
+
+
+def key_files(folder: Path, name: str) -> KeyFiles:
+    """A new key in a folder."""
+    files = KeyFiles(folder / f"{name}.json", folder / f"{name}.password")
+    create_keystore(*files, iterations=QUICK)
+    return files
+
+
+def next_step(context: TxContext, heads: Heads) -> StepResult | None:
+    """The most urgent step of an account."""
+    return TransactionManager(context).step(heads)
+
+
+@dataclass(frozen=True)
+class Premises:
+    """What outlives a daemon: the contracts on the chain and the keys."""
+
+    chain: Chain
+    network: Network
+    oracle: Any
+    keys: ReporterKeys
+    key_folder: Path
+
+    @classmethod
+    def built(cls, chain: Chain, folder: Path) -> "Premises":
+        """Deploy both contracts; three nodes join; the transmitter has ether."""
+        keys = ReporterKeys.open(key_files(folder, "signer"), key_files(folder, "transmitter"))
+        network = Network.deployed(chain)
+        address = deployed_oracle(chain, network, keys)
+        oracle = chain.contract("QoSOracle", address)
+        chain.send(network.does.setOracle(oracle.address), sender=network.admin)
+        for node in network.nodes[:3]:
+            network.join(node)
+        premises = cls(chain, network, oracle, keys, folder)
+        chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))
+        return premises
+
+    @property
+    def address(self) -> Address:
+        return Address(self.oracle.address.lower())
+
+    @property
+    def round(self) -> int:
+        return int(self.oracle.functions.head().call()[0])
+
+    @property
+    def nonce(self) -> int:
+        """How many transactions of the transmitter are mined."""
+        return int(self.chain.rpc("eth_getTransactionCount", self.transmitter, "latest"), 16)
+
+    @property
+    def transmitter(self) -> Address:
+        assert self.keys.transmitter is not None
+        return self.keys.transmitter.address
+
+
+def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Address:
+    """Deploy as `contract deploy` does, by a key that is the contract's admin."""
+    assert keys.signer is not None
+    assert keys.transmitter is not None
+    admin = keys.transmitter
+    chain.rpc("anvil_setBalance", admin.address, hex(ETHER))
+    domain = Domain(CHAIN_ID, Address("0x" + 40 * "0"))
+    publisher = SenderAccount(pool_of(chain.url), domain=domain, caps=CAPS, keys=keys)
+    setup = OracleSetup(
+        network=Address(network.contract.address.lower()),
+        admin=Address(network.admin.lower()),
+        signers=(keys.signer.address,),
+        rules_hash=RULES_HASH,
+        vetoer=Address(network.admin.lower()),
+        limits=LIMITS,
+    )
+    planned = plan_deployment(publisher.lines, setup, admin.address, publisher.fees())
+
+    def wait() -> bool:
+        chain.mine()
+        return True
+
+    address, _ = deploy(publisher.pool, admin, planned, CHAIN_ID, wait)
+    publisher.pool.close()
+    return address
+
+
+@dataclass
+class Office(WithContexts):
+    """One daemon on the premises; `restart` is another process on the same database."""
+
+    premises: Premises
+    store: Store
+    folder_for_evidence: Path
+    urls: Sequence[str] = ()
+    caps: SendLimits = CAPS
+    settings: ReportSettings = SETTINGS
+    steps: list[StepResult] = field(default_factory=list)
+    # What else lies on the context: a board, peers, a rank.
+    equipment: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Two endpoints, which always agree: a fork is believed at once.
+        self.urls = self.urls or 2 * [self.premises.chain.url]
+        contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
+        self._contracts = contracts
+        self._reader = EventReader.open("reference", contracts, self.premises.address)
+        with self.store.transaction() as uow:
+            genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
+            uow.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
+            epoch = uow.lease.take("test", 3600)
+            assert epoch is not None
+            if self.premises.keys.transmitter is not None:
+                # It deployed the contract: the chain has seen it, and no database has.
+                account = Account(CHAIN_ID, self.premises.transmitter)
+                if uow.outbox.accounts.next_nonce(account) is None:
+                    uow.outbox.accounts.rebuild(account, self.premises.nonce, Stamp(0, epoch))
+        self.epoch = epoch
+        self.open()
+
+    def open(self) -> None:
+        """Start as a process does."""
+        premises = self.premises
+        self.source = source_on(self._reader, *self.urls, depth=FINALITY)
+        reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
+        self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
+        self.ingest = IngestState()
+        rules_hash = rules_id(RULES, "reference", self.settings)
+        domain = Domain(CHAIN_ID, premises.address)
+        self.contexts = contexts_of(self, domain, RULES, rules_hash)
+        self.contexts.register()
+        if self.context.publisher.has_payer:
+            reconcile(self.context)
+
+    def close(self) -> None:
+        self.source.close()
+        self.context.publisher.pool.close()
+
+    def restart(self, **changes: Any) -> None:
+        """Go on as another process would: nothing is remembered but the database."""
+        self.close()
+        for name, value in changes.items():
+            setattr(self, name, value)
+        self.open()
+
+    def reread(self) -> None:
+        """Restart as a program that reads events as the code says now."""
+        self._reader = EventReader.open("reference", self._contracts, self.premises.address)
+        self.restart()
+
+    # --- the daemon's work ---
+
+    def index(self) -> None:
+        while index_next(self.source, self.store, self.folder, self.ingest) is not None:
+            pass
+
+    def tick(self) -> list[StepResult]:
+        """One turn of the scheduler: index, then do what is due until nothing is."""
+        self.index()
+        done: list[StepResult] = []
+        sends = (confirm, next_step) if self.context.publisher.has_payer else ()
+        for step in (*sends, plan_push, *sends[1:], plan_kick, *sends[1:]):
+            done += self.repeat(step)
+        self.steps += done
+        return done
+
+    def repeat(self, step: Callable[[Any, Heads], StepResult | None]) -> list[StepResult]:
+        """Take a step of the account's, or plan, until there is nothing to do."""
+        done: list[StepResult] = []
+        while (one := step(self._context_for(step), self.source.heads())) is not None:
+            done.append(one)
+            assert len(done) < 100, done
+        return done
+
+    def _context_for(self, step: Any) -> Any:
+        if step is plan_push:
+            return self.reporting
+        return self.kickouts if step is plan_kick else self.context
+
+    # --- the chain's ---
+
+    def period(self) -> None:
+        """The next period ends with a block at its last second; two more put it under the head."""
+        chain, length = self.premises.chain, self.settings.period_seconds
+        # By then every word is old enough to be sent again.
+        chain.at(chain.time // length * length + 2 * length - 1)
+        chain.mine()
+        self.mine(2)
+
+    def mine(self, blocks: int = 1) -> None:
+        """Blocks one second apart."""
+        for _ in range(blocks):
+            self.premises.chain.later(1)
+            self.premises.chain.mine()
+
+    def until_final(self) -> list[StepResult]:
+        """Mine what makes everything so far final, and let the daemon see it."""
+        done = self.tick()
+        self.mine(FINALITY + 1)
+        return done + self.tick()
+
+    def pushed(self) -> None:
+        """One more round, from its period to its receipt."""
+        before = self.premises.round
+        self.period()
+        self.tick()
+        self.mine()
+        self.tick()
+        assert self.premises.round == before + 1, self.steps
+
+    # --- the books ---
+
+    def intents(self, kind: str | None = None) -> list[Intent]:
+        """Oldest first."""
+        with self.store.reading() as uow:
+            found = uow.outbox.intents.newest(1000)
+        return [one for one in reversed(found) if kind is None or one.request.kind == kind]
+
+    def states(self, kind: str | None = None) -> list[str]:
+        return [intent.state.value for intent in self.intents(kind)]
+
+    def reports(self) -> list[tuple[str, str | None]]:
+        """(state, reason), oldest first."""
+        with self.store.reading() as uow:
+            return [(one.state.value, one.reason) for one in uow.reports.latest(1000)]
+
+    def journal(self) -> list[str]:
+        with self.store.reading() as uow:
+            return [
+                entry.event
+                for intent in reversed(uow.outbox.intents.newest(1000))
+                for entry in uow.outbox.journal.of_intent(intent.id)
+            ]
+
+
+def app_of(office: Office) -> Any:
+    """What of an app publishing looks at: the database and how it was read; no configuration."""
+    return SimpleNamespace(store=office.store, chain=office.source, folder=office.folder)

@@ -1,0 +1,278 @@
+"""A chain that does as it is told: mines, forks, lags, and answers like `chain.Source`.
+
+Hashes are real (of the parent and of what the block says), so a fork differs from what it forked
+off. Logs carry their event as text, and `ScriptedReader` reads it back: rows that were stored
+can be folded again without the chain.
+"""
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.heads import Heads
+from oracle.chain.witnesses import Witness
+from oracle.devnet.fakechain.accounts import account
+from oracle.domain.blocks import BlockRange, BlockRef, Position
+from oracle.domain.coverage import IngestScope, Level
+from oracle.domain.events import network_events, oracle_events
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.logs import Call, Log
+from oracle.errors import InputError, TransientError
+from tests.support.scripted_reader import NETWORK, ORACLE, TOPIC, Event, ScriptedReader, written
+
+__all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
+
+REPORTER = Address(account(0xE1))
+
+
+def _hash(*parts: object) -> Hash:
+    text = "|".join(str(part) for part in parts)
+    return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
+
+
+@dataclass(frozen=True)
+class Block:
+    ref: BlockRef
+    logs: list[Log]
+    calls: list[Call]
+
+
+@dataclass
+class ScriptedChain:
+    """Satisfies services.ports.Chain; block 0 is mined at the start.
+
+    `most_blocks`: how much a window holds. `lag`: how many of the newest blocks it hides.
+    """
+
+    finality_depth: int = 8
+    most_blocks: int = 1000
+    seconds_per_block: int = 10
+    lag: int = 0
+    blocks: list[Block] = field(default_factory=list)
+    # Other chains that answer the next requests, one each.
+    answers: deque["ScriptedChain"] = field(default_factory=deque)
+    windows_served: list[BlockRange] = field(default_factory=list)
+    # How far it can prove what it says, and the names of its one or two endpoints.
+    most_level: Level = Level.PROVEN
+    names: tuple[str, ...] = ("first", "second")
+    # What every block of its history can reach, and what its windows do.
+    history_level: Level = Level.SEAMED
+    window_level: Level = Level.SEAMED
+    # What its contracts count, and the parts of it that were asked for.
+    counts: dict[str, int] = field(default_factory=dict)
+    scopes_asked: list[IngestScope] = field(default_factory=list)
+    # Endpoints that were put aside or not used any more, and why.
+    put_away: list[tuple[str, str]] = field(default_factory=list)
+    # Those that were proven wrong, and of what; they are asked nothing.
+    convicted: dict[str, str] = field(default_factory=dict)
+    # The other endpoint's view; None: it sees the same.
+    other: "ScriptedChain | None" = None
+    _salt: int = 0
+    _final: BlockRef | None = None
+
+    def __post_init__(self) -> None:
+        if not self.blocks:
+            self.mine()
+
+    @property
+    def newest(self) -> BlockRef:
+        return self.blocks[-1].ref
+
+    def mine(self, *said: Event, after: int | None = None) -> BlockRef:
+        """Add a block in which this is said, each in a transaction of its own."""
+        parent = self.blocks[-1].ref if self.blocks else BlockRef(-1, ZERO_HASH, ZERO_HASH, 1_000)
+        number = parent.number + 1
+        time = parent.time + (self.seconds_per_block if after is None else after)
+        placed = [
+            replace(event, at=Position(number, place, place), time=time)
+            for place, event in enumerate(said)
+        ]
+        hash_ = _hash(parent.hash, number, time, self._salt, placed)
+        ref = BlockRef(number, hash_, parent.hash, time)
+        made = [_log_and_call(ref, event) for event in placed]
+        logs = [log for log, _ in made]
+        self.blocks.append(Block(ref, logs, [call for _, call in made if call is not None]))
+        return ref
+
+    def mine_many(self, count: int) -> None:
+        for _ in range(count):
+            self.mine()
+
+    def fork(self, depth: int) -> "ScriptedChain":
+        """Forget the newest blocks; what is mined next differs. Returns the chain as it was."""
+        before = self.copy()
+        del self.blocks[len(self.blocks) - depth :]
+        self._salt += 1
+        return before
+
+    def copy(self) -> "ScriptedChain":
+        return ScriptedChain(
+            self.finality_depth,
+            self.most_blocks,
+            self.seconds_per_block,
+            blocks=list(self.blocks),
+            _salt=self._salt,
+        )
+
+    # What services.ports.Chain asks.
+
+    def heads(self) -> Heads:
+        seen = self._answering()._seen()
+        final = seen[max(0, len(seen) - 1 - self.finality_depth)].ref
+        if self._final is None or final.number > self._final.number:
+            self._final = final
+        return Heads(seen[-1].ref, None, self._final)
+
+    def header(self, number: int) -> BlockRef | None:
+        seen = self._answering()._seen()
+        return seen[number].ref if number < len(seen) else None
+
+    def headers(self, blocks: BlockRange) -> list[BlockRef]:
+        seen = self._answering()._seen()
+        if blocks.last >= len(seen):
+            raise TransientError(f"block {blocks.last} is missing")
+        return [block.ref for block in seen[blocks.first : blocks.last + 1]]
+
+    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+        seen = self._answering()._seen()
+        last = min(blocks.last, blocks.first + self.most_blocks - 1)
+        if last >= len(seen):
+            raise TransientError(f"block {last} is missing")
+        served = seen[blocks.first : last + 1]
+        window = BlockWindow(
+            range=BlockRange(blocks.first, last),
+            first_parent=served[0].ref.parent_hash,
+            last=served[-1].ref,
+            headers=[block.ref for block in served] if with_headers else [],
+            endpoint=self.names[0],
+            level=self.window_level,
+            logs=[log for block in served for log in block.logs],
+            calls=[call for block in served for call in block.calls],
+        )
+        self.windows_served.append(window.range)
+        return window
+
+    def verified(
+        self,
+        blocks: BlockRange,
+        level: Level,
+        endpoint: str | None = None,
+        *,
+        than: str | None = None,
+    ) -> BlockWindow:
+        views = self._views()
+        if endpoint is not None and endpoint not in views:
+            raise InputError(f"there is no endpoint {endpoint}")
+        fit = [name for name in views if name not in self.convicted]
+        able = [name for name in fit if name != than and endpoint in {None, name}]
+        if not able:
+            raise TransientError("there is no other endpoint")
+        asked = views[able[0]]
+        window = asked.window(blocks, with_headers=True)
+        return replace(window, level=min(level, asked.most_level), endpoint=able[0])
+
+    def _views(self) -> dict[str, "ScriptedChain"]:
+        return dict(zip(self.names, (self, self.other or self), strict=False))
+
+    def level_allowed(self) -> Level:
+        return self.most_level
+
+    def narrowed(self, scope: IngestScope) -> "ScriptedChain":
+        """The part that says something of this scope; what it serves is noted here as well."""
+        part = self.copy()
+        part.blocks = [_of_scope(block, scope) for block in self.blocks]
+        part.windows_served = self.windows_served
+        self.scopes_asked.append(scope)
+        return part
+
+    def counted(self, block_hash: Hash) -> dict[str, int]:
+        if all(block.ref.hash != block_hash for block in self._seen()):
+            raise TransientError("unknown block")
+        return dict(self.counts)
+
+    def witness(self, number: int, than: str | None = None) -> list[Witness]:
+        views = self._views()
+        return [
+            Witness(name, seen[number].ref if number < len(seen) else None, seen[-1].ref)
+            for name, view in views.items()
+            for seen in (view._seen(),)
+            if name != than
+        ]
+
+    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+        told = [one for one in self.witness(number, than) if one.block is not None]
+        return (told[0].endpoint, told[0].block) if told and told[0].block else None
+
+    def is_linked(self, endpoint: str, _blocks: BlockRange) -> bool:
+        return endpoint in self.names
+
+    def calibrate(self) -> None:
+        pass
+
+    def level_of_history(self) -> Level:
+        return self.history_level
+
+    def deprioritise(self, endpoint: str, why: str, _newest: int) -> None:
+        self.put_away.append((endpoint, why))
+
+    def blame(self, endpoint: str, why: str) -> None:
+        self.put_away.append((endpoint, why))
+
+    def quarantine(self, endpoint: str, why: str, _final: tuple[int, Hash]) -> None:
+        self.put_away.append((endpoint, why))
+
+    def convict(self, endpoint: str, why: str) -> None:
+        self.convicted.setdefault(endpoint, why)
+
+    def proven_wrong(self) -> dict[str, str]:
+        return dict(self.convicted)
+
+    def is_vouched(self) -> bool:
+        return self.most_level >= Level.PROVEN
+
+    def endpoint_names(self) -> tuple[str, ...]:
+        return self.names
+
+    def _answering(self) -> "ScriptedChain":
+        return self.answers.popleft() if self.answers else self
+
+    def _seen(self) -> list[Block]:
+        return self.blocks[: len(self.blocks) - self.lag]
+
+
+def _of_scope(block: Block, scope: IngestScope) -> Block:
+    logs = [log for log in block.logs if log.address in scope.addresses]
+    made = {log.tx_hash for log in logs}
+    return Block(block.ref, logs, [call for call in block.calls if call.tx_hash in made])
+
+
+def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:
+    at = event.at
+    is_network = type(event).__module__ == network_events.__name__
+    is_round = isinstance(event, oracle_events.RoundAccepted)
+    tx_hash = _hash(block.hash, at.tx)
+    log = Log(
+        block=block.number,
+        block_hash=block.hash,
+        time=block.time,
+        tx=at.tx,
+        tx_hash=tx_hash,
+        index=at.log,
+        address=NETWORK if is_network else ORACLE,
+        topics=(TOPIC,),
+        data="0x" if is_round else written(event),
+    )
+    call = Call(
+        block=block.number,
+        block_hash=block.hash,
+        time=block.time,
+        tx=at.tx,
+        tx_hash=tx_hash,
+        sender=REPORTER,
+        to=ORACLE,
+        value=0,
+        input=written(event),
+        succeeded=True,
+    )
+    return log, call if is_round else None

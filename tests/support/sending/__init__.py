@@ -1,0 +1,1 @@
+"""Proxies, fuses, stalls and thieves around a real publisher."""

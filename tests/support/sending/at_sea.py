@@ -1,0 +1,86 @@
+"""An office whose transactions wait: blocks too dear for them, and what the outbox says then."""
+
+from dataclasses import replace
+
+from oracle.store.outbox.records import Attempt, Intent, NonceSlot
+from oracle.txmgr.context import SendSettings
+from tests.support.office import Office
+from tests.support.sending.faults import Answer, Fault, Question
+from tests.support.sending.proxy import SEND, Proxy
+
+GWEI = 10**9
+# Blocks are a second apart here.
+BY_BLOCKS = SendSettings(bump_seconds=0)
+
+
+def dear_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
+    """Blocks of this base fee: what offers less stays in the pool."""
+    for _ in range(blocks):
+        office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(base_fee))
+        office.mine()
+
+
+def at_sea(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
+    """A push was sent at a base fee of one gwei, and no block has it yet."""
+    dear_blocks(office, GWEI)
+    office.period()
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    office.context = replace(office.context, sending=settings)
+    office.tick()
+    assert office.states() == ["live"], office.intents()
+
+
+def remembering(*proxies: Proxy) -> None:
+    """Let pools know what they have, as all but Anvil's do: it looks at the base fee first."""
+    seen: set[str] = set()
+
+    def answer(asked: Question, told: Answer) -> Answer:
+        raw = asked["params"][0]
+        if raw in seen:
+            return {**asked_by(asked), "error": {"code": -32000, "message": "already known"}}
+        if "error" not in told:
+            seen.add(raw)
+        return told
+
+    for proxy in proxies:
+        proxy.rule(SEND, Fault(answer=answer))
+
+
+def asked_by(asked: Question) -> Answer:
+    """The head of an answer to a question."""
+    return {"jsonrpc": "2.0", "id": asked["id"]}
+
+
+def slots(office: Office) -> list[NonceSlot]:
+    """Every nonce of the transmitter, by number."""
+    with office.store.reading() as uow:
+        intents = uow.outbox.intents.newest(1000)
+        nonces = sorted({one.nonce for one in intents if one.nonce is not None})
+        found = [uow.outbox.slots.at(office.context.account, nonce) for nonce in nonces]
+        return [one for one in found if one is not None]
+
+
+def attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
+    """What was signed for a nonce, the lowest where none is named; oldest first."""
+    known = slots(office)
+    chosen = known[0] if nonce is None else next(one for one in known if one.nonce == nonce)
+    with office.store.reading() as uow:
+        return uow.outbox.slots.attempts(chosen)
+
+
+def fees(office: Office) -> list[tuple[int, int]]:
+    """(max fee, tip) of everything signed for the lowest nonce."""
+    return [(one.signed.max_fee_wei, one.signed.tip_wei) for one in attempts(office)]
+
+
+def only(office: Office) -> Intent:
+    """The one intent that there is."""
+    (found,) = office.intents()
+    return found
+
+
+def takes(old: tuple[int, int], new: tuple[int, int]) -> bool:
+    """The rule of pools: 10 % more on both fees, and more at all."""
+    return all(
+        fresh > last and 10 * fresh >= 11 * last for last, fresh in zip(old, new, strict=True)
+    )

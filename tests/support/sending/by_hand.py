@@ -1,0 +1,89 @@
+"""Commands of an operator on the database of an office whose daemon has gone home."""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import Settings, write
+from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command answered: its exit code, its JSON where it printed any, its complaint."""
+
+    code: int
+    answer: dict[str, Any]
+    complaint: str
+
+    @property
+    def promise(self) -> dict[str, Any]:
+        """The answer but for what only one of a dry run and the real one can know."""
+        return {k: v for k, v in self.answer.items() if k not in {"dry_run", "detail", "steps"}}
+
+
+@dataclass
+class Operator:
+    """Runs commands on the office's database; `urls` are the endpoints of the configuration."""
+
+    office: Office
+    database: Path
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+    urls: Sequence[str] = ()
+
+    def settings(self) -> Settings:
+        office, keys = self.office, self.office.premises.key_folder
+        return {
+            "database": {"url": f"sqlite:///{self.database}"},
+            "chain": {
+                "id": CHAIN_ID,
+                "endpoints": list(self.urls or [office.premises.chain.url]),
+                "finality_depth": FINALITY,
+            },
+            "network": {"contracts": {"TaskNetwork": office.premises.network.contract.address}},
+            "oracle": {
+                "address": office.premises.address,
+                "heartbeat_seconds": SETTINGS.heartbeat_seconds,
+                "evidence_folder": str(self.folder / "by-hand"),
+            },
+            "keys": {
+                f"{role}_{part}": str(keys / f"{role}.{ending}")
+                for role in ("signer", "transmitter")
+                for part, ending in (("keystore", "json"), ("password_file", "password"))
+            },
+            "limits": {
+                "max_fee_per_gas_wei": office.caps.fee_per_gas,
+                "max_cost_per_transaction_wei": office.caps.cost_per_transaction,
+                "max_cost_per_day_wei": office.caps.cost_per_day,
+            },
+        }
+
+    def go_home(self) -> None:
+        """Let the daemon leave the database to whoever comes."""
+        with self.office.store.transaction() as uow:
+            uow.lease.release(self.office.epoch)
+
+    def does(self, *words: object) -> Said:
+        config = write(self.settings(), self.folder / "by-hand.toml")
+        self.capsys.readouterr()
+        code = run([*map(str, words), "--json", "--config", str(config)])
+        told = self.capsys.readouterr()
+        return Said(code, json.loads(told.out) if told.out else {}, told.err)
+
+    def rows(self) -> list[str]:
+        """Everything that the database holds."""
+        return rows_of(f"sqlite:///{self.database}")
+
+
+def rows_of(url: str) -> list[str]:
+    """Everything that a SQLite database holds."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return list(connection.iterdump())

@@ -1,0 +1,69 @@
+"""Calls that do nothing, for nonces beside that of a push, and what became of sent bytes."""
+
+from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.endpoints.rate_limiter import RateLimiter
+from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
+from tests.support.office import Office, next_step
+from tests.support.sending.at_sea import GWEI, dear_blocks
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def by_clock(office: Office, clock: Clock) -> None:
+    """Let endpoints that asked for a rest come back by this clock; no luck in it."""
+    for endpoint in office.context.publisher.pool:
+        endpoint.health.backoff = Backoff(clock, lambda: 1.0)
+        endpoint.health.bucket = RateLimiter(clock, lambda: 1.0)
+
+
+def background_call(office: Office, name: str) -> str:
+    """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
+    account = office.context.account
+    request = CallRequest(account, account.address, NOOP, f"errand:{name}", "0x")
+    with office.context.writing() as uow:
+        number = uow.outbox.intents.add(request, office.context.stamp)
+    office.repeat(next_step)
+    with office.store.reading() as uow:
+        intent = uow.outbox.intents.named(number or 0)
+        assert intent is not None
+        assert (intent.state, intent.nonce is not None) == (IntentState.LIVE, True), intent
+        slot = uow.outbox.slots.at(account, intent.nonce or 0)
+        assert slot is not None
+        (attempt,) = uow.outbox.slots.attempts(slot)
+    return "0x" + attempt.signed.raw.hex()
+
+
+def cheap(office: Office) -> None:
+    """What is sent now offers so little that `dear_blocks` leave it in the pool."""
+    dear_blocks(office, GWEI)
+    office.index()
+    office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+
+
+def rival_push(office: Office, calldata: str) -> str:
+    """Somebody else sends the same push, and pays enough for any block; its hash."""
+    chain = office.premises.chain
+    call = {
+        "from": chain.accounts[3],
+        "to": office.premises.address,
+        "data": calldata,
+        "gas": hex(1_000_000),
+        "maxFeePerGas": hex(1_000 * GWEI),
+        "maxPriorityFeePerGas": hex(GWEI),
+    }
+    return str(chain.rpc("eth_sendTransaction", call))
+
+
+def pause_of(office: Office) -> PauseKind | None:
+    """Why nothing new is signed; None: it is."""
+    with office.store.reading() as uow:
+        pause = uow.outbox.accounts.paused_because(office.context.account)
+    return None if pause is None else pause.kind

@@ -1,0 +1,40 @@
+"""Reads an outbox's journal against what is allowed to happen.
+
+See docs/explanation/transactions.md#states and docs/explanation/transactions.md#i15.
+"""
+
+from tests.support.office import Office
+
+# From which states an intent may come to one; a line of any other event is no change of state.
+_MAY_FOLLOW: dict[str, set[str | None]] = {
+    "planned": {None, "planned", "ready", "assigned", "held"},
+    "ready": {"planned"},
+    "assigned": {"ready"},
+    "live": {"assigned", "mined"},
+    # A receipt may be seen before the note that it was sent, and again after a reorg.
+    "mined": {"assigned", "live", "mined", "superseded"},
+    "final": {"mined"},
+    "reverted": {"mined"},
+    "superseded": {"planned", "ready", "assigned", "live", "mined"},
+    "expired": {"planned", "ready", "assigned"},
+    "cancelled": {"planned", "ready", "held"},
+    "held": {"planned", "ready", "assigned", "live"},
+    "rejected": {"planned"},
+}
+
+
+def gaps(office: Office) -> list[str]:
+    """Return what the journal leaves out: steps that nothing led to, ends it does not know."""
+    found = []
+    for intent in office.intents():
+        with office.store.reading() as uow:
+            events = [line.event for line in uow.outbox.journal.of_intent(intent.id)]
+        state: str | None = None
+        for event in events:
+            if event in _MAY_FOLLOW:
+                if state not in _MAY_FOLLOW[event]:
+                    found.append(f"{intent.id}: {event} after {state}")
+                state = event
+        if state != intent.state.value:
+            found.append(f"{intent.id}: is {intent.state}, its journal says {state}")
+    return found

@@ -1,0 +1,61 @@
+"""Databases that are older than the chain, or empty, and the daemons that start with them."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.quorum.key_watch import resting, signing_of
+from oracle.store.database import Store
+from oracle.store.outbox.records import REBUILT
+from oracle.txmgr.context import TxContext
+from oracle.txmgr.recovery.rebuild_from_chain import RecoveryFindings, rebuild
+from tests.support.office import Office
+
+
+def copied(office: Office, folder: Path) -> Store:
+    """The database as it is now, as a backup has it."""
+    url = office.store._url
+    assert url.database is not None
+    copy = folder / "copy.sqlite"
+    with closing(sqlite3.connect(url.database)) as original, closing(sqlite3.connect(copy)) as to:
+        original.backup(to)
+    return Store.open(f"sqlite:///{copy}")
+
+
+def blank(office: Office, fresh: Store) -> Store:
+    """A database of the same chain that knows nothing, under the same lease."""
+    with office.store.reading() as uow:
+        identity = uow.identity.get()
+    assert identity is not None
+    with fresh.transaction() as uow:
+        uow.identity.set(identity)
+        assert uow.lease.take("test", 3600) == office.epoch
+    return fresh
+
+
+def refused(office: Office, store: Store) -> TxContext:
+    """What a daemon has before it that starts with this database, and is refused."""
+    with pytest.raises(InputError, match="outbox rebuild --from-chain"):
+        office.restart(store=store)
+    return office.context
+
+
+def next_nonce(context: TxContext) -> int | None:
+    with context.store.reading() as uow:
+        return uow.outbox.accounts.next_nonce(context.account)
+
+
+def adopted(office: Office) -> dict[int, str | None]:
+    """What is written down of each rebuilt nonce."""
+    return {one.nonce or 0: one.error_text for one in office.intents(REBUILT)}
+
+
+def written_down(office: Office, context: TxContext, found: RecoveryFindings) -> None:
+    """As `outbox rebuild` does: the signer backs off where signatures may be lost as well."""
+    quorum = replace(office.quorum, tx=context)
+    signing = signing_of(quorum) if found.may_have_lost_more else None
+    rebuild(context, found, "somebody", resting(quorum, signing))

@@ -1,0 +1,127 @@
+"""What is watched while a leader dies or stands still: a push, a proposal, an execution.
+
+Each is played from the chain as it stands before it, on a database that has nothing but what it
+reads from there.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
+from oracle.kickouts.kickout_planner import plan_kick
+from oracle.reporting.reporting_context import PUSH
+from oracle.txmgr.confirmation.confirmer import confirm
+from tests.integration.evm.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
+from tests.support.evm.network import Standing
+from tests.support.office import FINALITY, Office, Premises, next_step
+from tests.support.txmgr.stores import NewStore
+
+_MOST_ROUNDS = 10
+
+
+def push(office: Office) -> None:
+    """From the report to the finality of its round, at one's own pace."""
+    office.tick()
+    office.mine()
+    office.until_final()
+
+
+def look(office: Office) -> None:
+    """One turn of the daemon in which nothing but kickouts is planned."""
+    office.index()
+    for step in (confirm, next_step, plan_kick, next_step):
+        office.repeat(step)
+
+
+def kick_out(office: Office) -> None:
+    """What is due about the kickout, to its finality."""
+    look(office)
+    office.mine()
+    look(office)
+    office.mine(FINALITY + 1)
+    look(office)
+
+
+def low(office: Office) -> None:
+    """A node is shown low for as long as it takes."""
+    bad_pool(office)
+    shown_low(office)
+
+
+def ready(office: Office) -> None:
+    """It was proposed, and nobody may veto any more."""
+    low(office)
+    kick_out(office)
+    for _ in range(_MOST_ROUNDS):
+        if int(str(kick(office)["readyAt"])) <= office.premises.chain.time:
+            break
+        pushed_without_kickouts(office)
+    office.mine(FINALITY + 1)
+
+
+def landed(office: Office) -> bool:
+    return office.premises.round == 1
+
+
+def proposed(office: Office) -> bool:
+    return bool(kick(office)["live"])
+
+
+def executed(office: Office) -> bool:
+    network = office.premises.network
+    return network.standing(network.nodes[2]) is Standing.KICKED_OUT
+
+
+class Phase(NamedTuple):
+    """What comes before it, how it is played, what the contract says once, what is so at the end.
+
+    `commits`: as many at least belong to it.
+    """
+
+    before: Callable[[Office], None]
+    play: Callable[[Office], None]
+    event: str
+    is_so: Callable[[Office], bool]
+    commits: int
+
+
+# Planned, ready, assigned, signed, sent, mined, final; of a push, its statement before.
+PHASES = {
+    PUSH: Phase(Office.period, push, "RoundAccepted", landed, 8),
+    PROPOSE_KICK: Phase(low, kick_out, "KickProposed", proposed, 7),
+    EXECUTE_KICK: Phase(ready, kick_out, "KickExecuted", executed, 7),
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The chain before a phase; each office on it has a fresh database, and leaves no trace."""
+
+    premises: Premises
+    new_store: NewStore
+    folder: Path
+
+    @contextmanager
+    def office(self, name: str) -> Iterator[Office]:
+        with self.premises.chain.undone(), self.new_store() as store:
+            opened = Office(self.premises, store, self.folder / name)
+            yield opened
+            opened.close()
+
+    @contextmanager
+    def set_for(self, phase: Phase) -> Iterator[None]:
+        """Bring the chain to where the phase begins."""
+        with self.premises.chain.undone():
+            with self.new_store() as store:
+                office = Office(self.premises, store, self.folder / "before")
+                phase.before(office)
+                office.close()
+            yield
+
+
+def said(premises: Premises, event: str) -> int:
+    """How often the contract said it, from the first block on."""
+    return len(list(premises.oracle.events[event]().get_logs(from_block=0)))

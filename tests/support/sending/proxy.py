@@ -1,0 +1,202 @@
+"""A JSON-RPC endpoint over HTTP in front of Anvil that does to each question what rules say.
+
+It writes down everything it was asked, so that a test can count what was sent and which bytes.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from typing import Any
+
+import requests
+from typing_extensions import override
+
+from tests.support.sending.faults import Answer, Fault, Question, Reply
+
+SEND = "eth_sendRawTransaction"
+EVERY = "*"
+_JSON = {"Content-Type": "application/json"}
+_SECONDS = 120
+
+
+@dataclass
+class Rule:
+    """A fault for a method: `skip` questions go unharmed, then `times` are hit (None: all)."""
+
+    method: str
+    fault: Fault
+    times: int | None
+    skip: int
+    when: Callable[[Question], bool] | None = None
+    hit: int = 0
+
+    def takes(self, asked: Question) -> bool:
+        """Tell whether the fault hits this question; a hit is counted."""
+        if self.method not in {EVERY, asked["method"]}:
+            return False
+        if self.when is not None and not self.when(asked):
+            return False
+        if self.skip > 0:
+            self.skip -= 1
+            return False
+        if self.times is not None and self.hit >= self.times:
+            return False
+        self.hit += 1
+        return True
+
+
+class Proxy:
+    """One endpoint. Rules are asked in the order in which they were made; the first one wins.
+
+    `asked`: all questions, oldest first; `behind`: where questions go, which a test may change.
+    """
+
+    def __init__(self, behind: str) -> None:
+        self.behind = behind
+        self.url = ""
+        self.asked: list[Question] = []
+        self._rules: list[Rule] = []
+        self._lock = Lock()
+        self._session = requests.Session()
+
+    # --- for tests ---
+
+    def rule(
+        self,
+        method: str,
+        fault: Fault,
+        *,
+        times: int | None = None,
+        skip: int = 0,
+        when: Callable[[Question], bool] | None = None,
+    ) -> Rule:
+        """From now on do this to questions of a method (`EVERY`: of all)."""
+        made = Rule(method, fault, times, skip, when)
+        with self._lock:
+            self._rules.append(made)
+        return made
+
+    def heal(self) -> None:
+        """Let every question through again, and go of all that are held."""
+        with self._lock:
+            rules, self._rules = self._rules, []
+        for rule in rules:
+            for gate in (rule.fault.before, rule.fault.after):
+                if gate is not None:
+                    gate.release()
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        with self._lock:
+            self.asked = []
+
+    def count(self, method: str) -> int:
+        """How often a method was asked for."""
+        return sum(one["method"] == method for one in self.asked)
+
+    @property
+    def sent(self) -> list[str]:
+        """The bytes of every send that reached the proxy, 0x-prefixed, in order."""
+        return [one["params"][0] for one in self.asked if one["method"] == SEND]
+
+    # --- for the door ---
+
+    def reply(self, body: bytes) -> Reply:
+        """Answer one HTTP request."""
+        given = json.loads(body)
+        asked: list[Question] = given if isinstance(given, list) else [given]
+        with self._lock:
+            self.asked += asked
+            faults = [self._fault_of(one) for one in asked]
+        for fault in faults:
+            if fault.before is not None:
+                fault.before.wait()
+        answers = self._answers(asked, faults, is_batch=isinstance(given, list))
+        for fault in faults:
+            if fault.after is not None:
+                fault.after.wait()
+        told = json.dumps(answers if isinstance(given, list) else answers[0]).encode()
+        wire = next((fault.wire for fault in faults if fault.wire is not None), None)
+        return Reply(told) if wire is None else wire(told)
+
+    def close(self) -> None:
+        """Let the connections to the chain go."""
+        self.heal()
+        self._session.close()
+
+    def _fault_of(self, asked: Question) -> Fault:
+        found = next((rule for rule in self._rules if rule.takes(asked)), None)
+        return Fault() if found is None else found.fault
+
+    def _answers(
+        self, asked: list[Question], faults: list[Fault], *, is_batch: bool
+    ) -> list[Answer]:
+        passed_on = [
+            fault.ask(one) if fault.ask is not None else one
+            for one, fault in zip(asked, faults, strict=True)
+            if fault.forwards
+        ]
+        told = {one.get("id"): one for one in self._from_chain(passed_on, is_batch=is_batch)}
+        answers = [told.get(one.get("id"), {}) for one in asked]
+        return [
+            answer if fault.answer is None else fault.answer(one, answer)
+            for one, fault, answer in zip(asked, faults, answers, strict=True)
+        ]
+
+    def _from_chain(self, questions: list[Question], *, is_batch: bool) -> list[Answer]:
+        if not questions:
+            return []
+        body: Any = questions if is_batch else questions[0]
+        answered = self._session.post(self.behind, json=body, timeout=_SECONDS).json()
+        return answered if isinstance(answered, list) else [answered]
+
+
+@contextmanager
+def proxy(behind: str) -> Iterator[Proxy]:
+    """One on a free port, in front of an endpoint."""
+    made = Proxy(behind)
+
+    class Door(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            reply = made.reply(self.rfile.read(int(self.headers["Content-Length"])))
+            if reply.body is None:
+                self._hang_up()
+                return
+            self.send_response(reply.status)
+            self.send_header("Content-Type", "application/json")
+            for name, value in reply.headers:
+                self.send_header(name, value)
+            length = len(reply.body) if reply.length is None else reply.length
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(reply.body)
+            if reply.length is not None:
+                self._hang_up()
+
+        def _hang_up(self) -> None:
+            self.close_connection = True
+            self.wfile.flush()
+            self.connection.close()
+
+        @override
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        server.daemon_threads = True
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        made.url = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield made
+        finally:
+            made.close()
+            server.shutdown()
+            thread.join()

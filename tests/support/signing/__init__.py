@@ -1,0 +1,1 @@
+"""Signers of other people: KMS, and one behind HTTP."""

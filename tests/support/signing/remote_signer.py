@@ -1,0 +1,183 @@
+"""A remote signer as a test wants it: JSON-RPC over HTTP(S), a policy, and every way to be wrong.
+
+It signs with eth_account, which knows nothing of how our own signers write a transaction.
+"""
+
+import json
+import secrets
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any, NamedTuple
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from typing_extensions import override
+
+from oracle.domain.ids import Address
+from oracle.signing.key_locations import RemoteKey, Wire
+from tests.support.leaks import learn
+
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+SECONDS = 60
+
+Fields = dict[str, Any]
+# Status, headers, body.
+Reply = tuple[int, dict[str, str], bytes]
+
+
+class RefusedByPolicyError(Exception):
+    """What the guard of the key does not sign."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """docs/explanation/security.md's example: what a transmitter may sign, and nothing else."""
+
+    chain_id: int
+    to: str
+    selectors: frozenset[str]
+    most_fee: int = 10**12
+
+    def check(self, asked: Fields) -> None:
+        if int(asked["chainId"], 16) != self.chain_id:
+            raise RefusedByPolicyError("another chain")
+        if asked.get("to", "").lower() != self.to.lower():
+            raise RefusedByPolicyError("another contract")
+        if asked["data"][:10] not in self.selectors:
+            raise RefusedByPolicyError("another function")
+        if int(asked["value"], 16) != 0:
+            raise RefusedByPolicyError("ether goes along")
+        if int(asked["maxFeePerGas"], 16) > self.most_fee:
+            raise RefusedByPolicyError("too dear")
+
+
+class Wrong(NamedTuple):
+    """How to be wrong: about the request, about the key, about the answer."""
+
+    fields: Callable[[Fields], Fields] = lambda asked: asked
+    key: str | None = None
+    result: Callable[[Any], Any] = lambda result: result
+
+
+@dataclass
+class RemoteHost:
+    """One key behind a door. `asked`: (method, parameters) of every request, oldest first."""
+
+    key: str = field(default_factory=lambda: "0x" + secrets.token_hex(32), repr=False)
+    policy: Policy | None = None
+    token: str | None = field(default=None, repr=False)
+    wrong: Wrong = field(default_factory=Wrong)
+    # Sets the answer back until it is set.
+    gate: Event | None = None
+    # What goes over HTTP instead of an answer.
+    instead: Reply | None = None
+    asked: list[tuple[str, list[Any]]] = field(default_factory=list)
+    # Set by the first request.
+    reached: Event = field(default_factory=Event)
+    seen_headers: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        learn(bytes.fromhex(self.key.removeprefix("0x")), "a key of a remote signer")
+        if self.token is not None:
+            learn(self.token, "a token of a remote signer")
+
+    @property
+    def address(self) -> Address:
+        return Address(Account.from_key(self.key).address.lower())
+
+    def place(self, **wire: Any) -> RemoteKey:
+        return RemoteKey(self.url, self.address, Wire(**{"timeout_seconds": 60.0, **wire}))
+
+    def answer(self, body: bytes) -> Reply:
+        given = json.loads(body)
+        self.asked.append((given["method"], given["params"]))
+        self.reached.set()
+        if self.gate is not None:
+            self.gate.wait(SECONDS)
+        if self.instead is not None:
+            return self.instead
+        told: Fields = {"jsonrpc": "2.0", "id": given["id"]}
+        try:
+            told["result"] = self.wrong.result(self._signed(given["method"], given["params"]))
+        except RefusedByPolicyError as refusal:
+            told["error"] = {"code": -32_000, "message": str(refusal)}
+        return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+
+    def _signed(self, method: str, params: list[Any]) -> str:
+        account = Account.from_key(self.wrong.key or self.key)
+        if method == "eth_signTransaction":
+            if self.policy is not None:
+                self.policy.check(params[0])
+            asked = self.wrong.fields({**params[0]})
+            if asked.pop("from").lower() != self.address:
+                raise RefusedByPolicyError("no such account")
+            if "to" in asked:
+                asked["to"] = bytes.fromhex(asked["to"][2:])
+            return "0x" + bytes(account.sign_transaction(asked).raw_transaction).hex()
+        whole = json.loads(params[1])
+        signed = account.sign_message(encode_typed_data(full_message=self.wrong.fields(whole)))
+        return "0x" + bytes(signed.signature).hex()
+
+
+@contextmanager
+def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[RemoteHost]:
+    """Open the door on a free port; `tls`: and ask for a certificate."""
+
+    class Door(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            host.seen_headers = dict(self.headers)
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if host.token is not None and host.seen_headers.get("Authorization") != (
+                f"Bearer {host.token}"
+            ):
+                answer: Reply = (401, {}, b"")
+            else:
+                answer = host.answer(body)
+            status, headers, told = answer
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(told)))
+            self.end_headers()
+            self.wfile.write(told)
+
+        @override
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        @override
+        def handle_error(self, *args: object) -> None:
+            """Whoever stops waiting hangs up."""
+
+    with Server(("127.0.0.1", 0), Door) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        scheme = "http" if tls is None else "https"
+        host.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield host
+        finally:
+            if host.gate is not None:
+                host.gate.set()
+            server.shutdown()
+            thread.join()
+
+
+def high_s(raw: str) -> str:
+    """The other form of the same statement's signature."""
+    r, s, v = raw[2:66], int(raw[66:130], 16), int(raw[130:], 16)
+    return f"0x{r}{ORDER - s:064x}{55 - v:02x}"

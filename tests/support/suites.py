@@ -1,0 +1,88 @@
+"""Which tests play when: the quick suite, CI, and the night.
+
+- quick (`-m 'not slow'`): what needs neither a chain nor a server, and of the rest the main paths.
+- CI (`(slow or hypothesis) and not nightly`): everything else that is not nightly.
+- night: all.
+
+Marks follow from where a test stands and from what it needs, so that nobody has to think of them.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.catalogue import INGEST, SENDING, all_cases, case_of
+from tests.mutants.patches import all_mutants
+from tests.support.examples import is_quick
+
+_TESTS = Path(__file__).resolve().parents[1]
+FAULTS = (INGEST, SENDING)
+# Real daemons, real sockets, real transactions: nothing here is quick.
+SLOW_FOLDERS = (*FAULTS, _TESTS / "integration" / "reporters")
+# Who takes one of these has a chain: Anvil's own, or one with our network on it.
+_CHAINS = {"fresh_chain", "network"}
+_SERVERS = {"postgresql_server", "new_postgresql_store"}
+_ENGINE = re.compile(r"postgresql|sqlite")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the slow folders alone where nothing of them would be played."""
+    is_named = any(str(collection_path) in arg for arg in config.args)
+    return True if is_quick(config) and collection_path in SLOW_FOLDERS and not is_named else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test, before any is left out by its marks."""
+    folders = {item.path: _folder(item.path) for item in items}
+    faults = []
+    for item in items:
+        folder = folders[item.path]
+        if folder is not None or needs_a_server(item):
+            item.add_marker(pytest.mark.slow)
+        if folder in FAULTS:
+            faults.append(item)
+    chosen = representatives(item.nodeid for item in faults)
+    for item in faults:
+        if item.nodeid not in chosen:
+            item.add_marker(pytest.mark.nightly)
+
+
+def needs_a_server(item: pytest.Item) -> bool:
+    """Tell whether a chain or PostgreSQL has to run for a test that is no main path."""
+    needs = {*getattr(item, "fixturenames", ())}
+    if item.get_closest_marker("postgres") is not None or needs & _SERVERS:
+        return True
+    if item.get_closest_marker("main_path") is not None:
+        return False
+    return item.get_closest_marker("evm") is not None or bool(needs & _CHAINS)
+
+
+def representatives(node_ids: Iterable[str]) -> set[str]:
+    """Return the fault tests that CI plays (decision 0160).
+
+    Of each critical case those that a mutant names, which are known to turn red when the defence
+    is gone; each with its first parameters, once for each engine.
+    """
+    named = proofs()
+    chosen: dict[tuple[str, str], str] = {}
+    for node_id in node_ids:
+        test, _, parameters = node_id.partition("[")
+        if test in named:
+            engine = _ENGINE.search(parameters)
+            chosen.setdefault((test, engine[0] if engine else ""), node_id)
+    return set(chosen.values())
+
+
+def proofs() -> set[str]:
+    """Return the tests of critical cases, without parameters, that mutants name."""
+    critical = {case.number for case in all_cases() if case.severity == "critical"}
+    tests = {test.partition("[")[0] for mutant in all_mutants() for test in mutant.tests}
+    return {test for test in tests if case_of(test) in critical}
+
+
+def _folder(path: Path) -> Path | None:
+    """Return the slow folder that a file stands in."""
+    return next((folder for folder in SLOW_FOLDERS if folder in path.parents), None)

@@ -1,0 +1,149 @@
+"""What a small network says, block after block: made from a seed, legal where nothing forked."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import (
+    GroupValidated,
+    NodeJoined,
+    NodePaused,
+    NodeQuit,
+    NodeResumed,
+    TaskCreated,
+    TaskStarted,
+    TaskSubmitted,
+    TaskSucceeded,
+    TaskTimedOut,
+)
+from oracle.domain.events.oracle_events import (
+    IndexAssigned,
+    KickCancelled,
+    KickProposed,
+    RoundAccepted,
+)
+from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from tests.support.scripted import REPORTER, Event
+
+# The chain sets both when it mines.
+AT, TIME = Position(0, 0, 0), 0
+
+
+def address(number: int) -> Address:
+    return Address(f"0x{number:040x}")
+
+
+def task_key(number: int) -> TaskKey:
+    return TaskKey(f"0x{number:064x}")
+
+
+def group_key(number: int) -> GroupKey:
+    return GroupKey(f"0x{0xFF << 240 | number:064x}")
+
+
+def a_hash(number: int) -> Hash:
+    return Hash(f"0x{0xAA << 240 | number:064x}")
+
+
+def accepted(round_: int, words: dict[int, int], as_of: int = 0) -> RoundAccepted:
+    """A round that the contract took."""
+    return RoundAccepted(
+        at=AT,
+        time=TIME,
+        round=round_,
+        as_of=as_of,
+        as_of_hash=a_hash(as_of),
+        data_hash=a_hash(round_),
+        digest=a_hash(1_000 + round_),
+        rules=1,
+        transmitter=REPORTER,
+        words=tuple(sorted(words.items())),
+    )
+
+
+@dataclass
+class Traffic:
+    """Six nodes run tasks in groups of three; some are late, some come and go."""
+
+    seed: int
+    members: list[Address] = field(default_factory=list)
+    joined: int = 0
+    groups: int = 0
+    rounds: int = 0
+    # Groups whose tasks run: the tasks and their nodes.
+    running: list[list[tuple[TaskKey, Address]]] = field(default_factory=list)
+    random: Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)  # noqa: S311  # repeatable, no secret
+
+    def block(self) -> list[Event]:
+        """Say what one block says; often nothing."""
+        said: list[Event] = []
+        for _ in range(self.random.choice([0, 0, 1, 1, 2])):
+            deeds = [self._join, self._start, self._start, self._finish, self._finish]
+            deeds += [self._come_or_go, self._contract]
+            said += self.random.choice(deeds)()
+        return said
+
+    def blocks(self, count: int) -> list[list[Event]]:
+        return [self.block() for _ in range(count)]
+
+    def _join(self) -> list[Event]:
+        if self.joined == 6:
+            return []
+        node = address(0xA0 + self.joined)
+        self.members.append(node)
+        self.joined += 1
+        return [
+            NodeJoined(AT, TIME, node, stake=10**20, gpu_name="RTX 4090", gpu_vram=24),
+            IndexAssigned(AT, TIME, node, self.joined * 7),
+        ]
+
+    def _start(self) -> list[Event]:
+        if len(self.members) < 3:
+            return self._join()
+        nodes = self.random.sample(self.members, 3)
+        self.groups += 1
+        tasks = [(task_key(self.groups * 10 + place), node) for place, node in enumerate(nodes)]
+        self.running.append(tasks)
+        group = group_key(self.groups)
+        created = [TaskCreated(AT, TIME, task, fee=10**15, group=group) for task, _ in tasks]
+        return [*created, *(TaskStarted(AT, TIME, task, node) for task, node in tasks)]
+
+    def _finish(self) -> list[Event]:
+        if not self.running:
+            return []
+        tasks = self.running.pop(self.random.randrange(len(self.running)))
+        late = self.random.choice([None, None, *tasks])
+        fine = [pair for pair in tasks if pair != late]
+        said: list[Event] = [TaskSubmitted(AT, TIME, *pair) for pair in fine]
+        if late is not None:
+            said.append(TaskTimedOut(AT, TIME, *late))
+        number = int(tasks[0][0], 16) // 10
+        group = GroupValidated(AT, TIME, group_key(number), tuple(task for task, _ in tasks))
+        return [*said, group, *(TaskSucceeded(AT, TIME, *pair) for pair in fine)]
+
+    def _come_or_go(self) -> list[Event]:
+        if not self.members:
+            return []
+        node = self.random.choice(self.members)
+        said: list[Event] = [
+            NodePaused(AT, TIME, node),
+            NodeResumed(AT, TIME, node),
+            NodeQuit(AT, TIME, node),
+            NodeJoined(AT, TIME, node, stake=10**20),
+        ]
+        return self.random.choices(said, k=1)
+
+    def _contract(self) -> list[Event]:
+        if not self.members:
+            return []
+        self.rounds += 1
+        index, node = 7, self.members[0]
+        words = {self.random.randrange(3): self.random.getrandbits(255)}
+        kicks: list[Event] = [
+            KickProposed(AT, TIME, index, node, self.rounds, a_hash(self.rounds), ready_at=9_999),
+            KickCancelled(AT, TIME, index, REPORTER, a_hash(0)),
+        ]
+        return [accepted(self.rounds, words), *self.random.choices(kicks, k=1)]

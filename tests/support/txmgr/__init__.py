@@ -1,0 +1,1 @@
+"""Premises and offices: a publisher on a real chain."""

@@ -1,0 +1,71 @@
+"""What the tests of backtests share: a policy that weighs by name, and a fold of a history."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership
+from oracle.domain.state.task import Task
+from oracle.lab.backtest.event_history import History as Kept, kept
+from oracle.lab.backtest.measurement import MeasurementPlan, measure
+from oracle.lab.backtest.results import Measured
+from oracle.lab.backtest.system_columns import SystemColumn
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.policy import CandidateVerdict, PolicyInput
+from tests.support.histories import History, node
+
+
+@dataclass
+class ByName:
+    """Free members are candidates, each with the weight of its name; 1 where none is given."""
+
+    weights: Mapping[str, int] = field(default_factory=dict)
+    name: str = "by_name"
+    version: int = 1
+    seen: list[DomainEvent] = field(default_factory=list)
+    asked: list[Task] = field(default_factory=list)
+
+    def follow(self) -> "ByName":
+        return self
+
+    def take(self, event: DomainEvent) -> None:
+        self.seen.append(event)
+
+    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+        self.asked.append(task)
+        by_node = {node(name): weight for name, weight in self.weights.items()}
+        return [
+            self._verdict(address, policy_input, by_node.get(address, 1))
+            for address, each in sorted(policy_input.nodes.items())
+            if each.membership is Membership.MEMBER
+        ]
+
+    def _verdict(
+        self, address: Address, policy_input: PolicyInput, weight: int
+    ) -> CandidateVerdict:
+        each = policy_input.nodes[address]
+        is_out = each.running or each.paused or address in policy_input.taken
+        return CandidateVerdict(address, None if is_out else weight)
+
+
+@dataclass
+class Bench:
+    """Folds histories in a folder of the test's own."""
+
+    folder: Path
+    kept: Kept | None = None
+
+    def measure(
+        self,
+        history: History,
+        rules: Rules = SEED,
+        policy: ByName | None = None,
+        asked: MeasurementPlan | None = None,
+        blocks: tuple[int, int | None] = (0, None),
+    ) -> Measured:
+        self.kept = kept(history.events, self.folder / "events", *blocks)
+        column = SystemColumn("under test", rules, "by_name")
+        return measure(column, policy or ByName(), self.kept, asked or MeasurementPlan())

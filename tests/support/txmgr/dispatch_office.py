@@ -1,0 +1,231 @@
+"""An office that dispatches as well: its own key, draws in the fold, starts on a real chain."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typing_extensions import override
+from web3 import Web3
+
+from oracle.bindings.contract_errors import refusal_of
+from oracle.daemon.contexts import register_dispatch
+from oracle.dispatch.assigner import DrawHook, check_dispatch
+from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.ids import Address, TaskKey
+from oracle.indexer.folder import Folder
+from oracle.kickouts.kickout_hook import KickoutHook
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
+from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.call_registry import CallRegistry
+from oracle.txmgr.confirmation.confirmer import confirm
+from oracle.txmgr.context import Rank, StepResult, TxContext
+from oracle.txmgr.recovery.nonce_sync import reconcile
+from tests.pools import pool_of
+from tests.support.evm.chain import Chain
+from tests.support.office import (
+    CHAIN_ID,
+    LIMITS,
+    RULES,
+    SETTINGS,
+    Office,
+    Premises,
+    key_files,
+    next_step,
+)
+from tests.support.txmgr.office_fixtures import just_after
+
+ETHER = 10**18
+_SECOND = Fraction(1)
+# A task's value is its fee in wei a second of one second.
+PRICING = Pricing(dict.fromkeys(TaskKind, _SECOND), dict.fromkeys(TaskKind, Fraction(0)))
+
+
+def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
+    plain = DispatchSettings(
+        start_block=start_block,
+        rules=RULES,
+        policy="seed",
+        weighting=SEED_WEIGHTING,
+        pricing=PRICING,
+        alpha=Fraction(100),
+        max_in_flight=200,
+    )
+    return replace(plain, **changes)
+
+
+def dispatcher_of(premises: Premises) -> Signer:
+    """The dispatcher's key, unlocked anew for every daemon."""
+    return KeySigner.open(
+        premises.key_folder / "dispatcher.json", premises.key_folder / "dispatcher.password"
+    )
+
+
+def with_dispatcher(premises: Premises) -> Premises:
+    """Let a key of ours start the tasks of the premises' network."""
+    chain, network = premises.chain, premises.network
+    signer = KeySigner.open(*key_files(premises.key_folder, "dispatcher"))
+    chain.send(
+        network.does.setDispatcher(Web3.to_checksum_address(signer.address)), sender=network.admin
+    )
+    chain.rpc("anvil_setBalance", signer.address, hex(10 * ETHER))
+    return premises
+
+
+class DispatchOffice(Office):
+    """One daemon with `[dispatch]`."""
+
+    dispatch: DispatchSettings | None = None
+    dispatching: DispatchContext
+    batch_size = 100
+
+    @override
+    def open(self) -> None:
+        super().open()
+        premises = self.premises
+        if self.dispatch is None:
+            self.dispatch = settings()
+        with self.store.transaction() as uow:
+            check_dispatch(uow, self.dispatch)
+        reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
+        self.folder = Folder(
+            RULES, self._reader, [reporter, DrawHook(self.dispatch), KickoutHook()]
+        )
+        network = Address(premises.network.contract.address.lower())
+        publisher = SenderAccount(
+            pool_of(*self.urls),
+            domain=Domain(CHAIN_ID, network),
+            caps=self.caps,
+            keys=dispatcher_of(premises),
+        )
+        self.dispatching = self._dispatching(publisher, self.dispatch)
+        with self.store.transaction() as uow:
+            # Another test's database may have sent by the same key.
+            if uow.outbox.accounts.next_nonce(self.starts.account) is None:
+                mined = premises.chain.rpc(
+                    "eth_getTransactionCount", self.starts.account.address, "latest"
+                )
+                uow.outbox.accounts.rebuild(self.starts.account, int(mined, 16), self.starts.stamp)
+        reconcile(self.starts)
+
+    @property
+    def starts(self) -> TxContext:
+        """The account that starts tasks."""
+        return self.dispatching.tx
+
+    @starts.setter
+    def starts(self, tx: TxContext) -> None:
+        tx = replace(tx, registry=CallRegistry(refusal_of))
+        self.dispatching = replace(self.dispatching, tx=tx)
+        register_dispatch(self.dispatching)
+
+    def _dispatching(
+        self, publisher: SenderAccount, dispatch: DispatchSettings
+    ) -> DispatchContext:
+        tx = replace(
+            self.context,
+            publisher=publisher,
+            registry=CallRegistry(refusal_of),
+            rank=Rank(),
+            sending=replace(self.context.sending, max_in_flight=None),
+            batch_size=self.batch_size,
+            role="dispatcher",
+        )
+        context = DispatchContext(tx, dispatch)
+        register_dispatch(context)
+        return context
+
+    @override
+    def close(self) -> None:
+        super().close()
+        self.starts.publisher.pool.close()
+
+    def turn(self) -> list[StepResult]:
+        """One turn of the scheduler for the dispatcher alone."""
+        self.index()
+        done: list[StepResult] = []
+        for step in (confirm, plan_dispatch, next_step):
+            context: Any = self.dispatching if step is plan_dispatch else self.starts
+            while (one := step(context, self.source.heads())) is not None:
+                done.append(one)
+                assert len(done) < 100, done
+        self.steps += done
+        return done
+
+    def block(self) -> None:
+        """One block, and what the daemon makes of it."""
+        self.mine()
+        self.turn()
+
+    def draws(self, task: bytes) -> list[StoredDraw]:
+        with self.store.reading() as uow:
+            return uow.draws.of_task(key_of(task))
+
+    def standing(self) -> Mapping[TaskKey, Address]:
+        with self.store.reading() as uow:
+            return {one.task: one.node for one in uow.draws.active()}
+
+    def start_states(self) -> list[str]:
+        return self.states(START_TASK)
+
+    def node_of(self, task: bytes) -> str:
+        """Who runs it, by the contract's book."""
+        return str(self.premises.network.does.taskOf(task).call()[3]).lower()
+
+
+def key_of(task: bytes) -> TaskKey:
+    return TaskKey("0x" + task.hex())
+
+
+@pytest.fixture(scope="module")
+def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> Premises:
+    premises = Premises.built(fresh_chain, tmp_path_factory.mktemp("keys"))
+    return with_dispatcher(premises)
+
+
+@pytest.fixture
+def premises(fresh_stage: Premises, chain: Chain) -> Premises:
+    """What the test does to the chain is undone."""
+    return just_after(fresh_stage)
+
+
+@pytest.fixture
+def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchOffice]:
+    with Store.open(sqlite_url) as opened:
+        office = DispatchOffice(premises, opened, tmp_path / "evidence")
+        yield office
+        office.close()
+
+
+@pytest.fixture
+def plain_office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
+    """A daemon on the same premises, without `[dispatch]`."""
+    with Store.open(sqlite_url) as opened:
+        office = Office(premises, opened, tmp_path / "evidence")
+        yield office
+        office.close()
+
+
+@pytest.fixture
+def dear(office: DispatchOffice) -> Iterator[Callable[[], None]]:
+    """Lets gas cost something from now on; a snapshot does not take that back."""
+    chain = office.premises.chain
+
+    def begin() -> None:
+        chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(10**9))
+        office.mine()
+
+    yield begin
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")

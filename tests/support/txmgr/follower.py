@@ -1,0 +1,84 @@
+"""A daemon's indexing side for tests: one database, one scripted chain, restarted at will."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.domain.ids import Hash
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import Done, IngestState, index_next
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.store.database import Store
+from oracle.store.ops.identity import Identity
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
+
+# Pools fill and kickouts fall due within a short history.
+RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
+SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
+ANCHOR_WINDOW = 24
+
+
+def folder(rules: Rules = RULES, *, reports: bool = True) -> Folder:
+    """What a fresh process would fold with."""
+    hooks = [ReportCutter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW)] if reports else []
+    return Folder(rules, ScriptedReader(), hooks)
+
+
+@dataclass
+class Follower:
+    """Follows `chain` into `store`."""
+
+    chain: ScriptedChain
+    store: Store
+    start_block: int = 0
+    folder: Folder = field(default_factory=folder)
+    ingest: IngestState = field(default_factory=IngestState)
+
+    def __post_init__(self) -> None:
+        with self.store.transaction() as uow:
+            genesis = self.chain.blocks[0].ref.hash
+            contracts = {"TaskNetwork": NETWORK}
+            uow.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
+
+    def step(self) -> Done | None:
+        return index_next(self.chain, self.store, self.folder, self.ingest)
+
+    def catch_up(self, *, restarting: bool = False) -> list[Done]:
+        """Step until there is nothing to be done; with a new process for each step if asked."""
+        done: list[Done] = []
+        while (result := self.step()) is not None:
+            done.append(result)
+            if restarting:
+                self.restart()
+        return done
+
+    def restart(self) -> None:
+        """Go on as another process would: nothing is remembered but the database."""
+        self.folder = folder(self.folder.rules, reports=bool(self.folder.hooks))
+        self.ingest = IngestState()
+
+    def dump(self) -> list[str]:
+        """All projections, the cursor without its epoch, and the canonical raw rows."""
+        with self.store.reading() as uow:
+            cursor = uow.cursor.get()
+            where = "no cursor" if cursor is None else f"{cursor.number} {cursor.hash}"
+            logs = [f"{log.block_hash} {log.index}" for log in uow.logs.between(0, 10**9)]
+            calls = [f"{call.tx_hash}" for call in uow.calls.between(0, 10**9)]
+            return [*uow.projections.dump(), where, *logs, *calls]
+
+    def reports(self) -> tuple[int, dict[int, Hash]]:
+        """The period from which on no report is missing, and what all of them say since then."""
+        with self.store.reading() as uow:
+            since = uow.reports.complete_from()
+            found = {one.report.period: one.report.fingerprint for one in uow.reports.latest(1000)}
+        return since, {each: found[each] for each in found if each >= since}
+
+
+def mined(blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None) -> ScriptedChain:
+    """Mine these blocks on top of a chain, a new one if there is none."""
+    chain = chain or ScriptedChain()
+    for said in blocks:
+        chain.mine(*said)
+    return chain

@@ -1,0 +1,1 @@
+"""Tests of what our contracts say, refuse and emit."""

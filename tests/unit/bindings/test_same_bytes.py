@@ -1,0 +1,144 @@
+"""What web3 and eth-account write and read for us is what was written by hand, byte for byte."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.bindings.codec import call_input, call_output, creation_code, errors_of
+from oracle.bindings.contract_errors import refusal_of
+from oracle.domain.ids import Address
+from oracle.resources import shipped
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
+from tests.integration.evm.test_typed_data import HASHES, REPORTS, words
+from tests.support.examples import examples
+from tests.support.signing import abi_reference
+
+CONTRACTS = ("QoSOracle", "TaskNetwork")
+ENTRIES = {
+    name: msgspec.json.decode(shipped(f"abi/{name}.json").read_bytes())["abi"]
+    for name in CONTRACTS
+}
+FUNCTIONS = [
+    pytest.param(name, entry, id=f"{name}.{entry['name']}")
+    for name in CONTRACTS
+    for entry in ENTRIES[name]
+    if entry["type"] == "function"
+]
+ERRORS = [
+    (name, entry) for name in CONTRACTS for entry in ENTRIES[name] if entry["type"] == "error"
+]
+ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex())
+
+
+def values(given: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Any value of a parameter; addresses in lower case, as ours are."""
+    kind: str = given["type"]
+    if kind.endswith("[]"):
+        return st.lists(values({**given, "type": kind[:-2]}), max_size=3)
+    if kind == "tuple":
+        return st.tuples(*(values(part) for part in given["components"]))
+    if kind.startswith("uint"):
+        return st.integers(0, 2 ** int(kind[4:]) - 1)
+    if kind.startswith("bytes") and kind != "bytes":
+        return st.binary(min_size=int(kind[5:]), max_size=int(kind[5:]))
+    simple: dict[str, st.SearchStrategy[Any]] = {
+        "address": ADDRESSES,
+        "bool": st.booleans(),
+        "bytes": st.binary(max_size=80),
+        "string": st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    }
+    return simple[kind]
+
+
+@pytest.mark.parametrize(("contract", "entry"), FUNCTIONS)
+@examples(10)
+@given(drawn=st.data())
+def test_calldata_is_what_it_was(contract: str, entry: dict[str, Any], drawn: st.DataObject):
+    arguments = [drawn.draw(values(one)) for one in entry["inputs"]]
+
+    assert call_input(contract, entry["name"], *arguments) == abi_reference.call_input(
+        entry, arguments
+    )
+
+
+@pytest.mark.parametrize("function", ["head", "limits", "bucket", "signers", "wordsAt"])
+@examples(20)
+@given(drawn=st.data())
+def test_answers_are_read_as_they_were(function: str, drawn: st.DataObject):
+    entry = next(one for one in ENTRIES["QoSOracle"] if one.get("name") == function)
+    told = [drawn.draw(values(one)) for one in entry["outputs"]]
+    answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, told)
+    answer = "0x" + answer[10:]
+
+    assert call_output("QoSOracle", function, answer) == abi_reference.call_output(entry, answer)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_errors_have_the_selectors_and_types_that_they_had(contract: str):
+    assert errors_of(contract) == abi_reference.errors_of(ENTRIES[contract])
+
+
+@pytest.mark.parametrize(("contract", "entry"), ERRORS)
+@examples(5)
+@given(drawn=st.data())
+def test_a_refusal_has_the_arguments_that_it_had(
+    contract: str, entry: dict[str, Any], drawn: st.DataObject
+):
+    told = [drawn.draw(values(one)) for one in entry["inputs"]]
+
+    refusal = refusal_of(abi_reference.call_input(entry, told))
+
+    assert (refusal.name, list(refusal.arguments)) == (entry["name"], told)
+
+
+def test_the_code_of_a_deployment_ends_in_its_arguments():
+    network = Address("0x" + "4e" * 20)
+    entry = next(one for one in ENTRIES["TaskNetwork"] if one["type"] == "constructor")
+    kinds = [one["type"] for one in entry["inputs"]]
+    assert kinds[0] == "address"
+    arguments = [network, *(_least(one) for one in entry["inputs"][1:])]
+
+    code = creation_code("TaskNetwork", *arguments)
+
+    written = abi_reference.call_input({**entry, "name": "x"}, arguments)
+    bytecode = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())["bytecode"]
+    assert code == "0x" + bytecode.removeprefix("0x") + written[10:]
+
+
+def _least(given: dict[str, Any]) -> Any:
+    if given["type"] == "tuple":
+        return tuple(_least(part) for part in given["components"])
+    return "0x" + "00" * 20 if given["type"] == "address" else 0
+
+
+@examples(50)
+@given(REPORTS, words(62), ADDRESSES)
+def test_a_report_has_the_digest_that_it_had(one: ReportStatement, chain: int, contract: str):
+    told = (
+        *(one.round, one.rules, _raw(one.rules_hash), _raw(one.prev), one.as_of),
+        *(_raw(one.as_of_hash), one.deadline, _raw(one.data_hash)),
+    )
+
+    digest = one.digest(Domain(chain, Address(contract)))
+
+    assert digest == abi_reference.report_digest(chain, contract, told)
+
+
+@examples(50)
+@given(
+    st.builds(KickStatement, words(32), HASHES, words(256), HASHES, words(40)),
+    words(62),
+    ADDRESSES,
+)
+def test_a_kickout_has_the_digest_that_it_had(one: KickStatement, chain: int, contract: str):
+    told = (one.round, _raw(one.report), one.index, _raw(one.evidence), one.deadline)
+
+    digest = one.digest(Domain(chain, Address(contract)))
+
+    assert digest == abi_reference.kick_digest(chain, contract, told)
+
+
+def _raw(digest: str) -> bytes:
+    return bytes.fromhex(digest[2:])

@@ -1,0 +1,1 @@
+"""Tests of reading a chain: windows, logs, decoding, sources."""

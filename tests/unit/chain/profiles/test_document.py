@@ -1,0 +1,41 @@
+"""The worked example of docs/how-to/add-a-network.md is a profile, and says what the page says."""
+
+import json
+import re
+from pathlib import Path
+
+from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.scoring.missing_signals import shortfalls
+from oracle.systems.crynux.crynux_rule_sets import SEED
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "add-a-network.md"
+EXPELLED = {
+    "type": "event",
+    "name": "WorkerExpelled",
+    "inputs": [{"name": "worker", "type": "address", "indexed": True}],
+}
+
+
+def example() -> str:
+    """The largest block of TOML on the page."""
+    blocks: list[str] = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    return max(blocks, key=len)
+
+
+def test_the_worked_example_is_a_profile_without_faults(tmp_path: Path):
+    (tmp_path / "abi").mkdir()
+    (tmp_path / "abi" / "Workers.json").write_text(json.dumps({"abi": [EXPELLED]}))
+    (tmp_path / "ours.toml").write_text(example())
+
+    profile = open_profile(str(tmp_path / "ours.toml"))
+
+    assert profile.reads_calls
+    assert profile.contracts["Jobs"].start_block == 1200
+    (loss,) = shortfalls(profile.says, SEED)
+    assert loss in PAGE.read_text("utf-8")
+
+
+def test_every_shipped_profile_stands_in_the_list():
+    listed = re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
+
+    assert {"reference", "crynux-vss", "crynux-commit"} <= set(listed)

@@ -1,0 +1,262 @@
+"""What is wrong with a profile is one clear line, with the file, the key and what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.chain.profiles.profile_loader import open_profile, shipped_names
+from oracle.errors import InputError
+from tests.unit.chain.profiles.written import opened, written
+
+GOOD = """
+name = "ours"
+about = "a network"
+
+[options]
+blame = true
+
+[enums.status]
+words = ["queued", "started"]
+
+[contracts.Network]
+abi = [
+    "event Started(bytes32 task, address node)",
+    "event Ended(bytes32 task, uint8 status, uint8 reason)",
+    "function leave(address who)",
+]
+
+[contracts.Network.events.Started]
+says = "task_started"
+task = "task"
+node = "node"
+
+[contracts.Network.events.Ended]
+when = { reason = [0, 1] }
+says = "task_timed_out"
+task = "task"
+last_status = { argument = "status", enum = "status" }
+
+[contracts.Network.calls.leave]
+says = "node_quit"
+node = "who"
+"""
+
+STARTED = "contracts.Network.events.Started"
+ENDED = "contracts.Network.events.Ended"
+
+FAULTS = [
+    # (what is written, what instead, the key, what is wrong)
+    ("[contracts.Network.events.Started]", "[contracts.Network.events.Startd]",
+     "contracts.Network.events.Startd", "the ABI has no event Startd, but Started"),
+    ("[contracts.Network.calls.leave]", "[contracts.Network.calls.quit]",
+     "contracts.Network.calls.quit", "the ABI has no function quit"),
+    ('node = "node"', 'node = "nod"', f"{STARTED}.node",
+     r"Started\(bytes32,address\) has no argument nod, but node \(there are: task, node\)"),
+    ('node = "node"', 'node = "task"', f"{STARTED}.node", "takes an address, and this is bytes32"),
+    ('node = "node"', 'node = "@sender"', f"{STARTED}.node", "no @sender beside an event"),
+    ('node = "who"', 'node = "@from"', "contracts.Network.calls.leave.node", "@sender, @value"),
+    ('node = "node"', 'nod = "node"', f"{STARTED}.nod", "no such field, but node"),
+    ('node = "node"', "", STARTED, "task_started needs node"),
+    ('node = "node"', "node = 5", f"{STARTED}.node", "must name an argument"),
+    ('node = "node"', "node = []", f"{STARTED}.node", "must name an argument"),
+    ('node = "node"', 'node = ["node"]', f"{STARTED}.node", "and this is a list of address"),
+    ('node = "node"', 'node = { argument = "node", zero_is_absent = true }', f"{STARTED}.node",
+     "fields that may be left out"),
+    ('node = "node"', 'node = { argument = "node", enum = "status" }', f"{STARTED}.node",
+     "an enum is for kind, reason, last_status alone"),
+    ('node = "node"', 'node = { constant = "me" }', f"{STARTED}.node", "0x and 40 hex digits"),
+    ('node = "node"', 'node = { argument = "node", of = 1 }', f"{STARTED}.node.of", "no key"),
+    ('node = "node"', "node = { enum = 'status' }", f"{STARTED}.node", "`argument` or `constant`"),
+    ('node = "node"', 'node = "$blam"', f"{STARTED}.node", "constant blam, but blame"),
+    ('node = "node"', 'node = "node"\nround = "task"', f"{STARTED}.round", "an unsigned number"),
+    ('says = "task_started"', 'says = "task_begun"', f"{STARTED}.says", "is no event"),
+    ('says = "task_started"', "", f"{STARTED}.says", "is missing"),
+    ("when = { reason = [0, 1] }", "when = { raison = 1 }", f"{ENDED}.when.raison", "but reason"),
+    ("when = { reason = [0, 1] }", 'when = { reason = "x" }', f"{ENDED}.when.reason",
+     "uint8 is never 'x'"),
+    ("when = { reason = [0, 1] }", "when = { reason = 256 }", f"{ENDED}.when.reason",
+     "uint8 is never 256"),
+    ('{ argument = "status", enum = "status" }', '"status"', f"{ENDED}.last_status",
+     "needs an enum"),
+    ('{ argument = "status", enum = "status" }', '{ argument = "status", enum = "state" }',
+     f"{ENDED}.last_status", "there is no enum state, but status"),
+    ('{ argument = "status", enum = "status" }', '{ argument = "task", enum = "status" }',
+     f"{ENDED}.last_status", "an unsigned number or a string; this is bytes32"),
+    ('words = ["queued", "started"]', 'words = { 0 = "queued", 3 = "started" }', "enums.status",
+     "has no word for 1, 2, and no `otherwise`"),
+    ('words = ["queued", "started"]', 'words = ["queued", "begun"]', f"{ENDED}.last_status",
+     "says 'begun', which is no last_status"),
+    ('words = ["queued", "started"]', 'words = { a = "queued" }', f"{ENDED}.last_status",
+     "enums.status is not made for uint8"),
+    ('words = ["queued", "started"]', 'words = ["queued"]\nfrom_block = 5', "enums.status",
+     "valid from block 0"),
+    ('words = ["queued", "started"]', "words = 5", "enums.status.words", "a list of words"),
+    ('"event Started(bytes32 task, address node)",', '"event Started(bytes33 task)",',
+     "contracts.Network.abi", "'bytes33' is no type"),
+    ('"event Started(bytes32 task, address node)",', '"Started(bytes32 task)",',
+     "contracts.Network.abi", "must begin with"),
+    ('"event Started(bytes32 task, address node)",', '"missing.json",', "contracts.Network.abi",
+     "cannot be read"),
+    ('"event Started(bytes32 task, address node)",',
+     '"event Started(bytes32 task, address node)", "event Started(bytes32 a, address node)",',
+     f"{STARTED}.task", "has no argument task"),
+    ("[contracts.Network]", "[contracts.Network]\nadress = 1", "contracts.Network.adress",
+     "is no key of a profile, but address"),
+    ("[contracts.Network]", '[contracts.Network]\naddress = "0x12"', "contracts.Network.address",
+     "0x and 40 hex digits"),
+    ("[contracts.Network]", "[contracts.Network]\nstart_block = -1",
+     "contracts.Network.start_block", "the number of a block"),
+    ('name = "ours"', "nam = 'ours'", "nam", "is no key of a profile, but name"),
+    ("when = { reason = [0, 1] }", "when = { reason = [] }", f"{ENDED}.when.reason",
+     "an empty list"),
+    ("when = { reason = [0, 1] }", 'when = { "$blame" = "yes" }', f"{ENDED}.when.$blame",
+     "is True, and never 'yes'"),
+    ('{ argument = "status", enum = "status" }', '{ argument = "status", enum = ["status"] }',
+     f"{ENDED}.last_status", "enum must be the name of one"),
+    ("[enums.status]", "[constants]\nsince = 2024-11-19\n[enums.status]", "constants.since",
+     "must be numbers, texts, true or false"),
+]  # fmt: skip
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(InputError) as refused:
+        opened(folder, text)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(("old", "new", "key", "words"), FAULTS)
+def test_a_fault_is_one_line_with_the_file_and_the_key(
+    tmp_path: Path, old: str, new: str, key: str, words: str
+):
+    assert GOOD.count(old) == 1
+    complaint = refusal(tmp_path, GOOD.replace(old, new))
+    told = [line for line in complaint.splitlines() if f"network.toml: {key}: " in line]
+
+    assert len(told) == 1, complaint
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError(told[0])
+
+
+def test_the_profile_without_faults_is_read(tmp_path: Path):
+    assert opened(tmp_path, GOOD).profile.name == "ours"
+
+
+def test_every_fault_is_told_at_once(tmp_path: Path):
+    broken = GOOD.replace('node = "who"', 'node = "whom"').replace('"task_started"', '"started"')
+
+    first, *rest = refusal(tmp_path, broken).splitlines()
+
+    assert first.endswith("network.toml: 2 faults")
+    assert len(rest) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"a = ", "is not TOML"), (b"\xff", "is not UTF-8"), (b"", "contracts: is missing")],
+)
+def test_a_file_that_is_no_profile_is_told(tmp_path: Path, content: bytes, words: str):
+    (tmp_path / "odd.toml").write_bytes(content)
+
+    with pytest.raises(InputError, match=f"odd.toml: {words}"):
+        open_profile(str(tmp_path / "odd.toml"))
+
+
+def test_a_profile_that_is_not_there_is_told(tmp_path: Path):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        open_profile(str(tmp_path / "none.toml"))
+    with pytest.raises(InputError, match=r"no 'crynux'; there is .*reference, or"):
+        open_profile("crynux")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"blam": True}, "no such option, but blame"),
+        ({"blame": 1}, "to 1, and must be true or false"),
+    ],
+)
+def test_an_option_that_is_none_is_told(tmp_path: Path, options: dict[str, bool], words: str):
+    with pytest.raises(InputError, match=words):
+        open_profile(written(tmp_path, GOOD), options)
+
+
+def test_a_fault_is_told_also_where_the_options_rule_it_out(tmp_path: Path):
+    ruled_out = """
+[[contracts.Network.events.Ended]]
+when = { "$blame" = false }
+says = "task_aborted"
+task = "tsk"
+"""
+    text = GOOD.replace("[contracts.Network.events.Ended]", "[[contracts.Network.events.Ended]]")
+
+    assert f"{ENDED}[1].task: " in refusal(tmp_path, text + ruled_out)
+
+
+def test_events_that_no_log_could_tell_apart_are_refused(tmp_path: Path):
+    twins = [
+        f"event Left(address {a}, address {b})"
+        for a, b in (("indexed a", "b"), ("a", "indexed b"))
+    ]
+    text = f"""
+[contracts.Network]
+abi = {twins}
+[contracts.Network.events.Left]
+says = "node_quit"
+node = "a"
+"""
+    assert "stands in the ABI twice, and no log tells which" in refusal(tmp_path, text)
+
+
+# --- what it is known by ---
+
+
+def test_a_contract_may_have_calls_alone_beside_one_with_events(tmp_path: Path):
+    calls_alone = """
+[contracts.Register]
+abi = ["function enter()"]
+[contracts.Register.calls.enter]
+says = "node_joined"
+node = "@sender"
+"""
+    text = GOOD + calls_alone
+
+    assert len(open_profile(written(tmp_path, text)).contracts["Register"].calls) == 1
+    assert "contracts: need an event of one of them" in refusal(tmp_path, calls_alone)
+    nothing = GOOD + "[contracts.Register]\nabi = ['function enter()']"
+    assert "contracts.Register: needs events or calls" in refusal(tmp_path, nothing)
+
+
+def test_what_changes_the_meaning_changes_the_identity(tmp_path: Path):
+    identity = opened(tmp_path, GOOD).profile.identity
+
+    changed = [
+        opened(tmp_path, GOOD.replace("[0, 1]", "[0, 2]")),
+        opened(tmp_path, GOOD.replace('"queued", "started"', '"queued", "validated"')),
+        opened(tmp_path, GOOD.replace("uint8 reason)", "uint16 reason)")),
+    ]
+    identities = {reader.profile.identity for reader in changed}
+    identities.add(open_profile(written(tmp_path, GOOD), {"blame": False}).identity)
+
+    assert identity.startswith("ours ")
+    assert len({*identities, identity}) == 5
+
+
+def test_what_only_explains_or_says_where_does_not(tmp_path: Path):
+    identity = opened(tmp_path, GOOD).profile.identity
+    places = f'address = "0x{"1" * 40}"\nstart_block = 9\n'
+    placed = GOOD.replace("[contracts.Network]\n", "[contracts.Network]\n" + places)
+
+    assert opened(tmp_path, "# more\n" + placed).profile.identity == identity
+    assert opened(tmp_path, GOOD.replace("a network", "yours")).profile.identity == identity
+
+
+def test_the_reference_profile_is_still_known_by_its_name_alone():
+    assert open_profile("reference").identity == "reference"
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_every_shipped_profile_is_read_and_explains_itself(name: str):
+    profile = open_profile(name)
+
+    assert profile.name == name
+    assert profile.says

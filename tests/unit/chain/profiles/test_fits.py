@@ -1,0 +1,64 @@
+"""Values of a contract fit the fields of ours that they are put into."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import NodeUpdated, TaskStarted
+from oracle.domain.ids import Address, TaskKey
+from tests.unit.chain.profiles.written import BLOCK, INDEX, TIME, TX, log_of, opened, read
+
+AT = Position(BLOCK, TX, INDEX)
+NODE = Address("0x" + "0d" * 20)
+
+FITS = [
+    ("uint256", 2**256 - 1, "gpu_vram", 2**32 - 1),
+    ("uint32", 2**32 - 1, "gpu_vram", 2**32 - 1),
+    ("uint256", 2**256 - 1, "timeout", 2**63 - 1),
+    ("uint256", 2**256 - 1, "stake", 2**256 - 1),
+    ("uint16[3]", [1, 2, 3], "version", (1, 2, 3)),
+    ("string[]", ["a", ""], "models", ("a", "")),
+    ("string[2]", ["a", ""], "models", ("a", "")),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "field", "expected"), FITS)
+def test_a_value_fits_its_field(
+    tmp_path: Path, kind: str, value: Any, field: str, expected: object
+):
+    text = f"event Told(address node, {kind} what)"
+    profile = f"""
+[contracts.Network]
+abi = ["{text}"]
+[contracts.Network.events.Told]
+says = "node_updated"
+node = "node"
+{field} = "what"
+"""
+    (event,) = read(opened(tmp_path, profile), log_of(text, NODE, value)).events
+
+    assert isinstance(event, NodeUpdated)
+    assert getattr(event, field) == expected
+
+
+def test_a_task_may_be_a_number_and_its_round_is_one_of_three(tmp_path: Path):
+    text = "event Began(uint256 task, address node, uint256 round)"
+    profile = f"""
+[contracts.Network]
+abi = ["{text}"]
+[contracts.Network.events.Began]
+says = "task_started"
+task = "task"
+node = "node"
+round = "round"
+"""
+    reader = opened(tmp_path, profile)
+
+    assert read(reader, log_of(text, 255, NODE, 2)).events == [
+        TaskStarted(AT, TIME, TaskKey(f"0x{255:064x}"), NODE, 2)
+    ]
+    assert [letter.error for letter in read(reader, log_of(text, 1, NODE, 3)).dead] == [
+        "a round of 3"
+    ]

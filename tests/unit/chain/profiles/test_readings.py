@@ -1,0 +1,272 @@
+"""What a profile says about events and calls is what its reader makes of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.decode.call_arguments import MOST_BYTES, arguments_reader
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import (
+    AbortReason,
+    GroupValidated,
+    LastStatus,
+    ModelAdded,
+    NodeJoined,
+    NodePaused,
+    TaskAborted,
+    TaskCreated,
+    TaskStarted,
+    TaskTimedOut,
+)
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from tests.support.examples import examples
+from tests.unit.chain.profiles.written import (
+    BLOCK,
+    INDEX,
+    SENDER,
+    TIME,
+    TX,
+    call_of,
+    log_of,
+    opened,
+    read,
+    with_input,
+)
+
+AT = Position(BLOCK, TX, INDEX)
+CALLED = Position(BLOCK, TX, -1)
+TASK = TaskKey("0x" + "ab" * 32)
+NODE = Address("0x" + "0d" * 20)
+ENDED = "event Ended(bytes32 task, uint8 status, uint8 reason)"
+MADE = "function make((bytes32 id, string[] models) task, uint256[3] version, bytes proof) payable"
+STARTED = "event Started(bytes32 task, address node)"
+
+PROFILE = f"""
+[options]
+blame = true
+shift = 100
+
+[constants]
+card = "RTX 4090"
+
+[enums.status]
+words = ["queued", "started", "validated"]
+otherwise = "absent"
+
+[[enums.reason]]
+words = ["timeout", "cancelled"]
+
+[[enums.reason]]
+from_block = "$shift"
+words = ["none", "timeout", "cancelled"]
+
+[contracts.Network]
+abi = [
+    "{ENDED}", "{MADE}", "{STARTED}", "event Joined(address node, uint32 vram)",
+    "function leave()", "function check(bytes32 a, bytes32 b, bytes32 group)",
+]
+
+[contracts.Network.events.Started]
+says = "task_started"
+task = "task"
+node = "node"
+
+[[contracts.Network.events.Joined]]
+says = "node_joined"
+node = "node"
+gpu_vram = {{ argument = "vram", zero_is_absent = true }}
+gpu_name = "$card"
+
+[[contracts.Network.events.Joined]]
+unless = {{ vram = 0 }}
+says = "model_added"
+node = "node"
+model = {{ constant = "base" }}
+
+[[contracts.Network.events.Ended]]
+when = {{ status = 1, "$blame" = true }}
+says = "task_timed_out"
+task = "task"
+last_status = {{ argument = "status", enum = "status" }}
+
+[[contracts.Network.events.Ended]]
+when = {{ status = [0, 2] }}
+says = "task_aborted"
+task = "task"
+reason = {{ argument = "reason", enum = "reason" }}
+last_status = {{ argument = "status", enum = "status" }}
+
+[[contracts.Network.events.Ended]]
+when = {{ status = 9 }}
+says = "nothing"
+
+[contracts.Network.calls.make]
+says = "task_created"
+task = "task.id"
+creator = "@sender"
+fee = "@value"
+models = "task.models"
+version = "version"
+min_vram = "version.1"
+
+[contracts.Network.calls.leave]
+says = "node_paused"
+node = "@sender"
+
+[contracts.Network.calls.check]
+says = "group_validated"
+group = "group"
+tasks = ["a", "b"]
+"""
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> EventReader:
+    return opened(tmp_path, PROFILE)
+
+
+def ended(status: int, reason: int, block: int = BLOCK) -> Any:
+    return log_of(ENDED, TASK, status, reason, block=block)
+
+
+# --- calls ---
+
+
+def test_a_call_says_what_stands_in_its_input_its_sender_and_its_value(reader: EventReader):
+    call = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a", "b"]), [2, 5, 2**40], b"", value=7)
+
+    (event,) = read(reader, call).events
+
+    wide = (2, 5, 2**32 - 1)
+    assert event == TaskCreated(
+        CALLED, TIME, TASK, SENDER, 7, 5, None, None, ("a", "b"), wide, None
+    )
+
+
+def test_a_call_that_was_reverted_says_nothing(reader: EventReader):
+    assert read(reader, call_of("function leave()", succeeded=False)).events == []
+
+
+def test_what_a_call_says_comes_before_the_logs_of_its_transaction(reader: EventReader):
+    log = log_of(STARTED, TASK, NODE)
+
+    events = read(reader, log, call_of("function leave()")).events
+
+    assert [type(event) for event in events] == [NodePaused, TaskStarted]
+
+
+def test_a_list_is_put_together_of_several_arguments(reader: EventReader):
+    a, b, group = (f"0x{number:064x}" for number in (1, 2, 3))
+
+    call = call_of("function check(bytes32 a, bytes32 b, bytes32 group)", a, b, group)
+
+    tasks = (TaskKey(a), TaskKey(b))
+    assert read(reader, call).events == [GroupValidated(CALLED, TIME, GroupKey(group), tasks)]
+
+
+def test_a_call_that_is_laid_out_in_another_way_says_the_same(reader: EventReader):
+    usual = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"proof")
+    words = [usual.input[10:][at : at + 64] for at in range(0, len(usual.input) - 10, 64)]
+    # 64 bytes of nothing between the head and what it points at, and something at the end.
+    head = [f"{int(words[0], 16) + 64:064x}", *words[1:4], f"{int(words[4], 16) + 64:064x}"]
+    odd = usual.input[:10] + "".join([*head, *["ee" * 32] * 2, *words[5:], "ff" * 5])
+
+    assert read(reader, with_input(odd)).events == read(reader, usual).events != []
+
+
+@pytest.mark.parametrize("cut", [1, 31, 32, 64])
+def test_a_call_that_cannot_be_read_is_put_aside_under_its_name(reader: EventReader, cut: int):
+    whole = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"").input
+
+    decoded = read(reader, with_input(whole[: -2 * cut]))
+
+    assert decoded.events == []
+    (letter,) = decoded.dead
+    assert (letter.index, letter.name, letter.error) == (-1, "make", "too short")
+
+
+def test_offsets_that_meet_again_and_again_do_not_fill_the_memory():
+    text = f"{32:064x}" + f"{100_000:064x}" + f"{100_000 * 32:064x}" * 100_000
+    # Every string of the list is the same 1,000 bytes.
+    text += f"{1000:064x}" + "61" * 1000
+
+    assert len(text) // 2 < MOST_BYTES
+    with pytest.raises(ValueError, match="too much"):
+        arguments_reader(["string[]"])(bytes.fromhex(text))
+
+
+@examples(200)
+@given(noise=st.binary(max_size=400))
+def test_no_input_whatever_raises_anything_but_a_fault_of_its_own(noise: bytes):
+    kinds = ["(bytes32,string[])", "uint256[3]", "bytes", "uint8[][2]", "(bool,address)[]"]
+    try:
+        arguments_reader(kinds)(noise)
+    except ValueError:
+        return
+    assert len(noise) >= 32 * 8
+
+
+# --- conditions, words and several things at once ---
+
+
+def test_the_first_reading_is_one_thing_and_the_second_another(reader: EventReader):
+    assert read(reader, ended(1, 5)).events == [
+        TaskTimedOut(AT, TIME, TASK, None, LastStatus.STARTED)
+    ]
+    assert read(reader, ended(2, 1)).events == [
+        TaskAborted(AT, TIME, TASK, None, AbortReason.CANCELLED, LastStatus.VALIDATED)
+    ]
+
+
+def test_a_reading_that_an_option_rules_out_is_not_there(tmp_path: Path):
+    decoded = read(opened(tmp_path, PROFILE, blame=False), ended(1, 1))
+
+    assert (decoded.events, [letter.name for letter in decoded.dead]) == ([], ["Ended"])
+
+
+def test_where_no_reading_holds_it_is_put_aside_and_where_nothing_is_said_it_is_not(
+    reader: EventReader,
+):
+    assert [letter.error for letter in read(reader, ended(7, 0)).dead] == [
+        "no reading holds for its values"
+    ]
+    assert read(reader, ended(9, 0)).dead == []
+
+
+@pytest.mark.parametrize(
+    ("block", "number", "reason"),
+    [
+        (99, 0, AbortReason.TIMEOUT),
+        (100, 0, AbortReason.NONE),
+        (99, 1, AbortReason.CANCELLED),
+        (100, 1, AbortReason.TIMEOUT),
+    ],
+)
+def test_the_words_of_an_enum_shift_at_their_block(
+    reader: EventReader, block: int, number: int, reason: AbortReason
+):
+    (event,) = read(reader, ended(0, number, block)).events
+
+    assert isinstance(event, TaskAborted)
+    assert event.reason is reason
+
+
+def test_a_number_without_a_word_is_put_aside(reader: EventReader):
+    (letter,) = read(reader, ended(0, 2)).dead
+
+    assert letter.error == "enums.reason has no word for '2'"
+
+
+def test_one_log_may_say_two_things_at_two_positions(reader: EventReader):
+    joined = "event Joined(address node, uint32 vram)"
+
+    assert read(reader, log_of(joined, NODE, 24)).events == [
+        NodeJoined(AT, TIME, NODE, gpu_vram=24, gpu_name="RTX 4090"),
+        ModelAdded(AT._replace(sub=1), TIME, NODE, "base"),
+    ]
+    assert read(reader, log_of(joined, NODE, 0)).events == [
+        NodeJoined(AT, TIME, NODE, gpu_name="RTX 4090")
+    ]

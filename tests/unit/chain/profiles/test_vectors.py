@@ -1,0 +1,55 @@
+"""Crynux's profiles name the events and functions that its released ABIs have."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.chain.decode.abi import AbiSignature
+from oracle.chain.profiles.profile_loader import open_profile
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "crynux.json"
+
+
+@pytest.fixture(scope="module")
+def released() -> dict[str, Any]:
+    abi: dict[str, Any] = json.loads(VECTORS.read_text("utf-8"))["abi"]
+    return abi
+
+
+def told(signature: AbiSignature) -> tuple[str, list[tuple[str, bool]]]:
+    return signature.text, [(given.kind, given.indexed) for given in signature.inputs]
+
+
+def written(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
+    return row["signature"], [(one["type"], one.get("indexed", False)) for one in row["inputs"]]
+
+
+@pytest.mark.parametrize("name", ["crynux-vss", "crynux-commit"])
+def test_every_event_was_released_with_this_topic_and_these_indexed_inputs(
+    name: str, released: dict[str, Any]
+):
+    known = {(row["contract"], row["topic0"], str(written(row))) for row in released["events"]}
+
+    read = {
+        (contract.name, speech.signature.digest, str(told(speech.signature)))
+        for contract in open_profile(name).contracts.values()
+        for speech in contract.events
+    }
+
+    assert read <= known
+
+
+@pytest.mark.parametrize("name", ["crynux-vss", "crynux-commit"])
+def test_every_function_was_released_with_this_selector(name: str, released: dict[str, Any]):
+    known = {(row["contract"], row["selector"], row["signature"]) for row in released["functions"]}
+
+    read = {
+        (contract.name, speech.signature.selector, speech.signature.text)
+        for contract in open_profile(name).contracts.values()
+        for speech in contract.calls
+    }
+
+    assert read
+    assert read <= known

@@ -1,0 +1,56 @@
+"""Blooms are those of the Yellow Paper, and say what they can."""
+
+from hypothesis import given, strategies as st
+from web3 import Web3
+
+from oracle.chain.proofs.bloom import bloom, mask, may_hold, may_log, written
+from oracle.chain.proofs.keccak import keccak, pure_enough
+from oracle.devnet.fakechain.block_json import Said
+from tests.support.examples import examples
+
+TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+SPEAKER = "0x5fbdb2315678afecb367f032d93f642f64180aa3"
+addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
+topics = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
+logs = st.lists(st.builds(Said, addresses, st.lists(topics, max_size=4).map(tuple)), max_size=8)
+
+
+def bits_by_the_paper(word: bytes) -> set[int]:
+    """Places in the 256 bytes: byte 255 - bit // 8, value 1 << bit % 8 (Yellow Paper, 4.3.1)."""
+    hashed = Web3.keccak(word)
+    return {int.from_bytes(hashed[place : place + 2], "big") % 2048 for place in (0, 2, 4)}
+
+
+@examples(15)
+@given(logs)
+def test_a_bloom_sets_three_bits_for_each_address_and_topic(said):
+    filled = bytearray(256)
+    for log in said:
+        for word in (log.address, *log.topics):
+            for bit in bits_by_the_paper(bytes.fromhex(word[2:])):
+                filled[255 - bit // 8] |= 1 << bit % 8
+    assert written(bloom(said)) == "0x" + filled.hex()
+
+
+@examples(15)
+@given(logs)
+def test_a_bloom_may_hold_all_that_is_in_it(said):
+    bits = bloom(said)
+    assert all(may_hold(bits, mask(log.address)) for log in said)
+
+
+def test_a_bloom_without_one_of_the_bits_holds_no_such_log():
+    whole = mask(SPEAKER) | mask(TRANSFER)
+    lowest = mask(TRANSFER) & -mask(TRANSFER)
+    assert may_log(whole, [mask(SPEAKER)], [mask(TRANSFER)])
+    assert not may_log(whole & ~lowest, [mask(SPEAKER)], [mask(TRANSFER)])
+
+
+def test_an_address_alone_makes_no_log():
+    assert not may_log(mask(SPEAKER), [mask(SPEAKER)], [mask(TRANSFER)])
+
+
+@examples(15)
+@given(st.binary(max_size=400))
+def test_both_libraries_hash_alike(content):
+    assert keccak(content) == pure_enough(content) == bytes(Web3.keccak(content))

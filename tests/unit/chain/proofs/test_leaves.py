@@ -1,0 +1,187 @@
+"""Receipts and transactions are encoded as the libraries, and their signers, do."""
+
+import msgspec
+import pytest
+import rlp
+from eth_account import Account
+from hypothesis import given, strategies as st
+from trie.hexary import HexaryTrie
+
+from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
+from tests.support.examples import examples
+
+KEY = "0x" + "01" * 32
+ZEROS = "0x" + "00" * 32
+hashes = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
+addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
+contents = st.binary(max_size=80).map(lambda one: "0x" + one.hex())
+logs = st.fixed_dictionaries(
+    {"address": addresses, "topics": st.lists(hashes, max_size=4), "data": contents}
+)
+receipts = st.fixed_dictionaries(
+    {
+        "type": st.integers(0, 4).map(hex),
+        "status": st.sampled_from(["0x0", "0x1"]),
+        "cumulativeGasUsed": st.integers(1, 2**40).map(hex),
+        "logsBloom": st.binary(min_size=256, max_size=256).map(lambda one: "0x" + one.hex()),
+        "logs": st.lists(logs, max_size=3),
+    }
+)
+
+
+def octets(written):
+    return bytes.fromhex(written[2:])
+
+
+def whole(written):
+    number = int(written, 16)
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def leaf_by_library(receipt):
+    said = [
+        [octets(log["address"]), [octets(topic) for topic in log["topics"]], octets(log["data"])]
+        for log in receipt["logs"]
+    ]
+    outcome, gas = whole(receipt["status"]), whole(receipt["cumulativeGasUsed"])
+    body = rlp.encode([outcome, gas, octets(receipt["logsBloom"]), said])
+    kind = int(receipt["type"], 16)
+    return bytes([kind]) + body if kind else body
+
+
+def proven(receipt, **more):
+    """As an endpoint gives it, with what else it says of logs."""
+    where = {
+        "blockNumber": "0x1",
+        "blockHash": ZEROS,
+        "transactionHash": ZEROS,
+        "transactionIndex": "0x0",
+        "logIndex": "0x0",
+    }
+    whole_logs = [{**log, **where} for log in receipt["logs"]]
+    told = {"transactionHash": ZEROS, "transactionIndex": "0x0", **receipt, "logs": whole_logs}
+    return msgspec.convert({**told, **more}, ProvenReceipt)
+
+
+@examples(25)
+@given(receipts)
+def test_a_receipt_is_encoded_as_the_library_does(receipt):
+    if int(receipt["logsBloom"], 16):
+        assert proven(receipt).leaf() == leaf_by_library(receipt)
+
+
+def test_the_root_of_receipts_is_that_of_the_library():
+    block = [
+        {
+            "type": hex(place % 5),
+            "status": hex(place % 2),
+            "cumulativeGasUsed": hex(21_000 * (place + 1)),
+            "logsBloom": "0x" + f"{place + 1:0512x}",
+            "logs": [{"address": "0x" + "aa" * 20, "topics": [ZEROS], "data": "0x7f"}],
+        }
+        for place in range(140)
+    ]
+    tree = HexaryTrie({}, prune=True)
+    for place, receipt in enumerate(block):
+        tree[rlp.encode(whole(hex(place)))] = leaf_by_library(receipt)
+    assert receipts_root([proven(one) for one in block]) == "0x" + tree.root_hash.hex()
+
+
+def test_a_bloom_that_an_endpoint_leaves_out_is_made_of_the_logs():
+    log = {"address": "0x" + "aa" * 20, "topics": [ZEROS], "data": "0x"}
+    said = {"type": "0x2", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
+    zeros = proven(said, logsBloom="0x" + "00" * 256).leaf()
+    assert proven(said).leaf() == zeros
+    assert zeros != leaf_by_library({**said, "logsBloom": "0x" + "00" * 256})
+
+
+def test_a_receipt_of_a_type_to_come_is_not_proven():
+    said = {"type": "0x7e", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": []}
+    with pytest.raises(ValueError, match="unknown type 126"):
+        proven(said).leaf()
+
+
+def test_half_a_byte_in_a_log_is_not_proven():
+    log = {"address": "0x" + "aa" * 20, "topics": [], "data": "0x123"}
+    said = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
+    with pytest.raises(ValueError, match="no chain can hold"):
+        proven(said).leaf()
+
+
+def test_before_byzantium_a_receipt_holds_the_root_of_the_state():
+    said: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
+    root = "0x" + "7e" * 32
+    expected = rlp.encode([octets(root), whole("0x5208"), bytes(256), []])
+    assert proven(said, root=root).leaf() == expected
+
+
+COMMON = {"nonce": 7, "gas": 100_000, "value": 5, "chainId": 1, "data": "0x1234"}
+FEES = {"maxFeePerGas": 20, "maxPriorityFeePerGas": 2}
+ACCESS = [{"address": "0x" + "33" * 20, "storageKeys": [ZEROS, "0x" + "01" * 32]}]
+
+
+def authorization():
+    named = {"chainId": 1, "address": "0x" + "22" * 20, "nonce": 3}
+    return Account.sign_authorization(named, KEY)
+
+
+SIGNED = {
+    "legacy": {**COMMON, "gasPrice": 9},
+    "creation": {**COMMON, "gasPrice": 9, "to": ""},
+    "access list": {**COMMON, "gasPrice": 9, "type": 1, "accessList": ACCESS},
+    "dynamic fee": {**COMMON, **FEES, "type": 2, "accessList": ACCESS},
+    "set code": {**COMMON, **FEES, "type": 4},
+}
+
+
+def as_answered(request, signed, delegated=()):
+    """The JSON that an endpoint makes of a signed transaction."""
+    names = {"gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "chainId"}
+    listed = [
+        {
+            "chainId": hex(one.chain_id),
+            "address": "0x" + one.address.hex(),
+            "nonce": hex(one.nonce),
+            "yParity": hex(one.y_parity),
+            "r": hex(one.r),
+            "s": hex(one.s),
+        }
+        for one in delegated
+    ]
+    return {
+        "hash": "0x" + signed.hash.hex(),
+        "from": ZEROS[:42],
+        "to": request["to"] or None,
+        "input": request["data"],
+        "type": hex(request.get("type", 0)),
+        "accessList": request.get("accessList", []),
+        "authorizationList": listed,
+        **{name: hex(request[name]) for name in ("nonce", "gas", "value")},
+        **{name: hex(request[name]) for name in names & request.keys()},
+        **{name: hex(getattr(signed, name)) for name in ("v", "r", "s")},
+    }
+
+
+@pytest.mark.parametrize("kind", SIGNED)
+def test_a_transaction_hashes_to_what_its_signer_says(kind):
+    request = {"to": "0x" + "11" * 20, **SIGNED[kind]}
+    delegated = [authorization()] if kind == "set code" else []
+    if delegated:
+        request["authorizationList"] = delegated
+    signed = Account.sign_transaction(request, KEY)
+    answered = msgspec.convert(as_answered(request, signed, delegated), SignedTransaction)
+    assert answered.true_hash() == answered.hash
+
+
+def test_the_root_of_no_transactions_is_that_of_nothing():
+    empty = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
+    assert transactions_root([]) == receipts_root([]) == empty
+
+
+def test_a_transaction_without_what_its_type_needs_is_not_proven():
+    bare = SignedTransaction(
+        ZEROS, "0x0", "0x0", "0x0", "0x", ZEROS[:42], "0x1", "0x1", type="0x2"
+    )
+    with pytest.raises(ValueError, match="without a field"):
+        bare.leaf()

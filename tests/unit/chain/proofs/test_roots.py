@@ -1,0 +1,60 @@
+"""RLP and the roots of tries are those of the libraries everybody uses."""
+
+import rlp
+from hypothesis import given, strategies as st
+from trie.hexary import HexaryTrie
+
+from oracle.chain.proofs.merkle_trie import root
+from oracle.chain.proofs.rlp import Nested, encoded
+from tests.support.examples import examples
+
+nested = st.recursive(
+    st.binary(max_size=70) | st.integers(0, 2**256), lambda one: st.lists(one, max_size=6)
+)
+
+
+def flat(content: Nested) -> object:
+    """As pyrlp takes it."""
+    if isinstance(content, int):
+        return content.to_bytes((content.bit_length() + 7) // 8, "big")
+    return content if isinstance(content, bytes) else [flat(part) for part in content]
+
+
+@examples(40)
+@given(nested)
+def test_rlp_is_that_of_the_library(content):
+    assert encoded(content) == rlp.encode(flat(content))
+
+
+def test_long_strings_and_lists_tell_how_long_their_length_is():
+    for size in (55, 56, 255, 256):
+        assert encoded(b"\x01" * size) == rlp.encode(b"\x01" * size)
+        assert encoded([b"\x01"] * size) == rlp.encode([b"\x01"] * size)
+    assert encoded(b"\x01" * 65_536) == rlp.encode(b"\x01" * 65_536)
+
+
+def root_by_library(leaves):
+    tree = HexaryTrie({}, prune=True)
+    for place, leaf in enumerate(leaves):
+        tree[rlp.encode(rlp.sedes.big_endian_int.serialize(place))] = leaf
+    return tree.root_hash
+
+
+@examples(20)
+@given(st.lists(st.binary(min_size=1, max_size=80), max_size=24))
+def test_the_root_is_that_of_the_library(leaves):
+    assert root(leaves) == root_by_library(leaves)
+
+
+def test_the_order_of_the_leaves_is_part_of_the_root():
+    assert root([b"first", b"second"]) == root_by_library([b"first", b"second"])
+
+
+def test_the_root_of_nothing_is_known():
+    assert root([]).hex() == "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
+
+
+def test_places_above_127_take_two_bytes_of_key():
+    for count in (128, 129, 257):
+        leaves = [f"leaf {place}".encode() * 8 for place in range(count)]
+        assert root(leaves) == root_by_library(leaves)

@@ -1,0 +1,87 @@
+"""Who sent a transaction follows from its signature, of whatever type it is."""
+
+import msgspec
+import pytest
+from eth_account import Account
+
+from oracle.chain.proofs.transaction_sender import signer
+from oracle.chain.proofs.transactions_root import SignedTransaction
+from oracle.devnet.fakechain.accounts import account, signed_by
+from oracle.devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
+from oracle.devnet.fakechain.tree import Tree
+from tests.unit.chain.proofs.test_leaves import KEY, SIGNED, ZEROS, as_answered, authorization
+
+SENDER = Account.from_key(KEY).address.lower()
+# Good on every chain, as all were before EIP-155.
+KINDS = {**SIGNED, "unprotected": {k: v for k, v in SIGNED["legacy"].items() if k != "chainId"}}
+# The order of the curve less a number is its other half.
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+def signed(kind, **changed):
+    """A transaction as an endpoint gives it, truly signed, and then changed."""
+    request = {"to": "0x" + "11" * 20, **KINDS[kind]}
+    delegated = [authorization()] if kind == "set code" else []
+    if delegated:
+        request["authorizationList"] = delegated
+    made = Account.sign_transaction(request, KEY)
+    return msgspec.convert({**as_answered(request, made, delegated), **changed}, SignedTransaction)
+
+
+def rehashed(one):
+    one.hash = one.true_hash()
+    return one
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_signer_of_every_type_is_recovered(kind):
+    assert signer(signed(kind)) == SENDER
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_not_signed_has_another_hash(kind):
+    with pytest.raises(ValueError, match="do not make its hash"):
+        signer(signed(kind, value="0x6"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_a_hash_that_fits_it_is_another_account_that_signed(kind):
+    assert signer(rehashed(signed(kind, value="0x6"))) not in {SENDER, None}
+
+
+def test_the_upper_half_of_the_curve_signs_too():
+    """As it could before Homestead."""
+    one = signed("unprotected")
+    one.s, one.v = hex(ORDER - int(one.s, 16)), hex(55 - int(one.v, 16))
+    assert signer(rehashed(one)) == SENDER
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"type": "0x7e"}, {"r": None}, {"s": None}, {"v": None}, {"r": "0x0"}, {"s": "0x0"}],
+    ids=str,
+)
+def test_of_what_nobody_signed_nothing_is_said(changed):
+    assert signer(signed("dynamic fee", **changed)) is None
+
+
+@pytest.mark.parametrize("changed", [{"r": hex(ORDER)}, {"s": hex(ORDER)}, {"v": "0x5"}], ids=str)
+@pytest.mark.parametrize("kind", ["unprotected", "dynamic fee"])
+def test_numbers_that_are_no_signature_are_told_from_none(kind, changed):
+    with pytest.raises(ValueError, match="nobody's"):
+        signer(rehashed(signed(kind, **changed)))
+
+
+@pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
+def test_our_own_chain_signs_for_the_accounts_whose_keys_it_has(kind):
+    somebody = account(1)
+    block = Tree().mine([Tx(somebody, somebody, "0x12", 3, kind=kind)])
+    (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
+    assert signer(one) == somebody
+
+
+def test_our_own_chain_signs_for_nobody_else():
+    block = Tree().mine([Tx(ZEROS[:42], ZEROS[:42])])
+    (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
+    assert (one.true_hash(), signer(one)) == (one.hash, None)
+    assert signed_by(ZEROS[:42], b"")[2] == 0

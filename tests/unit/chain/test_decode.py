@@ -1,0 +1,265 @@
+"""Our decoders read what web3 reads, and refuse what no contract writes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+from hypothesis import given, strategies as st
+from hypothesis.strategies import SearchStrategy
+from web3 import Web3
+from web3.types import LogReceipt
+
+from oracle.chain.decode.abi import AbiSignature, Parameter, load
+from oracle.chain.decode.log_decoder import decoder_of
+from oracle.chain.decode.oracle_logs import CONTRACT
+from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.logs import Log
+from tests.support.chain.network_logs import NETWORK, a_hash
+from tests.support.examples import examples
+
+ADDRESS = "0x" + "4e" * 20
+READ = [
+    (contract.name, speech.signature.name)
+    for contract in open_profile("reference").contracts.values()
+    for speech in contract.events
+]
+READ += [(CONTRACT, name) for name in load(CONTRACT).events if name != "LimitsSet"]
+
+
+# As eth_abi takes them. NUL has a test of its own.
+VARIABLE: dict[str, SearchStrategy[Any]] = {
+    "string": st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+    "bytes": st.binary(max_size=80),
+    "bool": st.booleans(),
+    "address": st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex()),
+}
+
+
+def values_of(kind: str) -> SearchStrategy[Any]:
+    """Any value of a Solidity type."""
+    if kind in VARIABLE:
+        return VARIABLE[kind]
+    if kind.endswith("[]"):
+        return st.lists(values_of(kind.removesuffix("[]")), max_size=4)
+    size = int(kind.lstrip("uintbyes"))
+    if kind.startswith("bytes"):
+        return st.binary(min_size=size, max_size=size)
+    least = 0 if kind.startswith("u") else -(2 ** (size - 1))
+    return st.integers(least, least + 2**size - 1)
+
+
+def read_by(
+    signature: AbiSignature,
+    topics: Sequence[str],
+    data: str,
+    wanted: Sequence[str] | None = None,
+) -> tuple[Any, ...]:
+    """What our decoder makes of a log with these topics and data."""
+    log = Log(1, a_hash(1), 5, 0, a_hash(2), 0, NETWORK, tuple(topics), data)
+    return decoder_of(signature, wanted)(log)
+
+
+def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]:
+    """Topics and data of an event as a contract writes them."""
+    pairs = list(zip(signature.inputs, values, strict=True))
+    topics = [signature.digest]
+    topics += ["0x" + encode([p.kind], [v]).hex() for p, v in pairs if p.indexed]
+    plain = [(p.kind, v) for p, v in pairs if not p.indexed]
+    return topics, "0x" + encode([kind for kind, _ in plain], [value for _, value in plain]).hex()
+
+
+def as_ours(kind: str, value: Any) -> object:
+    """A value of web3 the way we interval it."""
+    if kind.endswith("[]"):
+        return tuple(as_ours(kind.removesuffix("[]"), part) for part in value)
+    if kind == "address":
+        return value.lower()
+    return "0x" + value.hex() if isinstance(value, bytes) else value
+
+
+def as_theirs(kind: str, value: Any) -> Any:
+    """A value of ours the way eth_abi takes it."""
+    if kind.endswith("[]"):
+        return [as_theirs(kind.removesuffix("[]"), part) for part in value]
+    return bytes.fromhex(value[2:]) if kind.startswith("bytes") else value
+
+
+def by_web3(contract: str, event: str, topics: list[str], data: str) -> dict[str, object]:
+    abi = Web3().eth.contract(abi=_entries(contract))
+    log: dict[str, Any] = {
+        "address": Web3.to_checksum_address(ADDRESS),
+        "topics": [bytes.fromhex(topic[2:]) for topic in topics],
+        "data": bytes.fromhex(data[2:]),
+        "blockNumber": 1,
+        "blockHash": bytes(32),
+        "transactionHash": bytes(32),
+        "transactionIndex": 0,
+        "logIndex": 0,
+    }
+    receipt: LogReceipt = log  # type: ignore[assignment]  # complete, but built in steps
+    return dict(abi.events[event]().process_log(receipt)["args"])
+
+
+def _entries(contract: str) -> list[Any]:
+    signatures = load(contract).events.values()
+    return [
+        {
+            "type": "event",
+            "name": signature.name,
+            "anonymous": False,
+            "inputs": [
+                {"name": p.name, "type": p.kind, "indexed": p.indexed} for p in signature.inputs
+            ],
+        }
+        for signature in signatures
+        if "(" not in "".join(p.kind for p in signature.inputs)
+    ]
+
+
+@pytest.mark.parametrize(("contract", "event"), READ)
+@examples(25)
+@given(drawn=st.data())
+def test_reads_the_same_values_as_web3(contract: str, event: str, drawn: st.DataObject):
+    signature = load(contract).event(event)
+    values = [drawn.draw(values_of(parameter.kind)) for parameter in signature.inputs]
+    topics, data = written(signature, values)
+
+    ours = read_by(signature, topics, data)
+
+    theirs = by_web3(contract, event, topics, data)
+    assert ours == tuple(as_ours(p.kind, theirs[p.name]) for p in signature.inputs)
+
+
+KINDS = ["uint8", "uint64", "uint72", "int8", "int256", "bool", "address", "bytes4", "bytes32"]
+KINDS += ["string", "bytes", "uint16[]", "int64[]", "bytes32[]", "string[]", "bytes[]"]
+
+
+@examples(200)
+@given(drawn=st.data(), kinds=st.lists(st.sampled_from(KINDS), max_size=5))
+def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str]):
+    signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
+    values = [drawn.draw(values_of(kind)) for kind in kinds]
+    topics, data = written(signature, values)
+
+    expected = tuple(as_ours(kind, value) for kind, value in zip(kinds, values, strict=True))
+    assert read_by(signature, topics, data) == expected
+
+
+@examples(200)
+@given(
+    drawn=st.data(), kind=st.sampled_from(["uint8", "uint72", "int8", "bool", "address", "bytes4"])
+)
+def test_reads_indexed_words(drawn: st.DataObject, kind: str):
+    signature = AbiSignature("E", (Parameter("p", kind, True),))
+    value = drawn.draw(values_of(kind))
+    topics, _ = written(signature, [value])
+
+    assert read_by(signature, topics, "0x") == (as_ours(kind, value),)
+
+
+@examples(300)
+@given(drawn=st.data(), event=st.sampled_from([event for _, event in READ[:21]]))
+def test_one_changed_word_is_refused_or_reads_back_to_itself(drawn: st.DataObject, event: str):
+    signature = load("TaskNetwork").event(event)
+    values = [drawn.draw(values_of(parameter.kind)) for parameter in signature.inputs]
+    topics, data = written(signature, values)
+    if data == "0x":
+        return
+    at = 2 + 64 * drawn.draw(st.integers(0, (len(data) - 2) // 64 - 1))
+    word = drawn.draw(st.integers(0, 600) | st.integers(0, 2**256 - 1))
+    changed = data[:at] + f"{word:064x}" + data[at + 64 :]
+
+    try:
+        read = read_by(signature, topics, changed)
+    except ValueError:
+        return
+    back = [as_theirs(p.kind, value) for p, value in zip(signature.inputs, read, strict=True)]
+    # What was no UTF-8 does not read back; nothing else may be lost.
+    assert "\ufffd" in repr(back) or written(signature, back) == (topics, changed)
+
+
+def of_created() -> tuple[AbiSignature, list[str], str]:
+    signature = load("TaskNetwork").event("TaskCreated")
+    hashes = [bytes([n]) * 32 for n in (1, 2)]
+    values = [hashes[0], ADDRESS, hashes[1], 1, 1, 8, "RTX", 24, ["a", "b"], 2, 5, 0, 1, 300, 3]
+    return signature, *written(signature, values)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda data: data[:-64], "too short"),
+        (lambda data: data + "00" * 32, "length"),
+        (lambda data: data[:66], "length"),
+        (lambda data: data[:66] + "01" + data[68:], "unused bits"),
+        (lambda data: data[: 2 + 64 * 3] + f"{32:064x}" + data[2 + 64 * 4 :], "gap"),
+        (lambda data: data[:-1] + "1", "padding"),
+        (lambda data: data[:-1], "Odd"),
+        (lambda data: data[:-1] + "g", "hex"),
+    ],
+)
+def test_refuses_what_no_compiler_writes(change: Any, reason: str):
+    signature, topics, data = of_created()
+
+    with pytest.raises(ValueError, match=reason):
+        read_by(signature, topics, change(data))
+
+
+def test_refuses_another_number_of_topics():
+    signature, topics, data = of_created()
+
+    with pytest.raises(ValueError, match="topics"):
+        read_by(signature, topics[:-1], data)
+
+
+def test_refuses_an_indexed_address_with_dirty_high_bytes():
+    signature, topics, data = of_created()
+
+    with pytest.raises(ValueError, match="topic"):
+        read_by(signature, [*topics[:2], "0x01" + topics[2][4:], topics[3]], data)
+
+
+def test_takes_only_the_inputs_asked_for_in_that_order():
+    signature, topics, data = of_created()
+
+    assert read_by(signature, topics, data, ["timeout", "models"]) == (300, ("a", "b"))
+
+
+def test_an_indexed_text_is_its_hash():
+    signature = AbiSignature("E", (Parameter("p", "string", True),))
+
+    assert read_by(signature, [signature.digest, "0x" + "ab" * 32], "0x") == ("0x" + "ab" * 32,)
+
+
+@pytest.mark.parametrize("written_by_a_node", [b"\xff\xfe", b"a\0b"])
+def test_a_text_that_no_database_takes_is_marked(written_by_a_node: bytes):
+    signature = AbiSignature("E", (Parameter("p", "string", False),))
+    data = "0x" + encode(["bytes"], [written_by_a_node]).hex()
+
+    (read,) = read_by(signature, [signature.digest], data)
+
+    assert "\ufffd" in read
+    assert "\0" not in read
+
+
+def test_a_hundred_kilobytes_of_text_come_through():
+    signature = AbiSignature("E", (Parameter("p", "string", False),))
+    topics, data = written(signature, ["é" * 50_000])
+
+    assert read_by(signature, topics, data) == ("é" * 50_000,)
+
+
+def test_structs_and_rows_are_read_too():
+    kinds = ["uint8[3]", "uint8[][]", "(uint8,string)[2]"]
+    signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
+    topics, data = written(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])
+
+    read = read_by(signature, topics, data)
+
+    assert read == ((1, 2, 3), ((4,), ()), ((5, "a"), (6, "b")))
+
+
+def test_a_type_that_is_none_is_told_at_once():
+    with pytest.raises(ValueError, match="no decoder"):
+        decoder_of(AbiSignature("E", (Parameter("p", "uint", False),)))

@@ -1,0 +1,63 @@
+"""Events made quickly are the events."""
+
+from dataclasses import FrozenInstanceError, fields
+from operator import itemgetter
+from typing import Any, get_args
+
+import pytest
+
+from oracle.chain.decode.record_filler import reader_of
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import GroupValidated, NodeEvent, TaskEvent, TaskStarted
+from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.logs import Call, Log
+from tests.support.chain.network_logs import NETWORK, a_hash, node, task
+
+KINDS = (*get_args(NodeEvent), *get_args(TaskEvent), GroupValidated, *get_args(ContractEvent))
+LOG = Log(7, a_hash(7), 5, 2, a_hash(2), 3, NETWORK, (a_hash(1),), "0x")
+CALL = Call(7, a_hash(7), 5, 2, a_hash(2), node(1), NETWORK, 0, "0x", succeeded=True)
+
+
+def made_of(kind: type, values: dict[str, Any], row: Log | Call = LOG) -> Any:
+    """What is made of parts in the order of these values."""
+    getters = {name: itemgetter(place) for place, name in enumerate(values)}
+    return reader_of(kind, getters, lambda _: tuple(values.values()))(row)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equals_what_the_class_makes(kind: type):
+    names = [field.name for field in fields(kind)][2:]
+    values = {name: place for place, name in enumerate(names)}
+
+    made = made_of(kind, values)
+
+    assert made == kind(Position(7, 2, 3), 5, *range(len(values)))
+    assert type(made) is kind
+
+
+def test_values_left_out_are_the_defaults():
+    made = made_of(TaskStarted, {"node": node(1), "task": task(3)})
+
+    assert made == TaskStarted(Position(7, 2, 3), 5, task(3), node(1))
+
+
+def test_what_a_call_says_stands_before_the_logs_of_its_transaction():
+    made = made_of(TaskStarted, {"task": task(3), "node": node(1)}, CALL)
+
+    assert made.at == Position(7, 2, -1)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [({"task": 1}, "nothing for node"), ({"task": 1, "node": 2, "hue": 3}, "has no hue")],
+)
+def test_what_is_missing_or_unknown_is_told(values: dict[str, int], words: str):
+    with pytest.raises(ValueError, match=f"TaskStarted.*{words}"):
+        made_of(TaskStarted, values)
+
+
+def test_is_as_frozen():
+    made = made_of(TaskStarted, {"task": task(1), "node": node(2)})
+
+    with pytest.raises(FrozenInstanceError):
+        made.time = 6

@@ -1,0 +1,231 @@
+"""What the contracts said, in our words."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.chain.decode.abi import load
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.events.network_events import (
+    AbortReason,
+    DomainEvent,
+    GroupValidated,
+    LastStatus,
+    ModelAdded,
+    NodeJoined,
+    NodeKickedOut,
+    NodePaused,
+    NodeQuit,
+    NodeResumed,
+    NodeSlashed,
+    NodeUpdated,
+    TaskAborted,
+    TaskCreated,
+    TaskErrorReported,
+    TaskInvalidated,
+    TaskKind,
+    TaskQueued,
+    TaskRefunded,
+    TaskStarted,
+    TaskSubmitted,
+    TaskSucceeded,
+    TaskTimedOut,
+    TaskValidated,
+)
+from oracle.domain.events.oracle_events import (
+    ContractEvent,
+    IndexAssigned,
+    IndexRetired,
+    KickCancelled,
+    KickExecuted,
+    KickProposed,
+)
+from oracle.domain.ids import ZERO_ADDRESS
+from oracle.domain.logs import DeadLetter
+from oracle.errors import InputError
+from tests.support.chain.memory_chain import Said
+from tests.support.chain.network_logs import (
+    AT,
+    NETWORK,
+    ORACLE,
+    TIME,
+    a_hash,
+    as_log,
+    created,
+    group,
+    network,
+    node,
+    oracle,
+    task,
+)
+
+T, N, G, M = task(1), node(1), group(1), node(2)
+BOTH = {"task": T, "node": N}
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (
+            network(
+                "NodeJoined",
+                node=N,
+                stake=400 * 10**18,
+                gpuName="RTX",
+                gpuVram=24,
+                major=2,
+                minor=5,
+                patch=1,
+                models=["a", "b"],
+            ),
+            NodeJoined(AT, TIME, N, 400 * 10**18, "RTX", 24, (2, 5, 1), ("a", "b")),
+        ),
+        (
+            network("NodeVersionUpdated", node=N, major=3, minor=0, patch=2),
+            NodeUpdated(AT, TIME, N, version=(3, 0, 2)),
+        ),
+        (network("NodeStakeChanged", node=N, stake=7), NodeUpdated(AT, TIME, N, stake=7)),
+        (network("ModelAdded", node=N, model="m"), ModelAdded(AT, TIME, N, "m")),
+        (network("NodePaused", node=N), NodePaused(AT, TIME, N)),
+        (network("NodeResumed", node=N), NodeResumed(AT, TIME, N)),
+        (network("NodeQuit", node=N), NodeQuit(AT, TIME, N)),
+        (network("NodeSlashed", node=N, amount=5), NodeSlashed(AT, TIME, N)),
+        (
+            network("NodeKickedOut", node=N, stake=5, evidence=a_hash(1)),
+            NodeKickedOut(AT, TIME, N),
+        ),
+        (
+            created(1, kind=2),
+            TaskCreated(
+                AT,
+                TIME,
+                T,
+                node(0xC0),
+                3 * 10**18,
+                8,
+                "NVIDIA GeForce RTX 4090",
+                24,
+                ("crynux-ai/sdxl-turbo", "lora"),
+                (2, 5, 0),
+                1,
+                TaskKind.SD_FT,
+                300,
+                G,
+            ),
+        ),
+        (network("TaskQueued", task=T), TaskQueued(AT, TIME, T)),
+        (network("TaskStarted", **BOTH), TaskStarted(AT, TIME, T, N)),
+        (
+            network("TaskSubmitted", **BOTH, resultHash=a_hash(9)),
+            TaskSubmitted(AT, TIME, T, N),
+        ),
+        (network("TaskErrorReported", **BOTH), TaskErrorReported(AT, TIME, T, N)),
+        (network("TaskValidated", task=T), TaskValidated(AT, TIME, T)),
+        (
+            network("GroupValidated", group=G, tasks=[task(3), task(1)]),
+            GroupValidated(AT, TIME, G, (task(3), task(1))),
+        ),
+        (network("TaskSucceeded", **BOTH), TaskSucceeded(AT, TIME, T, N)),
+        (network("TaskRefunded", **BOTH), TaskRefunded(AT, TIME, T, N)),
+        (network("TaskInvalidated", **BOTH), TaskInvalidated(AT, TIME, T, N)),
+        (
+            network("TaskAborted", **BOTH, reason=3, lastStatus=4),
+            TaskAborted(AT, TIME, T, N, AbortReason.INCORRECT_RESULT, LastStatus.ERROR_REPORTED),
+        ),
+        (
+            network("TaskAborted", task=T, node=ZERO_ADDRESS, reason=99, lastStatus=99),
+            TaskAborted(AT, TIME, T, None, AbortReason.UNKNOWN, None),
+        ),
+        (
+            network("TaskTimedOut", **BOTH, lastStatus=2),
+            TaskTimedOut(AT, TIME, T, N, LastStatus.STARTED),
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
+)
+def test_every_event_of_the_network_has_our_words(
+    reader: EventReader, said: Said, event: DomainEvent
+):
+    assert reader.read([as_log(said)], []).events == [event]
+
+
+def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: EventReader):
+    _, topics = reader.contracts[NETWORK]
+    events = load("TaskNetwork").events.values()
+
+    unread = {event.name for event in events if event.digest not in topics}
+
+    silent = {"NodeReadmitted", "TaskDrawn"}  # TaskStarted says what TaskDrawn changes
+    assert not [name for name in unread - silent if name.startswith(("Node", "Task"))]
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (oracle("NodeRegistered", index=5, node=N), IndexAssigned(AT, TIME, N, 5)),
+        (oracle("NodeIndexRetired", index=5, node=N), IndexRetired(AT, TIME, N, 5)),
+        (
+            oracle(
+                "KickProposed", index=5, node=N, round=9, lane=3, evidence=a_hash(1), readyAt=99
+            ),
+            KickProposed(AT, TIME, 5, N, 9, a_hash(1), 99),
+        ),
+        (
+            oracle("KickCancelled", index=5, by=M, why=a_hash(2)),
+            KickCancelled(AT, TIME, 5, M, a_hash(2)),
+        ),
+        (
+            oracle("KickExecuted", index=5, node=N, round=9, evidence=a_hash(1)),
+            KickExecuted(AT, TIME, 5, N, 9, a_hash(1)),
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
+)
+def test_every_event_of_the_oracle_has_our_words(
+    reader: EventReader, said: Said, event: ContractEvent
+):
+    assert reader.read([as_log(said)], []).contract_events == [event]
+
+
+def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader: EventReader):
+    log = as_log(network("TaskQueued", task=T))
+    broken = replace(log, index=2, data="0x00")
+
+    decoded = reader.read([broken, log], [])
+
+    assert decoded.events == [TaskQueued(AT, TIME, T)]
+    assert decoded.dead == [
+        DeadLetter(7, log.block_hash, TIME, 2, 2, NETWORK, "TaskQueued", "length")
+    ]
+
+
+def test_what_nobody_reads_is_passed_over(reader: EventReader):
+    said = network("Credited", account=N, amount=1)
+
+    assert reader.read([as_log(said)], []).events == []
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize(
+    ("profile", "contracts", "reason"),
+    [
+        ("crynux", {"TaskNetwork": NETWORK}, "there is .*reference"),
+        ("reference", {}, "TaskNetwork is missing"),
+        ("reference", {"TaskNetwork": NETWORK, "Purse": N}, "Purse is no contract of reference"),
+        ("reference", {"TaskNetwork": "0x12"}, "is no address"),
+        ("reference", {"TaskNetwork": ORACLE}, "the same address"),
+    ],
+)
+def test_settings_that_name_no_contract_of_ours_are_the_users_fault(
+    profile: str, contracts: dict[str, str], reason: str
+):
+    with pytest.raises(InputError, match=reason):
+        EventReader.open(profile, contracts, ORACLE)
+
+
+def test_addresses_may_be_written_in_capitals():
+    reader = EventReader.open("reference", {"TaskNetwork": "0x" + "4E" * 20}, None)
+
+    assert reader.addresses == (NETWORK,)

@@ -1,0 +1,114 @@
+"""An accepted round is read beside the call that pushed it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from oracle.chain.decode.abi import load
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import Hash
+from oracle.domain.logs import Call, Log
+from tests.support.chain.network_logs import (
+    AT,
+    ORACLE,
+    TIME,
+    a_hash,
+    as_log,
+    network,
+    node,
+    oracle,
+    task,
+)
+
+T, N, M = task(1), node(1), node(2)
+
+RECORDS = bytes.fromhex("000001" + "02" * 32 + "00000a" + "ff" * 32)
+WORDS = ((1, int("02" * 32, 16)), (10, 2**256 - 1))
+
+
+def pushed(records: bytes = RECORDS, sender: str = M) -> tuple[Log, Call]:
+    """A RoundAccepted and the push that made it."""
+    push = load("QoSOracle").functions["push"]
+    values = [9, 1, 6, bytes(32), 999, records, bytes(65)]
+    arguments = encode([parameter.kind for parameter in push.inputs], values)
+    log = as_log(
+        oracle(
+            "RoundAccepted",
+            round=9,
+            asOf=6,
+            asOfHash=a_hash(6),
+            dataHash="0x" + keccak(records).hex(),
+            digest=a_hash(3),
+            rules=1,
+            signers=1,
+            transmitter=sender,
+        )
+    )
+    text = push.digest[:10] + arguments.hex()
+    call = Call(7, a_hash(7), TIME, 2, a_hash(2), node(2), ORACLE, 0, text, succeeded=True)
+    return log, call
+
+
+def test_the_words_of_a_round_come_from_its_call(reader: EventReader):
+    log, call = pushed()
+
+    (event,) = reader.read([log], [call]).contract_events
+
+    assert reader.needs_call(log)
+    assert event == RoundAccepted(
+        AT, TIME, 9, 6, a_hash(6), Hash("0x" + keccak(RECORDS).hex()), a_hash(3), 1, M, WORDS
+    )
+
+
+def test_only_a_round_needs_its_call(reader: EventReader):
+    assert not reader.needs_call(as_log(network("TaskQueued", task=T)))
+    assert not reader.needs_call(as_log(oracle("NodeRegistered", index=5, node=N)))
+
+
+def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: EventReader):
+    log, call = pushed()
+    # The records moved behind 64 bytes of nothing; no trailing padding.
+    head = call.input[10 : 10 + 64 * 5]
+    moved = head + f"{32 * 11:064x}" + f"{32 * 7:064x}" + f"{0:064x}" * 4
+    moved += f"{len(RECORDS):064x}" + RECORDS.hex()
+
+    (event,) = reader.read([log], [replace(call, input=call.input[:10] + moved)]).contract_events
+
+    assert isinstance(event, RoundAccepted)
+    assert event.words == WORDS
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda call: replace(call, input=call.input.replace("02" * 32, "03" * 32)), "hash"),
+        (lambda call: replace(call, input="0x12345678" + call.input[10:]), "the call is no push"),
+        (lambda call: replace(call, input=call.input[:200]), "too short"),
+        (lambda call: replace(call, sender=N), "another sender"),
+        (lambda call: replace(call, tx_hash=a_hash(77)), "is not there"),
+    ],
+)
+def test_a_call_that_does_not_fit_its_round_is_not_believed(
+    reader: EventReader, change: Callable[[Call], Call], reason: str
+):
+    log, call = pushed()
+
+    decoded = reader.read([log], [change(call)])
+
+    assert decoded.contract_events == []
+    (letter,) = decoded.dead
+    assert (letter.block, letter.index, letter.name) == (7, 3, "RoundAccepted")
+    assert reason in letter.error
+
+
+def test_a_cut_record_is_not_believed(reader: EventReader):
+    log, call = pushed(records=RECORDS[:-1])
+
+    decoded = reader.read([log], [call])
+
+    assert decoded.contract_events == []
+    assert "cut off" in decoded.dead[0].error

@@ -1,0 +1,168 @@
+"""What can be wrong with a configuration or a file: all of it told, in clear lines."""
+
+import sys
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused
+
+
+def test_no_such_file(capsys, tmp_path):
+    line = refused(capsys, "status", "--config", tmp_path / "missing.toml")
+    assert "missing.toml: there is no such configuration" in line
+
+
+def test_not_toml(capsys, tmp_path):
+    (tmp_path / "bad.toml").write_text("[chain\nid = 1")
+    assert "is not TOML" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+
+
+def test_not_text(capsys, tmp_path):
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
+    assert "is not UTF-8" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+
+
+def test_an_unknown_key_is_named(capsys, sound, tmp_path):
+    sound["chain"]["finality"] = 5
+    path = write(sound, tmp_path / "config.toml")
+    assert "chain.finality: is not a setting" in refused(capsys, "status", "--config", path)
+
+
+def test_every_fault_is_told_at_once(capsys, sound, tmp_path, monkeypatch):
+    sound["chain"] |= {"id": 0, "endpoints": ["ftp://here"], "foo": 1}
+    sound["network"]["contracts"] = {"TaskNetwork": "0x12"}
+    sound["bar"] = {"x": 1}
+    monkeypatch.setenv("QOS_ORACLE_CHIAN__ID", "1")
+    monkeypatch.setenv("QOS_ORACLE_WEB__PORT", "70000")
+    path = write(sound, tmp_path / "config.toml")
+
+    said = refused(capsys, "config", "check", "--config", path)
+
+    for fault in (
+        "chain.id",
+        "chain.endpoints.0",
+        "chain.foo",
+        "network.contracts.TaskNetwork",
+        "bar",
+        "QOS_ORACLE_CHIAN__ID",
+        "web.port",
+    ):
+        assert f"\n  {fault}: " in said
+    assert "Value error" not in said
+    assert "None" not in said
+
+
+@pytest.mark.parametrize("command", ["demo", "devnet"])
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_that_there_is_not(capsys, command, port):
+    assert "'--port': Input should be" in refused(capsys, command, "--port", port)
+
+
+def test_settings_that_do_not_go_together(capsys, sound, tmp_path):
+    sound["oracle"] = {"publish": True, "level": "safe", "anchor_window": 20}
+    sound["keys"] = {"signer_keystore": "signer.json"}
+    path = write(sound, tmp_path / "config.toml")
+
+    said = refused(capsys, "run", "--config", path)
+
+    assert "oracle.publish: needs oracle.address" in said
+    assert "keys.signer_keystore and keys.signer_password_file: give both or none" in said
+    assert "oracle.anchor_window: 20 blocks are too few" in said
+
+
+def test_an_unknown_rule_set_names_those_there_are(capsys, sound, tmp_path):
+    sound["rules"] = {"set": "sead"}
+    path = write(sound, tmp_path / "config.toml")
+    assert "seed" in refused(capsys, "nodes", "--config", path)
+
+
+@pytest.mark.parametrize(
+    ("rules", "complaint"),
+    [
+        ({"change": {"speed": 1}}, "rules.change: speed: no such rule (there is close, "),
+        ({"change": {"tau_seconds": "0.5"}}, "rules.change: tau_seconds: must be a whole number"),
+        ({"change": {"penalty": 0.3}}, "rules.change: penalty: write a fraction in quotes"),
+        ({"change": 7}, "rules.change: must be a table"),
+        ({"change": {"penalty": "2"}}, "rules.change: penalty: must be above 0, at most 1"),
+        ({"close": "terminal", "change": {"close": "terminal"}}, "rules.close and rules.change"),
+        ({"set": "legacy"}, "rules.change: legacy.vram_weight, legacy.timeout_weight, "),
+        (
+            {"set": "legacy", "change": {"legacy": {"vram_weight": "2"}}},
+            "legacy.timeout_weight, legacy.speed_weight, ",
+        ),
+    ],
+)
+def test_a_changed_rule_that_cannot_be_is_named(capsys, sound, tmp_path, rules, complaint):
+    sound["rules"] = rules
+    path = write(sound, tmp_path / "config.toml")
+    assert complaint in refused(capsys, "nodes", "--config", path)
+
+
+def test_the_environment_may_change_a_rule(capsys, sound, tmp_path, monkeypatch):
+    monkeypatch.setenv("QOS_ORACLE_RULES__CHANGE", '{"tau_seconds": 0}')
+    path = write(sound, tmp_path / "config.toml")
+    line = refused(capsys, "nodes", "--config", path)
+    assert "rules.change: tau_seconds: must be 1 or more" in line
+
+
+def test_a_word_that_an_option_does_not_know(capsys):
+    line = refused(capsys, "outbox", "list", "--state", "foo")
+    assert "Invalid value for '--state': 'foo' is not one of 'planned'" in line
+
+
+def test_an_option_that_does_not_exist(capsys):
+    assert "No such option" in refused(capsys, "status", "--jsn")
+
+
+def test_secrets_in_addresses_are_not_repeated(capsys, sound, tmp_path):
+    sound["chain"]["endpoints"] = ["https://user:pass@host:port/v3/APIKEY"]
+    sound["database"]["url"] = "postgresql://me:hunter2@127.0.0.1:1/oracle"
+    path = write(sound, tmp_path / "config.toml")
+
+    # No database answers: that may pass, and a supervisor may try again.
+    first = refused(capsys, "status", "--config", path, code=1)
+    sound["chain"]["endpoints"] = ["https://host/v3/APIKEY"]
+    second = refused(capsys, "status", "--config", write(sound, path), code=1)
+
+    assert "APIKEY" not in first + second
+    assert "pass@" not in first
+    assert "hunter2" not in second
+
+
+def test_an_events_file_nested_to_death(capsys, tmp_path):
+    (tmp_path / "events.jsonl").write_text("[" * 1_000_000)
+    assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+
+
+def test_an_empty_events_file(capsys, tmp_path):
+    (tmp_path / "events.jsonl").write_text("")
+    assert "events.jsonl" in refused(capsys, "replay", tmp_path / "events.jsonl")
+
+
+def test_a_truncated_events_file(capsys, tmp_path):
+    (tmp_path / "events.jsonl").write_text('{"type": "node_joined", "blo')
+    assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+
+
+def test_no_library_leaves_the_limit_on_recursion_raised(capsys):
+    # py_ecc does, when it is imported.
+    sys.setrecursionlimit(100_000)
+    assert run(["--version"]) == 0
+    assert sys.getrecursionlimit() == 1_000
+
+
+def test_legacy_rules_on_a_network_without_rounds_are_warned_of(capsys, sound, tmp_path):
+    chosen = {
+        "vram_weight": "0.2",
+        "timeout_weight": "0.2",
+        "speed_weight": "0.6",
+        "least_timeout_seconds": 60,
+        "kickout_below": "4",
+        "kickout_tasks": 10,
+    }
+    sound["rules"] = {"set": "legacy", "change": {"legacy": chosen}}
+    path = write(sound, tmp_path / "config.toml")
+    run(["config", "check", "--offline", "--config", str(path)])
+    assert "the profile reference have none: no node would ever" in capsys.readouterr().out

@@ -1,0 +1,25 @@
+"""Block times beyond the calendar, as chains have them that count milliseconds."""
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
+from oracle.lab.page.html import moment, whole_moment
+from oracle.queries.text.status_text import shown_time
+from tests.support.histories import GENESIS_TIME, History
+
+
+@pytest.mark.parametrize("seconds", [1_795_000_000_000, 2**63 - 1])
+def test_a_time_that_no_calendar_has_is_told_in_seconds(seconds):
+    told = {shown_time(seconds), moment(seconds), whole_moment(seconds)}
+    assert told == {f"{seconds} s"}
+
+
+def test_a_history_in_milliseconds_is_selected_from(capsys, tmp_path):
+    events, task = tmp_path / "events.jsonl", tmp_path / "task.json"
+    events.write_text(
+        event_to_json(History().after(1_795_000_000_000 - GENESIS_TIME).joins("A").events[0])
+    )
+    task.write_text("{}")
+    assert run(["select", "--events", str(events), "--task", str(task)]) == 0
+    assert "1795000000000 s" in capsys.readouterr().out

@@ -1,0 +1,205 @@
+"""`queue` as a user meets it: groups, order, values, what a node takes, who is dropped."""
+
+import json
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.events.network_events import TaskKind
+from tests.support.cli.refusal import refused
+from tests.support.cli.task_files import events_in
+from tests.support.histories import History, node, task
+
+TOKENS = 10**18
+# Every kind takes ten seconds, whatever its size.
+PRICES = [
+    word
+    for kind in TaskKind
+    for word in ("--fixed", f"{kind.value}=10", "--unit", f"{kind.value}=0")
+]
+
+
+def figure() -> History:
+    """The figure of the page of 2024-07: four groups, and a busy RTX 4080.
+
+    See docs/explanation/crynux.md#dispatch-figures.
+    """
+    history = History().joins("N", gpu_name="RTX 4080", gpu_vram=16).joins("B", gpu_vram=8)
+    history.creates("0", fee=1).starts("0", "N").after(10)
+    for name, price in (("a", 40), ("b", 30), ("c", 20)):
+        history.creates(f"24 {name}", min_vram=24, fee=10 * price)
+    for name, price in (("a", 30), ("b", 20), ("c", 10)):
+        history.creates(
+            f"4080 {name}", fee=10 * price, required_gpu="RTX 4080", required_gpu_vram=16
+        )
+    for name, price in (("a", 30), ("b", 20), ("c", 10)):
+        history.creates(f"16 {name}", min_vram=16, fee=10 * price)
+    for name, price in (("a", 20), ("b", 10), ("c", 8)):
+        history.creates(f"8 {name}", min_vram=8, fee=10 * price)
+    return history
+
+
+@pytest.fixture
+def events(tmp_path):
+    return events_in(tmp_path, figure())
+
+
+def legacy_figure() -> History:
+    """The figure of the legacy page: three RTX 4090 of 24 GB are there.
+
+    See docs/explanation/crynux.md#dispatch-figures.
+    """
+    history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
+    history.joins("D", gpu_name="RTX 3060", gpu_vram=12).creates("0").starts("0", "A").after(10)
+    kinds = {"GPT": TaskKind.LLM, "SD": TaskKind.SD}
+    for group, prices in (
+        ("GPT 40", (60, 50, 40)),
+        ("SD 16", (40, 30, 20)),
+        ("SD 8", (30, 20, 10)),
+        ("GPT 24", (40, 30, 20)),
+        ("GPT 16", (30, 20, 10)),
+    ):
+        name, vram = group.split()
+        for price in prices:
+            key = f"{group} {price}"
+            history.creates(key, kind=kinds[name], min_vram=int(vram), fee=10 * price)
+    return history
+
+
+def told(capsys, *arguments):
+    assert run(["queue", *PRICES, *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_tasks_wait_in_groups_by_value(capsys, events):
+    groups = told(capsys, "--events", events)["groups"]
+
+    assert [(group["vram"], group["gpu"]) for group in groups] == [
+        (24, None),
+        (16, "RTX 4080"),
+        (16, None),
+        (8, None),
+    ]
+    values = [[each["value"].partition(".")[0] for each in group["tasks"]] for group in groups]
+    assert values == [
+        ["40", "30", "20"],
+        ["30", "20", "10"],
+        ["30", "20", "10"],
+        ["20", "10", "8"],
+    ]
+
+
+def test_a_task_that_runs_does_not_wait(capsys, events):
+    answer = told(capsys, "--events", events)
+
+    assert answer["waiting"] == 12
+    assert task("0") not in answer["order"]
+    assert answer["order"][0] == task("24 a")
+
+
+def test_a_freed_node_takes_the_best_head_that_it_can_run(capsys, events):
+    offer = told(capsys, "--events", events, "--node", node("N"))["offer"]
+
+    # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
+    assert offer["takes"] == task("4080 a")
+    assert [(head["task"], head["why_not"]) for head in offer["heads"]] == [
+        (task("24 a"), "vram_too_small"),
+        (task("4080 a"), None),
+        (task("16 a"), "less_valuable"),
+        (task("8 a"), "less_valuable"),
+    ]
+
+
+def test_a_paused_node_takes_nothing(capsys, tmp_path):
+    events = events_in(tmp_path, figure().pauses("B"))
+    offer = told(capsys, "--events", events, "--node", node("B"))["offer"]
+
+    assert offer["why_not"] == "paused"
+    assert offer["takes"] is None
+
+
+def test_a_node_takes_no_second_task_of_a_group(capsys, tmp_path):
+    history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
+    events = events_in(tmp_path, history.starts("1", "A"))
+    offer = told(capsys, "--events", events, "--node", node("A"))["offer"]
+
+    assert offer["takes"] == task("3")
+
+
+def test_one_more_drops_the_least_valuable(capsys, events):
+    room = told(capsys, "--events", events, "--alpha", "5.5")["room"]
+
+    # floor(5.5 * 2 members) = 11, and twelve wait already.
+    assert room["most"] == 11
+    assert room["dropped_next"] == [task("8 c"), task("8 b")]
+
+
+def test_the_tables_fit_a_terminal(capsys, events):
+    options = ["--events", str(events), "--node", node("N"), "--alpha", "6"]
+    assert run(["queue", *PRICES, *options]) == 0
+    text = capsys.readouterr().out
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert "24 GB, any GPU: 3" in text
+    assert f"takes\n  {task('4080 a')}" in text
+    assert "12 may wait, with 2 members; one more would drop" in text
+
+
+def test_a_freed_node_of_the_legacy_system_brings_two_others(capsys, tmp_path):
+    events = events_in(tmp_path, legacy_figure())
+    answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node("A"))
+    offer = answer["offer"]
+
+    assert {(head["task"], head["kind"], head["vram"]) for head in offer["heads"]} == {
+        (task("SD 16 40"), "sd", 16),
+        (task("SD 8 30"), "sd", 8),
+        (task("GPT 24 40"), "gpt", 24),
+        (task("GPT 16 30"), "gpt", 16),
+    }
+    # Of the two that are worth 40 the older.
+    assert offer["takes"] == task("SD 16 40")
+    trio = offer["heads"][0]["trio"]
+    assert trio == {"vram": 24, "gpu": "RTX 4090", "partners": [node("B"), node("C")]}
+
+
+def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
+    events = events_in(tmp_path, legacy_figure())
+    options = ["--policy", "legacy", "--events", str(events), "--node", node("A")]
+    assert run(["queue", *PRICES, *options]) == 0
+    text = capsys.readouterr().out
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert "GPT/40GB: 3" in text
+    assert f"takes\n  {task('SD 16 40')}\n      SD/16GB: with 2 of 2, RTX 4090, 24 GB" in text
+
+
+def test_a_policy_without_a_queue_says_so(capsys, events):
+    line = refused(capsys, "queue", "--events", events, *PRICES, "--policy", "pocket")
+    assert "article has no queue" in line
+
+
+def test_without_seconds_it_says_what_to_set(capsys, events):
+    line = refused(capsys, "queue", "--events", events, "--fixed", "sd=1")
+
+    assert "dispatch.fixed_seconds and dispatch.unit_seconds" in line
+    assert "--fixed llm=SECONDS" in line
+    assert "--fixed sd=SECONDS" not in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--fixed", "gpt=1"], "there is no such kind"),
+        (["--unit", "sd=-1"], "must be a decimal"),
+        (["--unit", "sd=nan"], "must be a decimal"),
+        (["--alpha", "0"], "--alpha 0: must be above 0"),
+        (["--alpha", "many"], "must be a decimal"),
+        (["--node", "0x12"], "0x and 40 hex digits"),
+        (["--node", node("nobody")], "was never seen"),
+    ],
+)
+def test_wrong_options_are_refused(capsys, events, options, why):
+    # An option of the test's own is given last; a kind priced twice would be refused for that.
+    prices = [] if options[0] in {"--fixed", "--unit"} else PRICES
+    assert why in refused(capsys, "queue", "--events", events, *prices, *options)

@@ -1,0 +1,84 @@
+"""`report release`: what the sanity gate holds, and an operator's word that it may go."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.daemon.lease.lease_keeper import leased
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH
+from oracle.domain.reports.report import Report
+from oracle.store.database import Store
+from oracle.store.outbox.records import Stamp
+from oracle.store.reports.report_repository import ReportState
+from tests.support.cli.local_network import write
+
+PERIOD, WHY = 29_764_920, "60 of 100 members would change"
+
+
+@pytest.fixture
+def held(sound, tmp_path: Path, sqlite_url: str) -> str:
+    """A configuration of a database in which one period's report is held."""
+    sound["database"]["url"] = sqlite_url
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        uow.holds.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))
+    return str(write(sound, tmp_path / "config.toml"))
+
+
+def test_what_is_held_is_listed(held: str, capsys):
+    assert run(["report", "release", "--config", held, "--json"]) == 0
+    (gate,) = json.loads(capsys.readouterr().out)
+    assert (gate["period"], gate["reason"], gate["members"]) == (PERIOD, WHY, 100)
+
+
+def test_disputed_reports_are_one_line_that_asks_to_compare(held: str, capsys, sqlite_url: str):
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        for period in range(PERIOD + 1, PERIOD + 40):
+            uow.holds.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
+    assert run(["report", "release", "--config", held]) == 0
+    looks_wrong, disputed = capsys.readouterr().out.splitlines()
+    assert looks_wrong == f"period {PERIOD}: {WHY}"
+    assert disputed.startswith(f"period {PERIOD + 39} (and 38 before it, since period ")
+    assert "compare it with theirs" in disputed
+
+
+def test_a_released_report_is_held_no_more_and_who_did_it_is_kept(
+    held: str, capsys, sqlite_url: str
+):
+    command = ["report", "release", str(PERIOD), "--config", held]
+    assert run([*command, "--dry-run"]) == 0
+    assert "would be released" in capsys.readouterr().out
+    assert run(command) == 0
+    assert f"it was held: {WHY}" in capsys.readouterr().out
+
+    with Store.open(sqlite_url) as store, store.reading() as uow:
+        gate = uow.holds.at(PERIOD)
+        assert uow.holds.held() == []
+    assert gate is not None
+    assert gate.released_by
+    assert run(command) == 2
+    assert "was released already; held are: none" in capsys.readouterr().err
+
+
+def test_a_period_that_is_not_held_is_one_clear_line(held: str, capsys):
+    assert run(["report", "release", "7", "--config", held]) == 2
+    said = capsys.readouterr().err
+    assert said == (f"qos-oracle: the report of period 7 is not held; held are: {PERIOD}\n")
+
+
+def test_a_daemon_at_work_is_not_disturbed(held: str, capsys, sqlite_url: str):
+    with Store.open(sqlite_url) as store, leased(store, "the daemon"):
+        assert run(["report", "release", str(PERIOD), "--config", held]) == 1
+    assert "another process works on this database: the daemon" in capsys.readouterr().err
+
+
+def test_what_a_landed_report_has_followed_is_listed_no_more(held: str, capsys, sqlite_url: str):
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
+        uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))
+        uow.reports.mark(PERIOD + 1, ReportState.LANDED)
+
+    assert run(["report", "release", "--config", held]) == 0
+    assert capsys.readouterr().out == "no report is held\n"

@@ -1,0 +1,115 @@
+"""`rules` tells which systems there are, and every number by which one scores."""
+
+import json
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
+from oracle.domain.scoring.rules import Rules
+from oracle.store.state.rule_set_repository import named_by
+from oracle.systems.registry import rule_set, systems
+from tests.support.cli.refusal import refused
+from tests.support.histories import History
+
+CHOSEN = (
+    "legacy.vram_weight=0.3",
+    "legacy.timeout_weight=0.2",
+    "legacy.speed_weight=0.5",
+    "legacy.least_timeout_seconds=60",
+    "legacy.kickout_below=4",
+    "legacy.kickout_tasks=10",
+)
+
+
+def told(capsys, *arguments):
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def printed(capsys, *arguments):
+    assert run([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_system_is_listed_with_its_source(capsys):
+    found = told(capsys, "rules", "list")
+    assert [one["name"] for one in found] == list(systems())
+    table = printed(capsys, "rules", "list")
+    assert all(one["name"] in table and one["source"] in table for one in found)
+
+
+LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("seed", ()), ("relay", ("--set=tau_seconds=900", "--set=restarts=7,9")), ("legacy", LEGACY)],
+)
+def test_what_is_shown_as_json_is_a_file_that_scores_the_same(capsys, tmp_path, name, changes):
+    file = tmp_path / "mine.json"
+    file.write_text(printed(capsys, "rules", "show", name, *changes, "--json"))
+    rules = rule_set(name, dict(one.removeprefix("--set=").split("=") for one in changes))
+    assert Rules.from_json(file.read_text()) == rules
+
+    events = tmp_path / "events.jsonl"
+    history = History().joins("A", "B").creates("1").starts("1", "A").after(5).times_out("1")
+    events.write_text("\n".join(map(event_to_json, history.events)))
+    replay = ("replay", str(events), "--rules")
+    as_file = printed(capsys, *replay, str(file))
+    assert as_file == printed(capsys, *replay, name, *changes)
+
+    backtest = ("backtest", "--events", str(events), "--rules", str(file))
+    compared = told(capsys, *backtest, "--rules", "seed")
+    assert [one["name"] for one in compared["systems"]] == ["mine.json", "seed"]
+
+
+def test_a_change_shows_beside_what_was_published(capsys):
+    shown = printed(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
+    assert named_by(rule_set("relay", {"tau_seconds": "900"})).sha256 in shown
+    (line,) = [line for line in shown.splitlines() if line.startswith("tau_seconds")]
+    assert line.split()[:3] == ["tau_seconds", "900", "1800"]
+
+
+def test_published_sets_are_listed_with_their_hash(capsys):
+    found = {one["name"]: one["sha256"] for one in told(capsys, "rules", "list")}
+    assert found["relay"] == named_by(rule_set("relay")).sha256
+    assert found["legacy"] is found["article"] is None
+
+
+def test_numbers_that_nobody_published_are_to_be_chosen(capsys, tmp_path):
+    shown = told(capsys, "rules", "show", "legacy")
+    assert {rule for rule, value in shown["legacy"].items() if value is None} == {
+        pair.partition("=")[0].removeprefix("legacy.") for pair in CHOSEN
+    } | {"window_seconds"}
+    assert printed(capsys, "rules", "show", "legacy").count("to be chosen") == len(CHOSEN) + 1
+
+    file = tmp_path / "unchosen.json"
+    file.write_text(json.dumps(shown))
+    assert "legacy.vram_weight: must be" in refused(
+        capsys, "replay", "/dev/null", "--rules", str(file)
+    )
+
+
+def test_what_does_nothing_under_legacy_is_not_shown_as_a_rule_of_it(capsys):
+    table = printed(capsys, "rules", "show", "legacy", *LEGACY)
+    assert "\nlegacy.kickout_below " in table
+    assert "\npool_size" not in table
+    assert "\nkickout_below" not in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("dice",), "no rule set 'dice' (there is seed, relay, legacy)"),
+        (("seed", "--set", "speed=1"), "speed: no such rule"),
+        (("seed", "--set", "penalty=2"), "penalty: must be above 0, at most 1"),
+        (("legacy", *LEGACY, "--set", "pool_size=9"), "legacy.window_seconds says which"),
+        (("seed", "--set", "penalty"), "--set penalty: must be KEY=VALUE"),
+        (("legacy", "--set", "legacy.vram_weight=0.3"), "legacy.timeout_weight, "),
+    ],
+)
+def test_a_set_that_cannot_be_is_refused(capsys, arguments, complaint):
+    line = refused(capsys, "rules", "show", *arguments)
+    assert complaint in line
+    assert "\n" not in line

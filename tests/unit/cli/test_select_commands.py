@@ -1,0 +1,290 @@
+"""`select` as a user meets it: who could get a task, why not the others, and who is drawn."""
+
+import io
+import json
+import sys
+from hashlib import sha256
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.events.jsonl import event_to_json
+from tests.support.cli.refusal import refused
+from tests.support.cli.task_files import events_in, task_in
+from tests.support.histories import History, node, task
+
+TOKENS = 10**18
+SEED = "0x" + "11" * 32
+CARD = {"gpu_name": "RTX 4090", "gpu_vram": 24, "version": (3, 0, 0)}
+
+
+def network() -> History:
+    """A and B can run anything, C is busy, D paused, E too small; F left."""
+    history = History()
+    history.joins("A", stake=400 * TOKENS, models=("base",), **CARD)
+    history.joins("B", stake=100 * TOKENS, models=("base", "lora"), **CARD)
+    history.joins("C", stake=100 * TOKENS, **CARD)
+    history.joins("D", stake=100 * TOKENS, **CARD)
+    history.joins("E", stake=100 * TOKENS, gpu_name="GTX 1080", gpu_vram=8, version=(3, 0, 0))
+    history.joins("F", stake=900 * TOKENS, **CARD)
+    return history.after(10).starts("1", "C").pauses("D").quits("F")
+
+
+@pytest.fixture
+def events(tmp_path):
+    return events_in(tmp_path, network())
+
+
+@pytest.fixture
+def asked(tmp_path):
+    return task_in(tmp_path, min_vram=16, models=["base"], version=[3, 0, 0], kind="sd")
+
+
+def told(capsys, *arguments):
+    assert run(["select", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def printed(capsys, *arguments):
+    assert run(["select", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def by_node(answer):
+    return {row["node"]: row for row in answer["nodes"]}
+
+
+def test_every_member_is_in_or_out_with_its_reason(capsys, events, asked):
+    rows = by_node(told(capsys, "--task", asked, "--events", events))
+
+    assert {name: rows[node(name)]["why_not"] for name in "ABCDE"} == {
+        "A": None,
+        "B": None,
+        "C": "busy",
+        "D": "paused",
+        "E": "vram_too_small",
+    }
+    assert node("F") not in rows
+    assert rows[node("C")]["p"] is None
+
+
+def test_a_candidate_shows_what_its_probability_is_made_of(capsys, events, asked):
+    answer = told(capsys, "--task", asked, "--events", events)
+    rows = by_node(answer)
+
+    # S = 1 and 1/2, QoS of a new node 1/2, M = 1.7 for a model on disk: W = 1.7/3 and 1.7/4.
+    assert rows[node("A")]["parts"]["S"] == "1.000000000000000000"
+    assert rows[node("B")]["parts"]["S"] == "0.500000000000000000"
+    assert rows[node("A")]["parts"]["QoS"] == "0.500000000000000000"
+    assert rows[node("A")]["parts"]["M"] == "1.700000000000000000"
+    assert rows[node("A")]["weight"] == "566666666666666666"
+    assert rows[node("B")]["weight"] == "425000000000000000"
+    assert answer["sum"] == "991666666666666666"
+    assert rows[node("A")]["p"] == "0.571428571428571428"
+    assert rows[node("B")]["p"] == "0.428571428571428571"
+
+
+def test_a_seed_draws_who_it_says(capsys, events, asked):
+    answer = told(capsys, "--task", asked, "--events", events, "--seed", SEED)
+
+    digest = sha256(bytes.fromhex(SEED[2:]) + bytes(32)).digest()
+    x = int.from_bytes(digest, "big") % 991666666666666666
+    first = node("A") if x < 566666666666666666 else node("B")
+    assert answer["draws"] == [
+        {
+            "node": first,
+            "digest": "0x" + digest.hex(),
+            "x": str(x),
+            "sum": "991666666666666666",
+        }
+    ]
+    assert by_node(answer)[first]["drawn"] == 1
+
+
+def test_without_a_seed_nobody_is_drawn(capsys, events, asked):
+    answer = told(capsys, "--task", asked, "--events", events)
+
+    assert answer["seed"] is None
+    assert answer["draws"] == []
+
+
+def test_more_draws_than_candidates_say_so(capsys, events, asked):
+    text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED, "--draws", "3")
+
+    assert "3 were wanted; there are no more candidates" in text
+
+
+def test_nodes_that_had_a_task_of_the_same_group_are_out(capsys, tmp_path):
+    history = network().creates("2", of="g").starts("2", "A").after(5).submits("2").succeeds("2")
+    events = events_in(tmp_path, history)
+    other = "0x" + "67".rjust(64, "0")
+    asked = task_in(tmp_path, group=other)
+
+    rows = by_node(told(capsys, "--task", asked, "--events", events))
+
+    assert rows[node("A")]["why_not"] == "taken"
+    assert rows[node("B")]["candidate"]
+
+
+def test_at_looks_at_an_earlier_time(capsys, events, asked):
+    answer = told(capsys, "--task", asked, "--events", events, "--at", "1005")
+
+    assert answer["as_of"] == {"block": 1, "time": 1005}
+    assert by_node(answer)[node("C")]["why_not"] == "models_not_on_disk"
+    assert node("F") in by_node(answer)
+
+
+def test_the_table_fits_a_terminal_and_says_the_same(capsys, events, asked):
+    text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED)
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert f"{node('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666" in text
+    assert "vram too small" in text
+    assert f"drawn by {SEED}" in text
+
+
+def test_a_task_comes_from_stdin_as_it_was_exported(capsys, events, monkeypatch):
+    line = network().creates("7", min_vram=16).events[-1]
+    stdin = io.TextIOWrapper(io.BytesIO(event_to_json(line).encode()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    answer = told(capsys, "--task", "-", "--events", events)
+
+    assert answer["task"] == {"task": task("7"), "min_vram": 16, "models": []}
+
+
+def test_numbers_that_were_changed_are_named_in_the_head_and_in_json(capsys, events, asked):
+    options = ["--task", asked, "--events", events]
+    changes = ["--set", "tau_seconds=900", "--set", "weight_floor=0.01"]
+    assert told(capsys, *options)["changed"] == {}
+    answer = told(capsys, *options, *changes)
+    assert answer["changed"] == {"tau_seconds": "900", "weight_floor": "0.01"}
+
+    head = printed(capsys, *options, *changes).splitlines()[:3]
+    assert head[2] == "changed: tau_seconds=900, weight_floor=0.01"
+
+
+def test_a_node_without_weight_can_be_drawn_by_a_floor(capsys, tmp_path, asked):
+    history = network().joins("G", stake=0, models=("base",), **CARD)
+    options = ["--task", asked, "--events", events_in(tmp_path, history)]
+
+    assert by_node(told(capsys, *options))[node("G")]["p"] == "0.000000000000000000"
+    raised = by_node(told(capsys, *options, "--set", "weight_floor=0.01"))
+    assert raised[node("G")]["weight"] == "10000000000000000"
+    floor = ["--set", "weight_floor=-1"]
+    assert "must be a decimal" in refused(capsys, "select", *options, *floor)
+
+
+def test_the_legacy_system_draws_three_nodes_of_one_card(capsys, tmp_path):
+    history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
+    history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
+    events = events_in(tmp_path, history)
+    asked = task_in(tmp_path, kind="llm", min_vram=8)
+    options = ["--task", asked, "--events", events, "--policy", "legacy-equal", "--seed", SEED]
+
+    answer = told(capsys, *options)
+    rows = by_node(answer)
+
+    assert {each["node"] for each in answer["draws"]} == {node(name) for name in "ABC"}
+    assert (answer["card"]["gpu"], answer["card"]["sum"]) == ("RTX 4090", "3")
+    assert rows[node("D")]["why_not"] == "too_few_of_its_card"
+    assert rows[node("A")]["p"] == "0.333333333333333333"
+    assert max(map(len, printed(capsys, *options).splitlines())) <= 100
+    assert "draws 3 nodes, not 2" in refused(capsys, "select", *options, "--draws", "2")
+
+
+def test_legacy_weights_have_to_be_given(capsys, events, asked):
+    line = refused(capsys, "select", "--task", asked, "--events", events, "--policy", "legacy")
+    assert "legacy.vram_weight" in line
+    assert "\n" not in line
+
+
+def test_pocket_shows_a_sentence_for_every_candidate(capsys, events, asked):
+    options = ["--task", asked, "--events", events, "--policy", "pocket"]
+    answer = told(capsys, *options)
+
+    assert answer["policy"] == "article"
+    assert {row["node"]: row["weight"] for row in answer["nodes"] if row["candidate"]} == {
+        node("A"): "10",
+        node("B"): "10",
+    }
+    assert answer["predownload"] is None
+    text = printed(capsys, *options)
+    assert "10 of 10 tickets" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_model_that_few_have_is_to_be_downloaded_by_others(capsys, tmp_path, asked):
+    history = network().joins("G", "H", stake=TOKENS, **CARD)
+    answer = told(capsys, "--task", asked, "--events", events_in(tmp_path, history))
+
+    # Of the nodes that could run it and lack it, by weight; equal ones by address.
+    assert answer["predownload"] == [
+        {"model": "base", "holders": 2, "ask": [node("G"), node("H")]},
+    ]
+
+
+def test_a_drawn_node_is_busy_when_models_are_counted(capsys, tmp_path, asked):
+    history = network().joins("G", stake=TOKENS, **CARD)
+    options = ["--task", asked, "--events", events_in(tmp_path, history), "--seed", SEED]
+    assert told(capsys, *options)["predownload"] == [
+        {"model": "base", "holders": 1, "ask": [node("G")]}
+    ]
+
+
+def test_names_of_others_cannot_act_on_a_terminal(capsys, tmp_path, events):
+    asked = task_in(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
+    text = printed(capsys, "--task", asked, "--events", events)
+
+    assert r"\x1b[2Jgone, [red]\n, \u202eback" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"min_vram": -1}', "min_vram: must be a whole number"),
+        ('{"vram": 8}', "vram: no field of task_created"),
+        ('{"kind": "gpt"}', "kind: must be one of"),
+        ('{"min_vram": 8, "min_vram": 9}', "min_vram: given twice"),
+        ('{"type": "node_joined"}', "type: must be task_created"),
+        ("[]", "not an object"),
+        ("{", "broken JSON"),
+        ("", "broken JSON"),
+    ],
+)
+def test_a_wrong_task_is_one_line_that_names_the_field(capsys, tmp_path, events, content, why):
+    path = tmp_path / "wrong.json"
+    path.write_text(content)
+    line = refused(capsys, "select", "--task", path, "--events", events)
+    assert f"{path}: {why}" in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--seed", "0x12"], "--seed 0x12: must be 32 bytes"),
+        (["--draws", "2"], "--draws: without --seed"),
+        (["--seed", SEED, "--draws", "0"], "--draws"),
+        (["--policy", "fair"], "no policy 'fair'"),
+        (["--set", "tau_seconds"], "--set tau_seconds: must be KEY=VALUE"),
+        (["--set", "tau=5"], "--set: tau"),
+        (["--at", "-1"], "--at"),
+        (["--policy", ""], "no policy ''"),
+    ],
+)
+def test_wrong_options_are_refused(capsys, events, asked, options, why):
+    assert why in refused(capsys, "select", "--task", asked, "--events", events, *options)
+
+
+def test_stdin_is_read_once(capsys):
+    assert "only one of them" in refused(capsys, "select", "--task", "-", "--events", "-")
+
+
+def test_a_task_has_to_be_named(capsys, events):
+    assert "--task" in refused(capsys, "select", "--events", events)
+
+
+def test_what_a_user_wrote_cannot_act_on_a_terminal_either(capsys, events, asked):
+    for option in ("a\x1b[2J=1", "a\x1b[2J"):
+        line = refused(capsys, "select", "--task", asked, "--events", events, "--set", option)
+        assert r"a\x1b[2J" in line

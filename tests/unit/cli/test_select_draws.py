@@ -1,0 +1,98 @@
+"""The worked draws of tests/vectors/draw.json, by the command: from a database and from events."""
+
+import json
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.store.database import Store
+from tests.support.cli.local_network import write
+from tests.support.cli.task_files import events_in, task_in
+from tests.support.histories import History, node
+from tests.support.vectors import entries, vectors_of
+from tests.unit.systems.crynux.making import NOW, a_node
+from tests.unit.systems.crynux.test_draw_vectors import node_of
+
+HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
+# All that was lost has healed (docs/reference/scoring-rules.md#numbers).
+LONG_AFTER = 1 << 21
+# The others ask for a score or an H that no short history of `seed` brings about.
+BY_EVENTS = ("all weights zero*", "one candidate*", "equal weights*")
+
+
+def answered(capsys, vector, folder, *options):
+    task = task_in(folder, task=vector["task"], models=vector["models"])
+    seed = vector["expected"]["seed"]
+    draws = ["--seed", seed, "--draws", str(vector["draws"])]
+    assert run(["select", "--task", str(task), *draws, *map(str, options), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def check(answer, vector):
+    expected = vector["expected"]
+    candidates = [row for row in answer["nodes"] if row["candidate"]]
+    assert [{"node": row["node"], **row["parts"]} for row in candidates] == expected["candidates"]
+    drawn = [
+        {key: value for key, value in each.items() if key != "i"} for each in expected["drawn"]
+    ]
+    assert answer["draws"] == drawn
+    assert answer["sum"] == drawn[0]["sum"]
+
+
+@pytest.fixture
+def database(sound, sqlite_url):
+    """Settings over a database that holds the nodes it is given, at the head."""
+    sound["database"]["url"] = sqlite_url
+
+    def holding(nodes):
+        with Store.open(sqlite_url) as store, store.transaction() as uow:
+            uow.nodes.save(nodes)
+            uow.cursor.move_to(HEAD, None, 0)
+        return sound
+
+    return holding
+
+
+@vectors_of("draws", file="draw")
+def test_a_worked_draw_is_reproduced_from_the_database(capsys, vector, database, tmp_path):
+    config = write(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
+
+    answer = answered(capsys, vector, tmp_path, "--config", config)
+
+    assert answer["as_of"] == {"block": HEAD.number, "time": NOW}
+    check(answer, vector)
+
+
+def test_the_least_weight_of_the_settings_counts_by_hand_too(capsys, database, tmp_path):
+    settings = database([a_node("poor", stake=0), a_node("rich")])
+    settings["dispatch"] = {"weight_floor": 0.25}
+    path = write(settings, tmp_path / "config.toml")
+    asked = task_in(tmp_path, kind="sd")
+
+    assert run(["select", "--task", str(asked), "--config", str(path), "--json"]) == 0
+    rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
+    assert rows[node("poor")]["weight"] == "250000000000000000"
+
+
+@pytest.mark.parametrize("name", BY_EVENTS)
+def test_a_worked_draw_is_reproduced_from_events(capsys, name, tmp_path):
+    (vector,) = (entry for key, entry in entries().items() if name[:-1] in key)
+    history = History()
+    for number, each in enumerate(vector["nodes"]):
+        models = tuple(each["on_disk"])
+        history.joins(f"n{number}", stake=int(each["stake"]), models=models)
+        history.scores(f"n{number}", *each["scores"])
+    history.after(LONG_AFTER)
+    for number, each in enumerate(vector["nodes"]):
+        if each["busy"]:
+            history.starts(f"busy {number}", f"n{number}")
+    file = events_in(tmp_path, history)
+    text = file.read_text()
+    for number, each in enumerate(vector["nodes"]):
+        text = text.replace(node(f"n{number}"), each["address"])
+    file.write_text(text)
+
+    time = history.time
+    check(answered(capsys, vector, tmp_path, "--events", file, "--at", time), vector)

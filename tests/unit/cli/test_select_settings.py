@@ -1,0 +1,38 @@
+"""`select --set`: a number goes to the rules or to the policy, whichever has it."""
+
+import json
+
+from oracle.cli.main import run
+from tests.support.cli.refusal import refused
+from tests.support.cli.task_files import events_in, task_in
+from tests.support.histories import History
+
+
+def one_node(folder):
+    """A node with a stake and the model on disk, and a task for it."""
+    events = events_in(folder, History().joins("A", stake=10**18, gpu_vram=24, models=("base",)))
+    asked = task_in(folder, models=["base"], min_vram=8)
+    return ["select", "--task", str(asked), "--events", str(events)]
+
+
+def parts(capsys, *arguments):
+    assert run([*arguments, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["nodes"]
+    return row["parts"]
+
+
+def test_any_number_of_a_policy_can_be_set_beside_rules(capsys, tmp_path):
+    options = (*one_node(tmp_path), "--set", "new_node_long_term=0.25")
+    found = parts(capsys, *options, "--set", "disk_boost=0.25")
+    assert (found["QoS"], found["M"]) == ("0.250000000000000000", "1.250000000000000000")
+
+
+def test_a_policy_without_rules_has_its_numbers_set(capsys, tmp_path):
+    options = (*one_node(tmp_path), "--policy", "article")
+    assert parts(capsys, *options)["tickets"] == "10"
+    assert parts(capsys, *options, "--set", "max_tickets=20")["tickets"] == "20"
+
+
+def test_a_number_that_neither_rules_nor_policy_have_is_refused(capsys, tmp_path):
+    options = (*one_node(tmp_path)[1:], "--policy", "legacy-equal", "--set", "weight_floor=1")
+    assert "--set: weight_floor: no such rule (there is" in refused(capsys, "select", *options)

@@ -1,0 +1,78 @@
+"""What a reporter signed is shown to everybody, a little at a time."""
+
+from typing import cast
+
+from fastapi.testclient import TestClient
+
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.web import build
+from oracle.quorum.board import Board
+from oracle.quorum.wire_format import read
+from oracle.store.database import Store
+from tests.integration.http.test_peers import told_kick, told_report
+
+
+def door(board: Board | None, clock=lambda: 0.0) -> TestClient:
+    watch = DaemonHealth(JobLiveness(lambda: 0.0))
+    return TestClient(build(watch, lambda: cast("Store", None), board, clock))
+
+
+def test_a_statement_is_found_by_its_round_or_its_node():
+    board = Board()
+    board.put(told_report())
+    board.put(told_kick())
+    shown = door(board)
+
+    assert read(shown.get("/v1/report/7").content) == [told_report()]
+    assert read(shown.get(f"/v1/kick/{told_kick().node}").content) == [told_kick()]
+    assert shown.get("/v1/report/8").status_code == 404
+    assert shown.get("/v1/report/x").status_code == 422
+    assert shown.post("/v1/report/7").status_code == 405
+
+
+def test_who_asks_too_often_is_asked_to_wait():
+    now = [0.0]
+    shown = door(Board(), lambda: now[0])
+    answers = [shown.get("/v1/report/1").status_code for _ in range(101)]
+    assert answers == [404] * 100 + [429]
+
+    now[0] = 1.0
+    assert [shown.get("/v1/report/1").status_code for _ in range(21)] == [404] * 20 + [429]
+
+
+def test_who_asks_too_often_silences_nobody_else():
+    buckets = ClientBuckets(20.0, 2, lambda: 0.0)
+    assert [buckets.take("10.0.0.1") for _ in range(3)] == [True, True, False]
+    assert buckets.take("10.0.0.2")
+    # Whoever has one address of IPv6 has all beside it.
+    assert [buckets.take(f"2001:db8::{n}") for n in range(3)] == [True, True, False]
+    assert buckets.take("2001:db8:0:1::1")
+
+
+def test_of_many_addresses_the_newest_are_remembered():
+    buckets = ClientBuckets(20.0, 1, lambda: 0.0)
+    for number in range(3000):
+        assert buckets.take(f"10.0.{number // 256}.{number % 256}")
+    assert not buckets.take("10.0.11.183")
+    assert buckets.take("10.0.0.0")
+
+
+def test_who_signs_nothing_shows_nothing():
+    assert door(None).get("/v1/report/7").json() == {"detail": "Not Found"}
+
+
+def test_a_bucket_never_holds_more_than_it_can():
+    now = [0.0]
+    bucket = TokenBucket(10.0, 2, lambda: now[0])
+    now[0] = 100.0
+    assert [bucket.take() for _ in range(3)] == [True, True, False]
+
+
+def test_a_seat_is_free_again_when_its_guest_leaves():
+    seats = ConcurrencyLimit(1)
+    with seats.one() as first, seats.one() as second:
+        assert (first, second) == (True, False)
+    with seats.one() as third:
+        assert third

@@ -1,0 +1,1 @@
+"""Tests of the daemon's parts: scheduler, lease, health, settings."""

@@ -1,0 +1,149 @@
+"""A chain that was written down answers as it did."""
+
+import gzip
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.recordings.recording import recording
+from oracle.devnet.fakechain.requests import FakeRpcError
+from oracle.devnet.fakechain.tree import branch
+from oracle.errors import InputError
+from tests.unit.devnet.networks import grown
+
+WHOLE: list[object] = [{"fromBlock": "0x0", "toBlock": "latest"}]
+
+
+def lines(tree, *, kinds):
+    """The chain as somebody wrote it down, newest first: the order does not matter."""
+    yield {"kind": "chain", "chainId": hex(tree.chain_id)}
+    for block in branch(tree.last)[::-1]:
+        made = {
+            "block": [block.header],
+            "log": block.logs,
+            "tx": block.transactions,
+            "receipt": block.receipts,
+        }
+        yield from ({"kind": kind, **one} for kind in kinds for one in made[kind])
+
+
+def written(path, said):
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "wb") as file:
+        file.writelines(msgspec.json.encode(one) + b"\n" for one in said)
+    return path
+
+
+@pytest.fixture
+def tree():
+    return grown()
+
+
+def asked(provider, tree):
+    """All that can be asked of a chain."""
+    questions: list[tuple[str, list[object]]] = [
+        ("eth_getLogs", WHOLE),
+        ("eth_chainId", []),
+        ("eth_blockNumber", []),
+    ]
+    for block in branch(tree.last):
+        questions += [
+            ("eth_getBlockByNumber", [hex(block.number), True]),
+            ("eth_getBlockByHash", [block.hash, False]),
+            ("eth_getBlockReceipts", [block.hash]),
+            ("eth_getLogs", [{"blockHash": block.hash}]),
+        ]
+        for tx_hash in block.tx_hashes:
+            questions.append(("eth_getTransactionReceipt", [tx_hash]))
+            questions.append(("eth_getTransactionByHash", [tx_hash]))
+    return [provider.answer(method, params) for method, params in questions]
+
+
+@pytest.mark.parametrize("name", ["chain.jsonl", "chain.jsonl.gz"])
+def test_a_recording_of_everything_answers_as_the_chain_did(tmp_path, tree, name):
+    path = written(tmp_path / name, lines(tree, kinds=["block", "tx", "receipt"]))
+    assert asked(recording(path).provider(), tree) == asked(Provider(tree), tree)
+
+
+def test_receipts_are_made_of_transactions_and_logs(tmp_path, tree):
+    path = written(tmp_path / "chain.jsonl", lines(tree, kinds=["block", "log", "tx"]))
+    made = recording(path).provider().answer("eth_getBlockReceipts", ["0x2"])
+    true = Provider(tree).answer("eth_getBlockReceipts", ["0x2"])
+    assert [one["logs"] for one in made] == [one["logs"] for one in true]
+    assert [one["transactionHash"] for one in made] == [one["transactionHash"] for one in true]
+
+
+def test_a_status_of_a_transaction_becomes_that_of_its_receipt(tmp_path, tree):
+    def failed():
+        for line in lines(tree, kinds=["block", "tx"]):
+            yield {**line, "status": "0x0"} if line["kind"] == "tx" else line
+
+    provider = recording(written(tmp_path / "chain.jsonl", failed())).provider()
+    assert provider.answer("eth_getBlockReceipts", ["0x1"])[0]["status"] == "0x0"
+
+
+def test_what_was_not_recorded_of_a_header_is_zeros(tmp_path, tree):
+    known = {"kind", "number", "hash", "parentHash", "timestamp", "chainId"}
+    bare = [
+        {key: value for key, value in line.items() if key in known}
+        for line in lines(tree, kinds=["block"])
+    ]
+    provider = recording(written(tmp_path / "chain.jsonl", bare)).provider()
+    head = provider.answer("eth_getBlockByNumber", ["latest", False])
+    assert head["hash"] == tree.last.hash
+    assert int(head["logsBloom"], 16) == int(head["receiptsRoot"], 16) == 0
+
+
+def test_receipts_that_were_left_out_are_not_said_to_be_none(tmp_path, tree):
+    provider = recording(
+        written(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
+    ).provider()
+    assert provider.answer("eth_getBlockReceipts", ["0x0"]) == []
+    with pytest.raises(FakeRpcError, match="no receipts were recorded"):
+        provider.answer("eth_getBlockReceipts", ["0x2"])
+
+
+def test_a_folder_of_three_files_is_read(tmp_path, tree):
+    def plain(one, block):
+        return {**one, "block": block.number, "index": int(one["transactionIndex"], 16)}
+
+    blocks = branch(tree.last)
+    heads = [
+        {
+            "number": one.number,
+            "hash": one.hash,
+            "timestamp": one.time,
+            "parentHash": one.parent_hash,
+        }
+        for one in blocks
+    ]
+    written(tmp_path / "blocks.jsonl.gz", heads)
+    written(tmp_path / "logs.jsonl.gz", [log for block in blocks for log in block.logs])
+    txs = [plain(tx, block) for block in blocks for tx in block.transactions]
+    written(tmp_path / "txs.jsonl.gz", txs)
+    provider = recording(tmp_path).provider()
+    assert provider.answer("eth_getLogs", WHOLE) == Provider(tree).answer("eth_getLogs", WHOLE)
+    assert provider.answer("eth_getBlockByNumber", ["0x3", True])["transactions"][0]["from"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"kind": "song"}, "the kind 'song' is none of"),
+        ({"kind": "block", "number": "0x0"}, "lacks or misspells 'parentHash'"),
+        ({"kind": "log", "blockHash": "0x1"}, "a log of block 0x1, which was not recorded"),
+        ([], "no JSON object"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_told_in_one_line(tmp_path, tree, line, words):
+    path = written(tmp_path / "chain.jsonl", [*lines(tree, kinds=["block"]), line])
+    with pytest.raises(InputError, match=words) as caught:
+        recording(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        recording(Path(tmp_path / "nothing.jsonl"))

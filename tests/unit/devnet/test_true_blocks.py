@@ -1,0 +1,83 @@
+"""Every block that a tree mines is proven by its hash."""
+
+import msgspec
+from hypothesis import given, strategies as st
+
+from oracle.chain.proofs.bloom import bloom, written
+from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
+from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
+from oracle.devnet.fakechain.block_json import Block, Said, Tx
+from oracle.devnet.fakechain.tree import Tree, branch
+from tests.support.examples import examples
+from tests.unit.devnet.networks import SENDER, SPEAKER, grown, said
+
+words = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
+addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
+contents = st.binary(max_size=100).map(lambda one: "0x" + one.hex())
+things = st.builds(Said, addresses, st.lists(words, max_size=4).map(tuple), contents)
+txs = st.builds(
+    Tx,
+    addresses,
+    addresses | st.none(),
+    contents,
+    st.integers(0, 2**100),
+    st.lists(things, max_size=3).map(tuple),
+    st.booleans(),
+    st.integers(0, 2),
+)
+
+
+def prove(block: Block) -> None:
+    """Nothing in the block is other than its hash says."""
+    head = msgspec.convert(block.header, HeaderResponse)
+    receipts = msgspec.convert(block.receipts, list[ProvenReceipt])
+    signed = msgspec.convert(block.transactions, list[SignedTransaction])
+    assert header_hash(head) == block.hash
+    assert receipts_root(receipts) == head.receipts_root
+    assert transactions_root(signed) == head.transactions_root
+    assert [one.true_hash() for one in signed] == [one.hash for one in signed]
+    assert written(bloom(log for one in receipts for log in one.logs)) == head.logs_bloom
+
+
+@examples(15)
+@given(st.lists(st.lists(txs, max_size=4), min_size=1, max_size=3))
+def test_every_block_is_proven_by_its_hash(blocks):
+    tree = Tree()
+    for mined in blocks:
+        prove(tree.mine(mined))
+
+
+def test_a_block_mined_on_an_older_one_is_a_fork():
+    tree = Tree()
+    trunk = tree.mine_many(3)
+    fork = tree.mine_many(2, on=tree.genesis)
+    assert branch(trunk)[0] is branch(fork)[0] is tree.genesis
+    assert trunk.hash not in {block.hash for block in branch(fork)}
+
+
+def test_two_empty_blocks_on_one_parent_differ():
+    tree = Tree()
+    one, other = tree.mine(on=tree.genesis), tree.mine(on=tree.genesis)
+    assert one.hash != other.hash
+    prove(other)
+
+
+def test_a_transaction_that_is_mined_again_keeps_its_hash():
+    tree = Tree()
+    first = tree.say(said(1))
+    again = tree.mine([Tx(SENDER, SPEAKER, logs=(said(0),)), *first.txs], on=tree.genesis)
+    assert again.tx_hashes[1] == first.tx_hashes[0]
+    assert again.logs[1]["logIndex"] != first.logs[0]["logIndex"]
+
+
+def test_a_failed_transaction_says_nothing():
+    block = Tree().mine([Tx(SENDER, SPEAKER, logs=(said(1),), succeeded=False)])
+    assert block.logs == []
+    assert block.receipts[0]["status"] == "0x0"
+
+
+def test_the_same_calls_make_the_same_blocks():
+    assert [block.hash for block in branch(grown().last)] == [
+        block.hash for block in branch(grown().last)
+    ]

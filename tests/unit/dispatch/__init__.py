@@ -1,0 +1,1 @@
+"""Tests of draws and starts of tasks."""

@@ -1,0 +1,83 @@
+"""Whom the plan arms, block after block: as the plain policy says, and cheaply."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.dispatch.drawer import BlockDrawer
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, GroupKey, Hash
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux import candidate_pool
+from oracle.systems.crynux.crynux_policy import CrynuxFollower
+from oracle.systems.crynux.requirements import Out, Requirement, misfit
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from tests.support.txmgr.dispatch_office import settings
+from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
+from tests.unit.systems.crynux.networks import networks, requests
+
+
+class Seen:
+    """A network that is told of whole, or in two pieces."""
+
+    def __init__(self, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
+        self.rows = {node.address: node for node in nodes}
+        self.tasks = tasks
+
+    def waiting(self) -> Sequence[Task]:
+        return self.tasks
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        return [task for task in self.tasks if task.group in groups]
+
+    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
+        return {address: self.rows[address] for address in addresses}
+
+    def changed_since(self, _: int | None) -> Iterable[Node]:
+        return self.rows.values()
+
+
+def at(number: int, time: int = NOW) -> BlockRef:
+    return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
+
+
+@given(
+    before=networks(),
+    after=networks(),
+    task=requests(),
+    seconds=st.integers(0, 2000),
+    weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
+)
+def test_a_task_is_armed_where_the_plain_policy_has_a_candidate(
+    before: list[Node], after: list[Node], task: Task, seconds: int, weighting: Weighting
+):
+    drawer = BlockDrawer(settings(weighting=weighting))
+    rules = drawer.settings.rules
+    drawer.resume(Seen(before, [task]), at(1), {})
+    drawer.resume(Seen(after, [task]), at(2, NOW + seconds), {})
+
+    rows = {node.address: node for node in [*before, *after]}
+    policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
+    verdicts = CrynuxFollower(weighting).verdicts(task, policy_input)
+    assert bool(drawer.plan.armed) == any(one.weight is not None for one in verdicts)
+
+
+@pytest.mark.parametrize("running", [0, 1])
+def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_free(
+    monkeypatch: pytest.MonkeyPatch, running: int
+):
+    kinds = [replace(a_task(f"{n}"), models=(f"base:{n}",)) for n in range(1000)]
+    looks: list[Node] = []
+
+    def look(node: Node, wanted: Requirement) -> Out | None:
+        looks.append(node)
+        return misfit(node, wanted)
+
+    monkeypatch.setattr(candidate_pool, "misfit", look)
+    drawer = BlockDrawer(settings())
+    drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
+    assert len(drawer.plan.armed) == (0 if running else 1000)
+    assert looks == []

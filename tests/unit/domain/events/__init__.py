@@ -1,0 +1,1 @@
+"""Events as they are written and read."""

@@ -1,0 +1,299 @@
+"""The file format of events: strict in, one way out.
+
+See docs/reference/events-and-jsonl.md#the-file-format.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.event_names import NAMES
+from oracle.domain.events.jsonl import (
+    NotInOrderError,
+    event_to_json,
+    events_in_order,
+    parse_event,
+    parse_events,
+)
+from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus, TaskKind
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from tests.support.histories import History, group, node, task
+from tests.support.random_histories import any_histories, disturbed_histories
+
+NODE = "0x" + 39 * "0" + "a"
+TASK = "0x" + 63 * "0" + "b"
+START = {"type": "task_started", "block": 7, "log": 0, "time": 1060, "task": TASK, "node": NODE}
+JOIN = {"type": "node_joined", "block": 1, "log": 0, "time": 1000, "node": NODE}
+ABORT = {"type": "task_aborted", "block": 7, "log": 0, "time": 1060, "task": TASK}
+CREATE = {"type": "task_created", "block": 7, "log": 0, "time": 1060, "task": TASK}
+GROUP = {
+    "type": "group_validated",
+    "block": 7,
+    "log": 0,
+    "time": 1,
+    "group": TASK,
+    "tasks": [TASK],
+}
+
+
+def line(base, **changes):
+    return json.dumps(base | changes)
+
+
+def without(base, key):
+    return json.dumps({name: value for name, value in base.items() if name != key})
+
+
+def test_the_examples_of_the_format_are_read():
+    joined = parse_event(
+        '{"type":"node_joined","block":1,"log":0,"time":1000,'
+        '"node":"0x00000000000000000000000000000000000000a1",'
+        '"stake":"400000000000000000000","gpu_name":"NVIDIA GeForce RTX 4090","gpu_vram":24}'
+    )
+    assert joined == said.NodeJoined(
+        at=Position(1, 0, 0, 0),
+        time=1000,
+        node=Address("0x00000000000000000000000000000000000000a1"),
+        stake=400 * 10**18,
+        gpu_name="NVIDIA GeForce RTX 4090",
+        gpu_vram=24,
+    )
+
+
+def test_a_line_is_written_as_the_format_shows_it():
+    history = History().joins("A", stake=400 * 10**18, gpu_vram=24, models=("m",))
+    assert event_to_json(history.events[0]) == (
+        f'{{"type":"node_joined","block":1,"log":0,"time":1000,"node":"{node("A")}",'
+        '"stake":"400000000000000000000","gpu_vram":24,"models":["m"]}'
+    )
+
+
+def test_tx_and_sub_are_written_where_they_are_not_0():
+    event = said.TaskQueued(at=Position(5, 2, -1, 1), time=9, task=task("1"))
+    assert event_to_json(event) == (
+        f'{{"type":"task_queued","block":5,"tx":2,"log":-1,"sub":1,"time":9,"task":"{task("1")}"}}'
+    )
+
+
+def test_every_field_of_every_event_comes_back():
+    place: dict[str, Any] = {"at": Position(2**53, 1, 2, 3), "time": 2**53 + 1}
+    full: list[DomainEvent] = [
+        said.NodeJoined(
+            **place,
+            node=node("A"),
+            stake=2**256 - 1,
+            gpu_name='é"\u2028',
+            gpu_vram=2**32 - 1,
+            version=(1, 2, 3),
+            models=(),
+            timeout=2**63 - 1,
+        ),
+        said.TaskCreated(
+            **place,
+            task=task("1"),
+            creator=node("B"),
+            fee=0,
+            min_vram=0,
+            required_gpu="",
+            required_gpu_vram=8,
+            models=("x", "y"),
+            version=(0, 0, 0),
+            size=1,
+            kind=TaskKind.SD_FT,
+            timeout=0,
+            group=group("g"),
+        ),
+        said.TaskAborted(
+            **place,
+            task=task("1"),
+            node=node("A"),
+            reason=AbortReason.RESULT_UPLOAD_TIMEOUT,
+            last_status=LastStatus.ERROR_REPORTED,
+        ),
+        said.TaskStarted(**place, task=task("1"), node=node("A"), round=2),
+        said.GroupValidated(**place, group=group("g"), tasks=(task("1"), task("2"))),
+    ]
+    assert [parse_event(event_to_json(event)) for event in full] == full
+
+
+@given((any_histories() | disturbed_histories()).filter(bool))
+def test_what_was_written_is_read_back(events):
+    assert parse_events(map(event_to_json, events)) == events
+
+
+@given(any_histories().filter(bool), st.data())
+def test_a_file_is_read_in_order_as_it_is_read_whole_or_not_at_all(events, data):
+    lines = [event_to_json(event) for event in events]
+    assert list(events_in_order(["\n", *lines])) == events
+    moved = data.draw(st.permutations(lines))
+    if moved != lines:
+        with pytest.raises(NotInOrderError):
+            list(events_in_order(moved))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [line(JOIN), line(JOIN, log=1, time=1001), line(JOIN, block=0), "{", line(JOIN, log=1, x=1)],
+)
+def test_a_line_that_is_wrong_or_out_of_order_ends_reading_in_order(second):
+    with pytest.raises(NotInOrderError):
+        list(events_in_order([line(JOIN), second]))
+
+
+def test_a_node_that_stands_in_many_events_stands_in_memory_once():
+    one, other = parse_events([line(JOIN), line(JOIN, log=1)])
+    assert isinstance(one, said.NodeJoined)
+    assert isinstance(other, said.NodeJoined)
+    assert one.node is other.node
+
+
+def test_every_event_type_has_its_name():
+    assert NAMES[said.TaskErrorReported] == "task_error_reported"
+    assert len(NAMES) == 25
+
+
+def test_numbers_above_2_53_are_decimal_strings():
+    exact, above = 2**53, 2**53 + 1
+    events = [parse_event(line(JOIN, time=exact)), parse_event(line(JOIN, time=str(above)))]
+    assert [event.time for event in events] == [exact, above]
+    assert '"time":9007199254740992,' in event_to_json(events[0])
+    assert '"time":"9007199254740993",' in event_to_json(events[1])
+    assert parse_event(line(JOIN, time=above)).time == above
+
+
+def test_a_stake_may_be_a_number_or_a_string():
+    assert parse_event(line(JOIN, stake=5)) == parse_event(line(JOIN, stake="5"))
+
+
+def test_hex_is_read_in_any_case():
+    event = parse_event(line(START, node="0X" + 39 * "0" + "A", task=TASK.upper()))
+    assert isinstance(event, said.TaskStarted)
+    assert (event.node, event.task) == (NODE, TASK)
+
+
+def test_null_means_absent():
+    event = parse_event(line(START, round=None, tx=None, sub=None))
+    assert event == parse_event(json.dumps(START))
+
+
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        ("{", "broken JSON"),
+        ('{"type":"node_quit"', "broken JSON"),
+        (json.dumps(JOIN) + "x", "broken JSON"),
+        (line(JOIN, stake=float("nan")), "stake: must be .*, not NaN"),
+        (line(JOIN, time=float("inf")), "time: must be .*, not Infinity"),
+        (line(JOIN, version=[1, 2, float("-inf")]), r"version: must be .*-Infinity"),
+        (line(JOIN, type=float("nan")), "type: NaN is no type"),
+        ("[" * 100_000, "broken JSON"),
+        (
+            line(JOIN).replace('"block": 1', '"block": ' + 5000 * "1"),
+            r"block: must be .*, not 1+…",
+        ),
+        ('{"type":"node_quit","node":' + 5000 * "1" + "}", "node: must be 0x"),
+        (5000 * "1", "not an object: 1+…"),
+        ("[1]", r"not an object: \[1\]"),
+        ('"node_quit"', "not an object"),
+        ("null", "not an object"),
+        (json.dumps(JOIN)[:-1] + ',"log":0}', "log: given twice"),
+        (without(JOIN, "type"), "type: missing"),
+        (line(JOIN, type=None), "type: missing"),
+        (line(JOIN, type="node_left"), 'type: "node_left" is no type of event'),
+        (line(JOIN, type=7), "type: 7 is no type of event"),
+        (line(JOIN, colour="red"), "colour: no field of node_joined"),
+        (line(JOIN, round=1), "round: no field of node_joined"),
+        (without(JOIN, "block"), "block: missing"),
+        (without(JOIN, "log"), "log: missing"),
+        (without(JOIN, "time"), "time: missing"),
+        (without(START, "node"), "node: missing"),
+        (line(START, task=None), "task: missing"),
+        (line(JOIN, block=True), "block: must be a whole number"),
+        (line(JOIN, block=1.0), "block: must be a whole number"),
+        (line(JOIN, block="7"), "block: must be a whole number"),
+        (line(JOIN, block=-1), "block: must be a whole number from 0"),
+        (line(JOIN, block=2**63), "block: must be a whole number from 0 to 2\\^63-1"),
+        (line(JOIN, block=str(2**63)), "block: must be"),
+        (line(JOIN, tx=-1), "tx: must be"),
+        (line(JOIN, sub=-1), "sub: must be"),
+        (line(JOIN, log=-2), "log: must be a whole number from -1"),
+        (line(JOIN, time=-1), "time: must be"),
+        (line(JOIN, stake=-1), "stake: must be a decimal string"),
+        (line(JOIN, stake=1e18), "stake: must be"),
+        (line(JOIN, stake="1e18"), "stake: must be"),
+        (line(JOIN, stake="0x10"), "stake: must be"),
+        (line(JOIN, stake=" 1"), "stake: must be"),
+        (line(JOIN, stake="\u0661"), "stake: must be"),
+        (line(JOIN, stake=2**256), "stake: must be"),
+        (line(JOIN, stake=str(2**256)), "stake: must be"),
+        (line(JOIN, stake=False), "stake: must be"),
+        (line(JOIN, node="0xa"), "node: must be 0x and 40 hex digits"),
+        (line(JOIN, node=TASK), "node: must be 0x and 40 hex digits"),
+        (line(JOIN, node=NODE + "\n"), "node: must be 0x and 40 hex digits"),
+        (line(JOIN, node=5), "node: must be 0x and 40 hex digits"),
+        (line(START, task=NODE), "task: must be 0x and 64 hex digits"),
+        (line(JOIN, gpu_name=7), "gpu_name: must be text"),
+        (line(JOIN, gpu_name="\ud800"), "gpu_name: must be text"),
+        (line(JOIN, gpu_vram=2**32), "gpu_vram: must be a whole number from 0 to 2\\^32-1"),
+        (line(JOIN, gpu_vram="24"), "gpu_vram: must be"),
+        (line(JOIN, models="m"), "models: must be a list of strings"),
+        (line(JOIN, models=[1]), "models: must be text"),
+        (line(JOIN, models={"m": 1}), "models: must be a list of strings"),
+        (line(JOIN, version=[1, 2]), "version: must be a list of three integers"),
+        (line(JOIN, version=[1, 2, 3, 4]), "version: must be a list of three integers"),
+        (line(JOIN, version=[1, 2, "3"]), "version: must be a whole number"),
+        (line(JOIN, version="1.2.3"), "version: must be a list of three integers"),
+        (line(CREATE, size=0), "size: must be a whole number from 1"),
+        (line(CREATE, kind="video"), "kind: must be one of sd, llm, sd_ft"),
+        (line(START, round=3), "round: must be a whole number from 0 to 2"),
+        (line(START, round=True), "round: must be"),
+        (line(ABORT, reason="laziness"), "reason: must be one of none, timeout"),
+        (line(ABORT, reason=1), "reason: must be one of"),
+        (line(ABORT, last_status="ended"), "last_status: must be one of created"),
+        (line(GROUP, tasks=[]), "tasks: must be a list of one or more tasks"),
+        (line(GROUP, tasks=TASK), "tasks: must be a list of one or more tasks"),
+        (line(GROUP, tasks=[NODE]), "tasks: must be 0x and 64 hex digits"),
+    ],
+)
+def test_wrong_input_is_named_by_line_and_field(bad, complaint):
+    lines = ["\n", json.dumps(JOIN | {"block": 0}) + "\n", bad + "\n"]
+    with pytest.raises(InputError, match=f"^line 3: {complaint}") as caught:
+        parse_events(lines)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_two_events_at_one_position_are_refused():
+    lines = [line(START), "", line(START, tx=0, sub=0, type="task_submitted")]
+    complaint = r"line 3: log: the position of line 1 again \(block 7, tx 0, log 0, sub 0\)"
+    with pytest.raises(InputError, match=complaint):
+        parse_events(lines)
+
+
+def test_a_block_with_two_times_is_refused():
+    lines = [line(START), line(START, log=1, time=1061)]
+    complaint = "line 2: time: block 7 has the time 1061 here and 1060 on line 1"
+    with pytest.raises(InputError, match=complaint):
+        parse_events(lines)
+
+
+@pytest.mark.parametrize("lines", [[], ["\n", "  \n", "\t"]])
+def test_a_file_without_events_is_refused(lines):
+    with pytest.raises(InputError, match="empty"):
+        parse_events(lines)
+
+
+def test_lines_need_not_be_sorted():
+    lines = [line(START, block=9, time=3), line(JOIN, block=2), line(ABORT, block=9, tx=1, time=3)]
+    assert [event.at[:2] for event in parse_events(lines)] == [(2, 0), (9, 0), (9, 1)]
+
+
+@given(st.text(max_size=40))
+def test_no_text_whatever_breaks_the_reader(text):
+    with pytest.raises(ValueError, match=r"."):
+        parse_event(text)

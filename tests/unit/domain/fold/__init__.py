@@ -1,0 +1,1 @@
+"""Events folded into the state of nodes and tasks."""

@@ -1,0 +1,112 @@
+"""A cancellation names no cause; our record says who kept the others waiting.
+
+See docs/explanation/crynux.md#commit-and-disclose-contracts.
+"""
+
+import pytest
+
+from oracle.domain.events.network_events import AbortReason, TaskCancelled
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.state.task import Ending
+from tests.support.histories import History, folded, node, task
+from tests.support.vectors import the_vector
+
+VECTORS = the_vector("derivation/dv-03 Gen A timed-out nodes from cancelTask")["cases"]
+
+
+def cancels(history: History, *names: str) -> History:
+    for name in names:
+        history.says(TaskCancelled, task=task("1"), node=node(name))
+    return history
+
+
+def three(commits: str = "", discloses: str = "") -> History:
+    """A task on three nodes that commit and disclose in these orders."""
+    history = History().joins("A", "B", "C").creates("1")
+    for place, name in enumerate("ABC"):
+        history.starts("1", name, place=place)
+    for name in commits:
+        history.after(1).commits("1", name)
+    for name in discloses:
+        history.after(1).discloses("1", name)
+    return history.after(900)
+
+
+def task_after(history: History):
+    return folded(history)[0].ledger.tasks[task("1")]
+
+
+def endings(history: History) -> str:
+    """By node in order: t timed out, a aborted, s succeeded, - open."""
+    short = {Ending.TIMED_OUT: "t", Ending.ABORTED: "a", Ending.SUCCEEDED: "s", None: "-"}
+    return "".join(short[run.ending] for run in task_after(history).runs)
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+def test_the_vectors_on_who_timed_out(vector):
+    names = {f"r{place}": name for place, name in enumerate("ABC")}
+    committed, disclosed = (
+        "".join(names[one] for one in vector[key]) for key in ("commits", "disclosures")
+    )
+    blamed = [*vector["timed_out"], *vector.get("result_upload_timeout", ())]
+    history, freed = three(committed, disclosed), set[str]()
+    if "TaskSuccess.resultNode" in vector:
+        freed = {"r0", "r1", "r2"} - {*vector["TaskNodeCancelled"]}
+        history.validates("1")
+        for one in sorted(freed):
+            history.succeeds("1", by=names[one])
+    history = cancels(history, *(names[one] for one in names if one not in freed))
+
+    told = endings(history)
+
+    assert {one for one, ending in zip(names, told, strict=True) if ending == "t"} == {*blamed}
+
+
+def test_who_is_cancelled_without_fault_is_aborted_and_keeps_its_h():
+    history = cancels(three("AB"), "A", "B", "C")
+    fold, _ = folded(history)
+    assert endings(history) == "aat"
+    assert [fold.ledger.nodes[node(name)].base for name in "ABC"] == [UNIT, UNIT, 3 * UNIT // 10]
+    assert fold.ledger.tasks[task("1")].ending is Ending.TIMED_OUT
+
+
+def test_an_error_report_is_a_commitment_and_a_disclosure():
+    history = three("A").reports_error("1", "B").after(900)
+    assert endings(cancels(history, "A", "B", "C")) == "aat"
+    history = three("AC").reports_error("1", "B").discloses("1", "C").after(900)
+    assert endings(cancels(history, "A", "B", "C")) == "taa"
+
+
+def test_three_results_of_which_none_is_another_are_nobodys_fault():
+    assert endings(cancels(three("ABC", "CBA"), "C", "B", "A")) == "aaa"
+
+
+def test_a_cancellation_of_nobodys_task_aborts_it():
+    history = History().creates("1").says(TaskCancelled, task=task("1"))
+    made = task_after(history)
+    assert (made.ending, made.abort_reason) == (Ending.ABORTED, AbortReason.CANCELLED)
+
+
+def test_a_cancellation_that_names_nobody_ends_no_part_of_a_started_task():
+    history = three("AB").says(TaskCancelled, task=task("1"))
+    _, changes = folded(history)
+    assert (endings(history), changes.anomalies) == ("---", [])
+
+
+@pytest.mark.parametrize(
+    ("history", "rule"),
+    [
+        (cancels(History().joins("A"), "A"), "not_started"),
+        (cancels(three(), "D"), "node_does_not_run_it"),
+        (cancels(three(), "A", "A"), "after_terminal"),
+        (cancels(three().aborts("1"), "A"), "after_terminal"),
+        (
+            History().creates("1").aborts("1").says(TaskCancelled, task=task("1")),
+            "after_terminal",
+        ),
+        (cancels(History().joins("A").starts("1", "A"), "A"), "not_of_this_generation"),
+    ],
+)
+def test_what_breaks_a_rule_is_listed_and_changes_nothing(history, rule):
+    _, changes = folded(history)
+    assert [(one.rule, one.event) for one in changes.anomalies] == [(rule, "task_cancelled")]

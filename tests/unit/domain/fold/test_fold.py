@@ -1,0 +1,68 @@
+"""How a fold is used: blocks in order, a journal where it is asked for, drained in between."""
+
+import pytest
+
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import LastEvent
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, folded, node, task
+
+BLOCK = History().joins("A").starts("1", "A").events
+
+
+def test_events_of_another_block_are_a_bug():
+    with pytest.raises(ValueError, match="given as block 2"):
+        Fold(SEED).block(2, BLOCK, journal=True)
+
+
+@pytest.mark.parametrize("events", [BLOCK[::-1], [*BLOCK, BLOCK[0]], [BLOCK[0], BLOCK[0]]])
+def test_events_out_of_order_are_a_bug(events):
+    with pytest.raises(ValueError, match="is not after"):
+        Fold(SEED).many(events)
+
+
+def test_a_fold_that_goes_on_knows_what_came_last():
+    fold = Fold(SEED)
+    fold.last = LastEvent(BLOCK[-1].at, BLOCK[-1].time)
+    with pytest.raises(ValueError, match="is not after"):
+        fold.many(BLOCK)
+
+
+def test_a_block_without_events_leaves_no_trace():
+    fold = Fold(SEED)
+    fold.block(7, [], journal=True)
+    assert fold.drain().pre_images == []
+    assert fold.last is None
+
+
+def test_pre_images_are_kept_only_where_they_are_asked_for():
+    fold = Fold(SEED)
+    fold.block(1, BLOCK, journal=False)
+    assert fold.drain().pre_images == []
+
+    fold.block(2, History().after(9).submits("1", "A").events, journal=True)
+    (images,) = fold.drain().pre_images
+    assert (images.block, images.nodes, images.groups) == (2, {}, {})
+    before = images.tasks[task("1")]
+    assert before is not None
+    assert before.stopped_at is None
+    assert images.last == (LastEvent(BLOCK[-1].at, BLOCK[-1].time),)
+
+
+def test_what_was_drained_is_not_handed_out_again():
+    fold, changes = folded(BLOCK)
+    assert set(changes.nodes) == {node("A")}
+    assert changes.last == fold.last
+    again = fold.drain()
+    assert (again.nodes, again.tasks, again.reliability, again.last) == ({}, {}, [], None)
+
+
+def test_a_row_knows_the_block_of_its_last_change():
+    history = History().joins("A", "B").after(5, blocks=3).pauses("A")
+    fold, _ = folded(history)
+    assert [fold.ledger.nodes[node(name)].changed_at for name in "AB"] == [4, 1]
+
+
+def test_a_success_at_full_reliability_is_no_change_of_it():
+    _, changes = folded(History().joins("A").starts("1", "A").succeeds("1"))
+    assert [change.cause for change in changes.reliability] == ["joined"]

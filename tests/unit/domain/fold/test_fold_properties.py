@@ -1,0 +1,220 @@
+"""What holds for every history, legal or not (issue: properties of the fold)."""
+
+import json
+from copy import deepcopy
+from itertools import groupby
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.events.jsonl import event_to_json, parse_events
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_named, tasks_named
+from oracle.domain.fold.working_set import Changes, PreImages
+from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, reliability_at
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.replay import replay
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.examples import examples
+from tests.support.histories import folded, rules_with
+from tests.support.random_histories import (
+    any_histories,
+    disturbed_histories,
+    legal_histories,
+    ordinary_events,
+)
+from tests.support.reference import Reference
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+TERMINAL = rules_with(close="terminal", group_size=2)
+SMALL_POOL = rules_with(pool_size=2, kickout_below=3)
+RESTARTING = Rules.from_json(
+    json.dumps({**json.loads(RELAY.to_json()), "restarts": [1300, 1301, 4000]})
+)
+rule_sets = st.sampled_from((SEED, RELAY, TERMINAL, SMALL_POOL, RESTARTING))
+histories = any_histories() | legal_histories() | disturbed_histories()
+
+ordinary_histories = (
+    any_histories(ordinary_events) | disturbed_histories(ordinary_events) | legal_histories()
+)
+
+# A history takes about a millisecond; what is slow is drawing it.
+quick = examples(60)
+
+
+def lists_of(changes: Changes) -> tuple[list[object], ...]:
+    return (
+        list(changes.scores),
+        list(changes.reliability),
+        list(changes.results),
+        list(changes.anomalies),
+        list(changes.kickouts),
+    )
+
+
+def rows_of(fold: Fold) -> tuple[object, ...]:
+    ledger = fold.ledger
+    return deepcopy((ledger.nodes, ledger.tasks, ledger.groups, fold.last))
+
+
+@quick
+@given(histories, rule_sets, st.data())
+def test_a_fold_in_pieces_is_the_fold_at_once(events, rules, data):
+    whole, changes = folded(events, rules)
+    cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=5).map(sorted))
+    pieces = Fold(rules)
+    drained = []
+    for first, last in zip([0, *cuts], [*cuts, len(events)], strict=True):
+        pieces.many(events[first:last])
+        drained.append(pieces.drain())
+
+    assert rows_of(pieces) == rows_of(whole)
+    sums = [lists_of(piece) for piece in drained]
+    together = tuple(
+        [entry for piece in sums for entry in piece[n]] for n in range(len(lists_of(changes)))
+    )
+    assert together == lists_of(changes)
+
+
+@quick
+@given(histories, rule_sets)
+def test_a_fold_with_a_journal_is_the_fold_at_once(events, rules):
+    whole, changes = folded(events, rules)
+    journaled = Fold(rules)
+    for number, block in groupby(events, key=lambda event: event.at.block):
+        journaled.block(number, list(block), journal=True)
+
+    assert rows_of(journaled) == rows_of(whole)
+    assert lists_of(journaled.drain()) == lists_of(changes)
+
+
+def put_back(rows: dict[K, V], before: dict[K, V | None]) -> None:
+    for key, row in before.items():
+        if row is None:
+            del rows[key]
+        else:
+            rows[key] = row
+
+
+def undone(fold: Fold, images: PreImages) -> None:
+    put_back(fold.ledger.nodes, images.nodes)
+    put_back(fold.ledger.tasks, images.tasks)
+    put_back(fold.ledger.groups, images.groups)
+    fold.last = images.last[0]
+
+
+@quick
+@given(histories, rule_sets)
+def test_pre_images_bring_every_block_back(events, rules):
+    fold = Fold(rules)
+    before = []
+    for number, block in groupby(events, key=lambda event: event.at.block):
+        before.append(rows_of(fold))
+        fold.block(number, list(block), journal=True)
+    images = fold.drain().pre_images
+
+    assert len(images) == len(before)
+    for image, rows in zip(reversed(images), reversed(before), strict=True):
+        undone(fold, image)
+        assert rows_of(fold) == rows
+
+
+@quick
+@given(histories, rule_sets)
+def test_only_rows_that_were_asked_for_are_touched(events, rules):
+    """Every block is folded by a fold that has only the rows that `needs` names."""
+    stored = Fold(rules)
+    for number, block in groupby(events, key=lambda event: event.at.block):
+        said = list(block)
+        fold, have = Fold(rules), stored.ledger
+        fold.last = stored.last
+        tasks = {key: have.tasks[key] for key in tasks_named(said) if key in have.tasks}
+        groups = {
+            key: have.groups[key] for key in groups_named(said, tasks, rules) if key in have.groups
+        }
+        members = members_of(groups.values())
+        tasks |= {key: have.tasks[key] for key in members if key in have.tasks}
+        nodes = {key: have.nodes[key] for key in nodes_named(said, tasks) if key in have.nodes}
+        ledger = fold.ledger
+        ledger.nodes, ledger.tasks, ledger.groups = deepcopy((nodes, tasks, groups))
+        fold.block(number, said, journal=False)
+        changes = fold.drain()
+        have.nodes.update(changes.nodes)
+        have.tasks.update(changes.tasks)
+        have.groups.update(changes.groups)
+        stored.last = changes.last
+
+    whole, _ = folded(events, rules)
+    assert rows_of(stored) == rows_of(whole)
+
+
+@quick
+@given(histories.filter(bool), st.randoms(use_true_random=False))
+def test_the_order_of_the_file_does_not_matter(events, random):
+    lines = [event_to_json(event) for event in events]
+    shuffled = list(lines)
+    random.shuffle(shuffled)
+
+    assert parse_events(shuffled) == events
+    assert replay(shuffled, SEED, None, None) == replay(lines, SEED, None, None)
+
+
+@quick
+@given(histories, rule_sets, st.integers(-100, 10_000))
+def test_numbers_stay_in_their_ranges(events, rules, later):
+    fold, changes = folded(events, rules)
+    time = (fold.last.time if fold.last else 1000) + later
+    for node in fold.ledger.nodes.values():
+        assert 0 <= reliability_at(node, time, rules) <= UNIT
+        assert 0 <= (qos_at(node, time, rules) or 0) <= UNIT
+        assert len(node.pool) <= rules.pool_size
+        assert node.pool_sum == sum(node.pool)
+        assert node.running >= 0
+        assert (node.kickout_due_since is not None) == is_kickout_due(node, rules)
+    for change in changes.reliability:
+        assert 0 <= change.after <= UNIT
+
+
+@quick
+@given(any_histories() | disturbed_histories(), rule_sets)
+def test_ignored_events_change_nothing(events, rules):
+    """What was folded without them is the same, but for the anomalies themselves."""
+    listed = {"node_differs", "last_status_differs", "time_fell", "group_names_unseen_task"}
+    listed.add("task_scored_before")
+    fold, changes = folded(events, rules)
+    ignored = {anomaly.at for anomaly in changes.anomalies if anomaly.rule not in listed}
+    cleaned, left = folded([event for event in events if event.at not in ignored], rules)
+
+    assert rows_of(cleaned)[:3] == rows_of(fold)[:3]
+    for which in range(3):
+        assert lists_of(left)[which] == lists_of(changes)[which]
+
+
+@quick
+@given(legal_histories())
+def test_legal_life_has_no_anomaly(events):
+    _, changes = folded(events)
+    assert changes.anomalies == []
+
+
+@pytest.mark.slow
+@examples(200)
+@given(
+    ordinary_histories.filter(bool),
+    st.none() | st.integers(0, 40_000),
+)
+def test_seed_is_what_an_independent_reading_of_the_rules_says(events, at):
+    lines = [event_to_json(event) for event in events]
+    told = json.loads(replay(lines, SEED, None, at))
+    time = told["as_of"]["time"]
+    objects = [json.loads(line) for line in lines]
+    expected = Reference().run([said for said in objects if said["time"] <= time], time)
+
+    assert told["nodes"] == expected["nodes"]
+    assert told["groups"] == expected["groups"]
+    odd = [(row["block"], row["tx"], row["log"], row["sub"]) for row in told["anomalies"]]
+    assert odd == expected["odd"]

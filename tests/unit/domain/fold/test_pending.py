@@ -1,0 +1,108 @@
+"""A pause or quit that a node asks for while it runs a task takes effect where the task ends."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.scoring.node_scores import status_of
+from oracle.domain.state.node import Node, Pending
+from tests.support.histories import History, folded, node, node_after
+
+
+def busy() -> History:
+    return History().joins("A").starts("1", "A").after(5)
+
+
+def in_one_transaction(history: History, last: int) -> list[DomainEvent]:
+    """The events, of which the last ones stand in one transaction."""
+    events = history.events
+    one = events[-last].at.tx
+    return [*events[:-last], *(replace(e, at=e.at._replace(tx=one)) for e in events[-last:])]
+
+
+def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
+    """The node A, and the rules that were broken."""
+    fold, changes = folded(events)
+    return fold.ledger.nodes[node("A")], [anomaly.rule for anomaly in changes.anomalies]
+
+
+@pytest.mark.parametrize(
+    ("status", "history"),
+    [
+        ("paused", lambda: History().joins("A").asks_to_pause("A")),
+        ("quit", lambda: History().joins("A").asks_to_quit("A")),
+        ("quit", lambda: History().joins("A").asks_to_pause("A").asks_to_quit("A")),
+        ("busy", lambda: busy().asks_to_pause("A")),
+        ("busy", lambda: busy().asks_to_quit("A")),
+        ("paused", lambda: busy().asks_to_pause("A").times_out("1")),
+        ("quit", lambda: busy().asks_to_quit("A").aborts("1")),
+        ("quit", lambda: busy().asks_to_pause("A").asks_to_quit("A").succeeds("1")),
+        ("available", lambda: busy().asks_to_pause("A").resumes("A").succeeds("1")),
+        # Of two tasks, one inside the other's transaction: the last end counts.
+        ("busy", lambda: busy().asks_to_pause("A").starts("2", "A").succeeds("1")),
+        ("paused", lambda: busy().asks_to_pause("A").starts("2", "A").succeeds("1").aborts("2")),
+        ("available", lambda: busy().asks_to_quit("A").joins("A").succeeds("1")),
+    ],
+)
+def test_what_a_node_asks_for_waits_for_the_end_of_its_task(
+    status: str, history: Callable[[], History]
+):
+    made, broken = after(history().events)
+    assert (status_of(made), broken) == (status, [])
+
+
+@pytest.mark.parametrize("asks", [History.asks_to_pause, History.asks_to_quit])
+def test_what_waits_is_kept_until_the_task_ends(asks: Callable[[History, str], History]):
+    waiting = node_after(asks(busy(), "A"), "A")
+    done = node_after(asks(busy(), "A").succeeds("1"), "A")
+
+    assert waiting.pending in set(Pending)
+    assert done.pending is None
+
+
+@pytest.mark.parametrize(
+    ("status", "end"), [("kicked_out", History.is_kicked_out), ("slashed", History.is_slashed)]
+)
+def test_a_kickout_or_slash_at_the_end_of_the_task_wins_over_a_pending_quit(
+    status: str, end: Callable[[History, str], History]
+):
+    history = end(busy().asks_to_quit("A").after(5).is_invalidated("1"), "A")
+
+    made, broken = after(in_one_transaction(history, 2))
+
+    assert (status_of(made), broken) == (status, [])
+
+
+def test_a_kickout_before_the_end_of_the_task_wins_too():
+    history = busy().asks_to_quit("A").after(5).is_kicked_out("A").succeeds("1")
+
+    made, broken = after(in_one_transaction(history, 2))
+
+    assert (status_of(made), broken, made.pending) == ("kicked_out", [], None)
+
+
+def test_a_node_that_quit_in_an_earlier_transaction_cannot_be_kicked_out():
+    made, broken = after(busy().asks_to_quit("A").succeeds("1").is_kicked_out("A").events)
+
+    assert (status_of(made), broken) == ("quit", ["not_a_member"])
+
+
+def test_a_node_that_quit_and_came_back_is_not_kicked_out_twice():
+    history = busy().asks_to_quit("A").after(5).succeeds("1").joins("A")
+    history.is_slashed("A").is_kicked_out("A")
+
+    made, broken = after(in_one_transaction(history, 4))
+
+    assert (status_of(made), broken) == ("slashed", ["not_a_member"])
+
+
+def test_a_kickout_that_is_due_is_over_when_a_pending_quit_takes_effect():
+    history = History().joins("A").scores("A", *50 * [0]).starts("x", "A").asks_to_quit("A")
+    end = history.after(3).succeeds("x").events[-1]
+
+    _, changes = folded(history.events)
+
+    assert changes.kickouts[-1] == KickoutDue(node("A"), changes.kickouts[0].opened_at, end.at)

@@ -1,0 +1,68 @@
+"""Commit/disclose networks: three nodes on one task, followed each for itself.
+
+See docs/reference/events-and-jsonl.md#what-is-legal.
+"""
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.state.task import Ending
+from tests.support.histories import History, folded, node, task
+
+
+def three():
+    history = History().joins("A", "B", "C").creates("1")
+    for place, name in enumerate("ABC"):
+        history.starts("1", name, place=place)
+    return history.after(5)
+
+
+def task_after(history):
+    return folded(history)[0].ledger.tasks[task("1")]
+
+
+def test_every_node_has_a_part_of_its_own():
+    history = three().commits("1", "B").after(1).commits("1", "A").discloses("1", "B")
+    runs = task_after(history.reports_error("1", "C")).runs
+    assert [run.node for run in runs] == [node("A"), node("B"), node("C")]
+    assert [run.committed_at is not None for run in runs] == [True, True, False]
+    assert [run.disclosed_at is not None for run in runs] == [False, True, False]
+    assert [run.reported_at is not None for run in runs] == [False, False, True]
+
+
+def test_a_terminal_with_a_node_ends_its_part_only():
+    history = three().succeeds("1", "B")
+    fold, _ = folded(history)
+    made = fold.ledger.tasks[task("1")]
+    assert [run.ending for run in made.runs] == [None, Ending.SUCCEEDED, None]
+    assert made.ending is None
+    assert [fold.ledger.nodes[node(name)].running for name in "ABC"] == [1, 0, 1]
+
+
+def test_a_terminal_without_a_node_ends_what_is_left():
+    history = three().succeeds("1", "B").aborts("1")
+    made = task_after(history)
+    assert [run.ending for run in made.runs] == [
+        Ending.ABORTED,
+        Ending.SUCCEEDED,
+        Ending.ABORTED,
+    ]
+    assert (made.ending, made.ended_at) == (Ending.ABORTED, history.events[-1].at)
+
+
+def test_the_task_ends_with_its_last_part():
+    made = task_after(three().succeeds("1", "A").succeeds("1", "B").is_invalidated("1", "C"))
+    assert made.ending is Ending.INVALIDATED
+
+
+def test_a_timeout_costs_the_nodes_that_had_not_ended():
+    fold, changes = folded(three().succeeds("1", "A").times_out("1"))
+    bases = [fold.ledger.nodes[node(name)].base for name in "ABC"]
+    assert bases == [UNIT, 3 * UNIT // 10, 3 * UNIT // 10]
+    assert [change.cause.value for change in changes.reliability[3:]] == 2 * ["timed_out"]
+
+
+def test_seed_gives_no_task_score_for_such_a_task():
+    history = three().commits("1", "A").discloses("1", "A").closes("g", "1")
+    fold, changes = folded(history)
+    assert changes.scores == []
+    assert not changes.results[0].scored
+    assert fold.ledger.nodes[node("A")].pool == b""

@@ -1,0 +1,68 @@
+"""Which rounds showed a lane under the line: the hysteresis of kickouts."""
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.domain.reports.lanes import with_lane
+from oracle.domain.reports.low_rounds import first_run, newest_run, shown
+from tests.support.examples import examples
+
+LINE, INDEX = 2002, 17
+
+
+def a_round(number: int, lane: int | None) -> RoundAccepted:
+    """A round that carries the lane's word, or None: only another one."""
+    words = ((0, 5002),) if lane is None else ((1, with_lane(0, INDEX, lane)),)
+    return RoundAccepted(
+        at=Position(100 + number, 0, 0, 0),
+        time=0,
+        round=number,
+        as_of=90 + number,
+        as_of_hash=ZERO_HASH,
+        data_hash=ZERO_HASH,
+        digest=ZERO_HASH,
+        rules=1,
+        transmitter=ZERO_ADDRESS,
+        words=words,
+    )
+
+
+def rounds(*lanes: int | None) -> list[RoundAccepted]:
+    return [a_round(number, lane) for number, lane in enumerate(lanes, start=1)]
+
+
+def test_a_round_without_the_word_leaves_the_lane_as_it_was():
+    seen = list(shown(rounds(None, 1500, None), INDEX, 5002))
+    assert [one.lane for one in seen] == [5002, 1500, 1500]
+
+
+def test_the_first_rounds_in_a_row_are_named():
+    seen = shown(rounds(1500, 9000, 1400, None, 1300, 9000), INDEX, 5002)
+    assert [one.round for one in first_run(seen, LINE, 3)] == [3, 4, 5]
+
+
+def test_a_lane_that_was_never_reported_or_stands_on_the_line_is_not_low():
+    assert newest_run(list(shown(rounds(2002), INDEX, 0)), LINE) == 0
+    assert newest_run(list(shown(rounds(None), INDEX, 0)), LINE) == 0
+    assert newest_run(list(shown(rounds(1, None), INDEX, 0)), LINE) == 2
+
+
+lanes = st.lists(st.none() | st.sampled_from([0, 1, 1500, 2001, 2002, 9000]), max_size=12)
+
+
+@examples(25)
+@given(lanes, lanes, st.integers(min_value=1, max_value=4))
+def test_later_rounds_do_not_change_the_first_run(before, after, count):
+    run = first_run(shown(rounds(*before), INDEX, 0), LINE, count)
+    if len(run) == count:
+        assert first_run(shown(rounds(*before, *after), INDEX, 0), LINE, count) == run
+
+
+@examples(25)
+@given(lanes, st.integers(min_value=1, max_value=4))
+def test_a_newest_run_of_so_many_means_that_there_is_a_first_one(lanes, count):
+    seen = list(shown(rounds(*lanes), INDEX, 0))
+    if newest_run(seen, LINE) >= count:
+        assert len(first_run(seen, LINE, count)) == count

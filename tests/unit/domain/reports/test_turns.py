@@ -1,0 +1,131 @@
+"""Reporters that saw the same chain choose the same report, and never two that both can land."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Hash
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.round_schedule import Cut, ScheduleMoment, submission_window, turn_at
+from tests.support.examples import examples
+
+PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12
+SETTINGS = ReportSettings(period_seconds=PERIOD, heartbeat_seconds=600, ttl_seconds=TTL)
+LENGTH = submission_window(SETTINGS)
+PERIODS = 4 * LENGTH
+
+
+class Chain(NamedTuple):
+    """What every period says, and after which periods a round was accepted."""
+
+    speaks: Sequence[bool]
+    accepted: frozenset[int]
+    window: int
+
+    def cut(self, period: int) -> Cut:
+        """The report as of a period's last block; rounds are accepted in its first blocks."""
+        head = self.head(period)
+        time = period * PERIOD + PERIOD - 1
+        return Cut(
+            period=period,
+            as_of=time // BLOCK_SECONDS,
+            as_of_time=time,
+            head_round=head,
+            prev=Hash(f"0x{head:064x}"),
+            deadline=time + TTL,
+            speaks=self.speaks[period],
+        )
+
+    def head(self, period: int) -> int:
+        return sum(each <= period for each in self.accepted)
+
+    def moment(self, time: int) -> ScheduleMoment:
+        head = self.head(time // PERIOD)
+        number = time // BLOCK_SECONDS
+        return ScheduleMoment(number, time, head, Hash(f"0x{head:064x}"), self.window)
+
+
+CHAINS = st.builds(
+    Chain,
+    st.lists(st.booleans(), min_size=PERIODS, max_size=PERIODS),
+    st.frozensets(st.integers(1, PERIODS - 1), max_size=4),
+    st.sampled_from([8, 20, 200]),
+)
+# The period from which on a reporter has every report, and the moments at which it looks.
+LOOKS = st.tuples(
+    st.integers(0, PERIODS - LENGTH),
+    st.sets(st.integers(0, PERIODS * PERIOD - 1), min_size=1, max_size=30),
+)
+
+
+def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int, Cut]:
+    """What a reporter signs, by the second, that starts late and looks now and then."""
+    signed: dict[int, Cut] = {}
+    for time in moments:
+        moment = chain.moment(time)
+        # What was cut: every period that is over, from the first that it has.
+        cuts = [chain.cut(each) for each in range(complete_from, time // PERIOD)]
+        turn = turn_at(cuts, complete_from, moment, SETTINGS)
+        if turn is not None:
+            signed[time] = turn
+    return signed
+
+
+@examples(20)
+@given(CHAINS, LOOKS, LOOKS)
+def test_two_reporters_sign_the_same_of_every_slot_that_both_have_whole(chain, one, other):
+    firsts = []
+    for complete_from, looks in (one, other):
+        by_turn: dict[tuple[int, int], set[Cut]] = {}
+        for cut in chosen(chain, complete_from, sorted(looks)).values():
+            whole = cut.period // LENGTH * LENGTH
+            if whole >= max(one[0], other[0]):
+                by_turn.setdefault((cut.head_round, cut.period // LENGTH), set()).add(cut)
+        firsts.append(by_turn)
+
+    for turn in firsts[0].keys() & firsts[1].keys():
+        both = sorted(firsts[0][turn] | firsts[1][turn])
+        # More than one only where each left the window before the next was cut.
+        assert all(
+            later.as_of >= earlier.as_of + chain.window for earlier, later in pairwise(both)
+        )
+
+
+@examples(20)
+@given(CHAINS, LOOKS)
+def test_a_second_one_comes_only_when_the_first_can_no_longer_land(chain, look):
+    complete_from, looks = look
+    signed = chosen(chain, complete_from, sorted(looks))
+    for time, cut in signed.items():
+        earlier = {one for at, one in signed.items() if at < time and one != cut}
+        assert all(chain.moment(time).is_over(one) for one in earlier)
+
+
+@examples(20)
+@given(CHAINS, st.integers(0, PERIODS * PERIOD - 1))
+def test_what_has_the_turn_can_land(chain, time):
+    turn = chosen(chain, 0, [time]).get(time)
+
+    assert turn is None or (turn.speaks and not chain.moment(time).is_over(turn))
+
+
+def test_who_did_not_see_the_start_of_a_slot_waits_for_the_next():
+    chain = Chain([True] * PERIODS, frozenset(), 200)
+    middle = LENGTH + 2
+    time = (middle + 2) * PERIOD
+
+    assert chosen(chain, 0, [time])[time].period == LENGTH
+    assert chosen(chain, middle, [time]) == {}
+    later = (2 * LENGTH + 1) * PERIOD
+    assert chosen(chain, middle, [later])[later].period == 2 * LENGTH
+
+
+def test_who_saw_the_round_accepted_need_not_have_seen_the_start():
+    accepted = LENGTH + 3
+    chain = Chain([True] * PERIODS, frozenset({accepted}), 200)
+    time = (accepted + 1) * PERIOD
+
+    assert chosen(chain, accepted - 1, [time])[time].period == accepted
+    assert chosen(chain, accepted, [time]) == {}

@@ -1,0 +1,1 @@
+"""Scores from histories: vectors, properties, statements of the source."""

@@ -1,0 +1,229 @@
+"""When a validation group closes and what its members score.
+
+See docs/reference/scoring-rules.md#task-groups.
+"""
+
+from dataclasses import replace
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, folded, group, node, rules_with, task
+
+TERMINAL = rules_with(close="terminal")
+NAMES = ("1", "2", "3")
+
+
+def of_three(of=None):
+    history = History().joins("A", "B", "C").creates(*NAMES, of=of)
+    return history.starts("1", "A").starts("2", "B").starts("3", "C")
+
+
+def told(history, rules=SEED):
+    """Each member of the one group as (rank, elapsed, score)."""
+    _, changes = folded(history, rules)
+    (result,) = changes.results
+    return [(member.rank, member.elapsed, member.score) for member in result.members]
+
+
+def rules_broken(history, rules=SEED):
+    return [anomaly.rule for anomaly in folded(history, rules)[1].anomalies]
+
+
+def test_the_fastest_gets_10_then_5_then_2():
+    history = of_three().after(7).submits("3").after(1).submits("1").after(1).submits("2")
+    assert told(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
+
+
+def test_members_below_the_table_get_its_last_score():
+    history = of_three().starts("4", "D").starts("5", "E")
+    for name in ("1", "2", "3", "4", "5"):
+        history.after(1).submits(name)
+    assert [score for _, _, score in told(history.closes("g", *NAMES, "4", "5"))] == [
+        10,
+        5,
+        2,
+        2,
+        2,
+    ]
+
+
+def test_a_tie_goes_to_the_task_created_first():
+    history = History().creates("2", "1").starts("1", "A").starts("2", "B")
+    history.after(5).submits("1").submits("2").closes("g", "1", "2")
+    assert told(history) == [(2, 5, 5), (1, 5, 10)]
+
+
+def test_a_tie_of_tasks_never_seen_created_goes_to_the_one_started_first():
+    history = History().starts("2", "B").starts("1", "A").after(5).submits("1").submits("2")
+    assert told(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
+
+
+def test_an_error_report_ranks_like_a_submission():
+    history = of_three().after(1).reports_error("2").after(1).submits("1").after(1).submits("3")
+    assert told(history.closes("g", *NAMES)) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
+
+
+def test_a_member_still_running_scores_0():
+    history = of_three().after(4).submits("1").closes("g", *NAMES)
+    assert told(history) == [(1, 4, 10), (None, None, 0), (None, None, 0)]
+
+
+def test_a_member_that_submitted_and_was_aborted_before_scores_0_without_a_rank():
+    history = of_three().after(4).submits("1").after(1).submits("2").aborts("1")
+    assert told(history.closes("g", *NAMES)) == [(None, 4, 0), (1, 5, 10), (None, None, 0)]
+
+
+def test_a_member_that_is_aborted_after_the_close_keeps_its_score():
+    history = of_three().after(4).submits("1").closes("g", *NAMES).aborts("1")
+    assert told(history)[0] == (1, 4, 10)
+
+
+def test_an_invalidated_result_keeps_the_score_of_its_rank():
+    history = of_three().after(1).submits("1").is_invalidated("1").is_slashed("A")
+    history.after(1).submits("2").closes("g", *NAMES)
+    assert told(history)[:2] == [(1, 1, 10), (2, 2, 5)]
+    assert folded(history)[0].ledger.nodes[node("A")].pool == bytes([10])
+
+
+def test_a_member_that_never_started_scores_nobody():
+    history = History().creates(*NAMES).starts("1", "A").after(3).submits("1").aborts("2")
+    assert told(history.closes("g", *NAMES)) == [
+        (1, 3, 10),
+        (None, None, None),
+        (None, None, None),
+    ]
+    assert rules_broken(history) == []
+
+
+def test_a_member_never_seen_scores_nobody_and_is_an_anomaly():
+    history = History().starts("1", "A").after(3).submits("1").closes("g", "1", "2")
+    assert told(history) == [(1, 3, 10), (None, None, None)]
+    assert rules_broken(history) == ["group_names_unseen_task"]
+
+
+def test_without_a_ranked_member_nothing_enters_any_pool():
+    history = of_three().after(9).times_out("1").times_out("2").closes("g", *NAMES)
+    fold, changes = folded(history)
+    assert told(history) == 3 * [(None, None, None)]
+    assert not changes.results[0].scored
+    assert changes.scores == []
+    assert all(known.pool == b"" for known in fold.ledger.nodes.values())
+
+
+def test_a_task_is_scored_by_the_first_group_that_names_it_only():
+    history = of_three().after(1).submits("1").after(1).submits("2").after(1).submits("3")
+    history.closes("g", "1", "2").closes("h", "2", "3")
+    _, changes = folded(history)
+    first, second = changes.results
+    assert [member.score for member in first.members] == [10, 5]
+    assert [(member.task, member.score) for member in second.members] == [(task("3"), 10)]
+    assert [anomaly.rule for anomaly in changes.anomalies] == ["task_scored_before"]
+
+
+def test_a_group_without_a_score_leaves_its_tasks_to_the_next():
+    history = of_three().times_out("1").closes("g", "1").after(3).submits("2")
+    history.closes("h", "1", "2")
+    _, changes = folded(history)
+    assert [member.score for member in changes.results[1].members] == [0, 10]
+
+
+def test_a_group_that_names_a_task_twice_is_ignored():
+    history = of_three().after(1).submits("1").closes("g", "1", "1")
+    _, changes = folded(history)
+    assert changes.results == []
+    assert [anomaly.rule for anomaly in changes.anomalies] == ["group_names_task_twice"]
+
+
+def test_elapsed_is_never_negative():
+    history = History().starts("1", "A").after(-5).submits("1").closes("g", "1")
+    assert told(history) == [(1, 0, 10)]
+    assert rules_broken(history) == ["time_fell"]
+
+
+def test_scores_enter_the_pools_in_member_order_where_the_group_closes():
+    history = of_three().starts("4", "A").after(1).submits("4").after(1).submits("1")
+    history.after(3).closes("g", "1", "2", "4")
+    fold, changes = folded(history)
+    assert [(entry.node, entry.seq, entry.score) for entry in changes.scores] == [
+        (node("A"), 1, 5),
+        (node("B"), 1, 0),
+        (node("A"), 2, 10),
+    ]
+    assert {(entry.at, entry.time) for entry in changes.scores} == {
+        (history.events[-1].at, history.time)
+    }
+    assert fold.ledger.nodes[node("A")].pool == bytes([5, 10])
+
+
+# Groups closed by counting
+
+
+def test_a_group_closes_where_its_last_member_ends():
+    history = of_three(of="g").after(1).submits("1").succeeds("1").after(1).submits("2")
+    history.is_refunded("2")
+    assert folded(history, TERMINAL)[1].results == []
+
+    history.after(1).times_out("3")
+    _, changes = folded(history, TERMINAL)
+    assert told(history, TERMINAL) == [(1, 1, 10), (2, 2, 5), (None, None, 0)]
+    assert changes.results[0].closed_at == history.events[-1].at
+    assert changes.results[0].group == group("g")
+
+
+def test_a_smaller_group_never_closes():
+    history = History().creates("1", "2", of="g").starts("1", "A").starts("2", "B")
+    history.after(1).submits("1").submits("2").succeeds("1").is_refunded("2")
+    assert folded(history, TERMINAL)[1].results == []
+
+
+def test_what_a_chain_says_of_groups_is_not_used_where_they_close_by_counting():
+    history = of_three(of="g").after(1).submits("1").closes("g", *NAMES)
+    assert folded(history, TERMINAL)[1].results == []
+    assert folded(history, SEED)[1].results != []
+
+
+def test_a_task_created_after_its_group_closed_changes_nothing():
+    history = of_three(of="g").after(1).submits("1").submits("2").submits("3")
+    history.succeeds("1").is_refunded("2").is_refunded("3")
+    history.creates("4", of="g").starts("4", "A").after(1).submits("4").succeeds("4")
+    assert len(told(history, TERMINAL)) == 3
+
+
+# What the relay does
+
+
+def test_the_relay_spares_aborted_members_unless_they_timed_out():
+    history = of_three().after(1).submits("1").aborts("2").times_out("3").closes("g", *NAMES)
+    _, changes = folded(history, RELAY)
+    assert told(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]
+    assert {entry.node for entry in changes.scores} == {node("A"), node("C")}
+
+
+def test_the_relay_rejects_a_group_whose_creator_was_silent():
+    history = of_three().after(1).submits("1").submits("2")
+    history.aborts("2", AbortReason.CREATOR_VALIDATION_TIMEOUT).closes("g", *NAMES)
+    assert told(history, RELAY) == [(None, 1, None), (None, 1, None), (None, None, None)]
+    assert told(history, SEED)[0] == (1, 1, 10)
+
+
+def test_restarts_that_nobody_scored_after_show_in_no_score():
+    history = History().joins("A").scores("A", 10, 5)
+    rules = replace(RELAY, restarts=(history.time + 5,))
+    fold, changes = folded(history, rules)
+    assert [entry.score for entry in changes.scores if entry.node == node("A")] == [10, 5]
+    assert fold.ledger.nodes[node("A")].pool == bytes([10, 5])
+
+
+@given(
+    st.integers(0, 2**256 - 1), st.lists(st.sampled_from((0, 2, 5, 10)), min_size=1, max_size=5)
+)
+def test_a_fee_is_paid_to_the_last_wei_and_nobody_gets_too_little(fee, scores):
+    shares = fee_shares(fee, scores)
+    total = sum(scores)
+    assert sum(shares) == fee
+    assert all(
+        share >= fee * score // total for share, score in zip(shares, scores, strict=True) if total
+    )

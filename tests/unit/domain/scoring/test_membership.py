@@ -1,0 +1,173 @@
+"""Nodes come, go and come back; what of them stays.
+
+See docs/reference/scoring-rules.md#reliability and
+docs/reference/scoring-rules.md#qos-and-kickout.
+"""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    status_of,
+)
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, folded, node, node_after
+
+
+@pytest.mark.parametrize(
+    ("status", "history"),
+    [
+        ("available", lambda: History().joins("A")),
+        ("busy", lambda: History().joins("A").starts("1", "A")),
+        ("available", lambda: History().joins("A").starts("1", "A").aborts("1")),
+        ("busy", lambda: History().joins("A").starts("1", "A").starts("2", "A").succeeds("1")),
+        ("paused", lambda: History().joins("A").starts("1", "A").pauses("A")),
+        ("available", lambda: History().joins("A").pauses("A").resumes("A")),
+        ("quit", lambda: History().joins("A").starts("1", "A").quits("A")),
+        ("slashed", lambda: History().joins("A").pauses("A").is_slashed("A")),
+        ("kicked_out", lambda: History().joins("A").is_kicked_out("A")),
+        ("unknown", lambda: History().starts("1", "A")),
+        ("unknown", lambda: History().updates("A", gpu_vram=8)),
+        ("available", lambda: History().joins("A").pauses("A").quits("A").joins("A")),
+    ],
+)
+def test_a_nodes_status_is_what_happened_to_it_last(status, history):
+    assert status_of(node_after(history(), "A")) == status
+
+
+def test_a_node_that_is_no_member_has_no_qos():
+    made = node_after(History().joins("A").starts("1", "A").times_out("1").quits("A"), "A")
+    assert qos_at(made, 10**6, SEED) is None
+    assert not is_excluded(made, 0, SEED)
+
+
+def test_a_node_never_seen_joining_is_scored_like_any_other():
+    made = node_after(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
+    assert (made.pool, made.base) == (bytes([10]), 3 * UNIT // 10)
+
+
+def test_a_quit_washes_no_score_but_h():
+    history = History().joins("A").scores("A", 2, 0).quits("A").after(60).joins("A")
+    made = node_after(history, "A")
+    assert made.pool == bytes([2, 0])
+    assert (made.base, made.since) == (UNIT, history.time)
+
+
+def test_after_a_kickout_a_node_starts_with_an_empty_pool():
+    history = History().joins("A").scores("A", 2, 2).is_kicked_out("A")
+    assert node_after(history, "A").pool == bytes([2, 2])
+
+    made = node_after(history.joins("A").scores("A", 5), "A")
+    assert (made.pool, made.pool_sum, made.scored) == (bytes([5]), 5, 3)
+
+
+def test_scores_that_arrive_after_a_quit_are_kept():
+    history = History().joins("A").starts("1", "A").after(3).submits("1").quits("A")
+    history.closes("g", "1").succeeds("1")
+    assert node_after(history, "A").pool == bytes([10])
+
+
+def test_what_a_node_says_of_itself_replaces_only_what_it_says():
+    history = History().joins("A", stake=5, gpu_name="X", models=("a",), version=(1, 2, 3))
+    history.updates("A", stake=7).adds_model("A", "b").adds_model("A", "b")
+    made = node_after(history, "A")
+    assert (made.stake, made.gpu_name, made.models) == (7, "X", ("a", "b"))
+    assert made.version == (1, 2, 3)
+
+
+def test_models_in_use_are_those_of_the_last_task_started():
+    history = History().creates("1", models=("x",)).creates("2", models=("y",))
+    history.starts("1", "A").succeeds("1").starts("2", "A")
+    assert node_after(history, "A").in_use == ("y",)
+
+
+# Kickouts
+
+
+def intervals(history, rules=SEED):
+    _, changes = folded(history, rules)
+    return [
+        (interval.opened_at, interval.closed_at)
+        for interval in changes.kickouts
+        if interval.node == node("A")
+    ]
+
+
+def test_a_node_that_is_always_third_stays():
+    history = History().joins("A").scores("A", *[2] * 60)
+    assert not is_kickout_due(node_after(history, "A"), SEED)
+    assert intervals(history) == []
+
+
+def test_a_interval_opens_with_the_score_that_fills_a_bad_pool():
+    history = History().joins("A").scores("A", *[2] * 48, 0)
+    assert intervals(history) == []
+
+    history.scores("A", 2)
+    made = node_after(history, "A")
+    ((opened, closed),) = intervals(history)
+    assert is_kickout_due(made, SEED)
+    assert made.kickout_due_since == opened
+    assert closed is None
+
+
+def test_a_interval_closes_where_the_pool_gets_better():
+    history = History().joins("A").scores("A", 0, *[2] * 49).scores("A", 2)
+    (opened, _), (again, closed) = intervals(history)
+    assert opened == again
+    assert closed is not None
+    assert node_after(history, "A").kickout_due_since is None
+
+
+def test_a_interval_closes_with_membership_and_opens_again_with_it():
+    history = History().joins("A").scores("A", 0, *[2] * 49).quits("A")
+    left = history.events[-1].at
+    history.joins("A")
+    (opened, _), (_, closed), (reopened, _) = intervals(history)
+    assert closed == left
+    assert reopened == history.events[-1].at > opened
+
+
+def test_an_executed_kickout_closes_the_interval_for_good():
+    history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").joins("A")
+    assert len(intervals(history)) == 2
+    assert not is_kickout_due(node_after(history, "A"), SEED)
+
+
+def test_reliability_alone_never_makes_a_kickout_due():
+    history = History().joins("A").scores("A", *[10] * 50)
+    for n in range(20):
+        history.starts(str(n), "A").times_out(str(n))
+    made = node_after(history, "A")
+    assert is_excluded(made, history.time, SEED)
+    assert not is_kickout_due(made, SEED)
+
+
+def test_the_relay_reads_a_mean_of_0_as_new():
+    made = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
+    assert long_term(made, RELAY, 0) == UNIT // 2
+    assert long_term(made, SEED, 0) == 0
+
+
+def test_a_restart_shows_at_once_and_a_full_pool_is_one_short():
+    history = History().joins("A").scores("A", *[0] * 49, 10)
+    made = node_after(history, "A", RELAY)
+    assert is_kickout_due(made, RELAY)
+
+    restarting = RELAY.from_json(RELAY.to_json().replace("[]", f"[{history.time + 9}]"))
+    assert is_kickout_due(made, restarting, history.time + 8)
+    assert not is_kickout_due(made, restarting, history.time + 9)
+    assert long_term(made, restarting, history.time + 8) == UNIT // 50
+    # 49 copies of a mean of 0.2, truncated: a mean of 0 is read as new.
+    assert long_term(made, restarting, history.time + 9) == UNIT // 2
+
+
+def test_a_prior_is_copied_once_and_then_forgotten():
+    history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
+    made = node_after(history, "A", RELAY)
+    assert made.pool == bytes([3] * 48 + [10, 5])
+    assert made.prior is None

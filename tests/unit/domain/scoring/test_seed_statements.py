@@ -1,0 +1,240 @@
+"""What the current QoS document says with numbers and examples, each once.
+
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-qos.
+"""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+)
+from oracle.domain.scoring.reliability import boosted, healed, penalized
+from oracle.domain.scoring.score_window import mean_of, with_score
+from oracle.domain.state.node import Membership, Node
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import GENESIS_TIME, History, folded, node, node_after
+
+MINUTE = 60
+TENTH = UNIT // 10
+reliabilities = st.integers(0, UNIT)
+
+
+def qos_after(history: History, name: str) -> Fraction:
+    """The QoS as a fraction of one, exact but for 18 digits."""
+    return Fraction(qos_at(node_after(history, name), history.time, SEED) or 0, UNIT)
+
+
+def times_out_on(history: History, name: str, times: int) -> History:
+    for n in range(times):
+        history.starts(f"late {name} {n}", name).times_out(f"late {name} {n}")
+    return history
+
+
+def full_of(score: int) -> History:
+    return History().joins("A").scores("A", *[score] * 50)
+
+
+# The two factors
+
+
+def test_the_score_moves_with_every_task_of_the_node():
+    history = History().joins("A")
+    seen = [qos_after(history, "A")]
+    for happens in (lambda: history.scores("A", 10), lambda: times_out_on(history, "A", 1)):
+        happens()
+        seen.append(qos_after(history, "A"))
+    assert seen == [Fraction(1, 2), 1, Fraction(3, 10)]
+
+
+def test_a_new_node_is_half_as_good_as_the_best():
+    assert qos_after(History().joins("A"), "A") == Fraction(1, 2)
+    assert qos_after(History().joins("A").scores("A", 10), "A") == 1
+
+
+def test_long_term_alone_would_come_too_late():
+    made = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
+    assert long_term(made, SEED, GENESIS_TIME) == 96 * UNIT // 100
+    assert is_excluded(made, GENESIS_TIME, SEED)
+
+
+def test_short_term_alone_would_not_tell_fast_from_slow():
+    history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
+    fast, slow = node_after(history, "fast"), node_after(history, "slow")
+    assert reliability_at(fast, history.time, SEED) == reliability_at(slow, history.time, SEED)
+    assert qos_after(history, "fast") == 5 * qos_after(history, "slow")
+
+
+# Task scores and their mean
+
+
+def test_hardware_that_a_node_claims_earns_no_score():
+    history = History().joins("A", gpu_name="H100", gpu_vram=80).joins("B", gpu_name="GTX 1060")
+    history.starts("1", "A").starts("2", "B").after(5).submits("2").after(1).submits("1")
+    _, changes = folded(history.closes("g", "1", "2"))
+    assert {entry.node: entry.score for entry in changes.scores} == {node("A"): 5, node("B"): 10}
+
+
+def test_an_invalid_task_that_all_time_out_on_leaves_every_mean_alone():
+    history = History().joins("A", "B", "C")
+    for name in "ABC":
+        history.starts(name, name)
+    for name in "ABC":
+        history.times_out(name)
+    fold, _ = folded(history.closes("g", *"ABC"))
+    assert {bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"} == {b""}
+    # Only the mean is spared: a timeout is a timeout to H, whoever is to blame for it.
+    assert {fold.ledger.nodes[node(name)].base for name in "ABC"} == {3 * TENTH}
+
+
+@given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
+def test_one_score_moves_a_full_pool_by_a_fiftieth_of_the_range_at_most(scores, new):
+    before = bytes(scores)
+    after = with_score(before, new, SEED)
+    assert len(after) == 50
+    assert abs(sum(after) - sum(before)) * UNIT // (50 * SEED.q_max) <= UNIT // 50
+
+
+def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
+    pool = node_after(full_of(2), "A").pool
+    seen = []
+    for _ in range(50):
+        pool = with_score(pool, 10, SEED)
+        seen.append(mean_of(pool, None, SEED))
+    assert seen == sorted(set(seen))
+    assert (seen[0], seen[-1]) == (216 * UNIT // 1000, UNIT)
+
+
+def test_dozens_of_zeros_pass_before_a_good_node_is_due_for_a_kickout():
+    # 50 scores of 10: the sum stays at 100 or more until the 41st zero.
+    history = full_of(10).scores("A", *[0] * 40)
+    assert not is_kickout_due(node_after(history, "A"), SEED)
+    assert is_kickout_due(node_after(history.scores("A", 0), "A"), SEED)
+
+
+# H: what a timeout costs
+
+
+@pytest.mark.parametrize(("timeouts", "h"), [(0, "1"), (1, "0.3"), (2, "0.09"), (3, "0.027")])
+def test_timeouts_in_a_row_leave_what_the_table_says(timeouts, h):
+    history = times_out_on(full_of(10), "A", timeouts)
+    made = node_after(history, "A")
+    assert reliability_at(made, history.time, SEED) == Fraction(h) * UNIT
+    assert qos_after(history, "A") == Fraction(h)
+    assert is_excluded(made, history.time, SEED) is (timeouts >= 2)
+
+
+@given(reliabilities)
+def test_two_timeouts_leave_less_than_a_tenth_of_any_score(h):
+    twice = penalized(penalized(h, SEED), SEED)
+    assert twice * 10 < h or h == 0
+
+
+@given(reliabilities)
+def test_a_timeout_leaves_three_tenths_of_any_h(h):
+    assert penalized(h, SEED) == h * 3 // 10
+
+
+def test_one_timeout_alone_does_not_exclude_a_healthy_node():
+    made = node_after(times_out_on(full_of(10), "A", 1), "A")
+    assert not is_excluded(made, made.since, SEED)
+
+
+@given(reliabilities)
+def test_exclusion_begins_strictly_below_a_tenth(h):
+    made = node_after(History().joins("A"), "A")
+    made.base = h
+    assert is_excluded(made, made.since, SEED) is (h < TENTH)
+
+
+# H: how it comes back
+
+
+@pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])
+@pytest.mark.parametrize("base", [0, 27 * UNIT // 1000, 3 * TENTH])
+def test_waiting_closes_so_much_of_the_gap(minutes, percent, base):
+    h = healed(base, 0, minutes * MINUTE, SEED)
+    assert round(Fraction(100 * (h - base), UNIT - base)) == percent
+
+
+def test_a_node_without_tasks_drifts_back_and_never_beyond_one():
+    made = node_after(times_out_on(full_of(10), "A", 3), "A")
+    seen = [reliability_at(made, made.since + hours * 3600, SEED) for hours in range(24)]
+    assert seen == sorted(seen)
+    assert 999 * UNIT // 1000 < seen[-1] <= UNIT
+
+
+def test_an_excluded_node_comes_back_by_waiting_alone():
+    made = node_after(times_out_on(full_of(10), "A", 2), "A")
+    # 0.09 needs a good 20 seconds to reach 0.1.
+    assert is_excluded(made, made.since + 19, SEED)
+    assert not is_excluded(made, made.since + 20, SEED)
+
+
+@given(reliabilities)
+def test_a_success_adds_fifteen_hundredths_and_never_more_than_one(h):
+    assert boosted(h, SEED) == min(UNIT, h + 15 * UNIT // 100)
+
+
+def test_a_success_heals_as_much_as_minutes_of_waiting():
+    low = 3 * TENTH
+    waited = next(s for s in range(3600) if healed(low, 0, s, SEED) >= boosted(low, SEED))
+    assert waited == 435
+
+
+@pytest.mark.parametrize(("h", "gain"), [(TENTH, "1.5"), (3 * TENTH, "0.5")])
+def test_a_success_is_a_large_part_of_a_low_h(h, gain):
+    assert Fraction(boosted(h, SEED) - h, h) == Fraction(gain)
+
+
+def test_successes_in_a_row_bring_h_back_to_one():
+    history = times_out_on(full_of(10), "A", 1)
+    seen = [qos_after(history, "A")]
+    for n in range(5):
+        history.starts(f"good {n}", "A").succeeds(f"good {n}")
+        seen.append(qos_after(history, "A"))
+    assert seen == [Fraction(h) for h in ("0.3", "0.45", "0.6", "0.75", "0.9", "1")]
+
+
+@pytest.mark.parametrize("leaves", [History.quits, History.is_slashed, History.is_kicked_out])
+def test_who_joins_again_begins_with_h_at_one(leaves):
+    history = leaves(times_out_on(History().joins("A"), "A", 3), "A").after(1).joins("A")
+    assert reliability_at(node_after(history, "A"), history.time, SEED) == UNIT
+
+
+# Kickout
+
+
+def test_a_node_that_was_switched_off_without_a_word_ends_up_due_for_a_kickout():
+    history = History().joins("A").scores("A", *[0] * 49)
+    assert not is_kickout_due(node_after(history, "A"), SEED)
+    assert is_kickout_due(node_after(history.scores("A", 0), "A"), SEED)
+
+
+@given(st.integers(0, 49))
+def test_a_pool_that_is_not_full_kicks_nobody_out_however_bad(count):
+    made = node_after(History().joins("A"), "A")
+    made.pool, made.pool_sum = bytes(count), 0
+    assert not is_kickout_due(made, SEED)
+
+
+def test_a_kicked_out_node_is_no_member_and_has_no_qos():
+    made: Node = node_after(full_of(0).is_kicked_out("A"), "A")
+    assert made.membership is Membership.KICKED_OUT
+    assert qos_at(made, made.since, SEED) is None
+
+
+def test_a_short_burst_of_failures_costs_an_hour_or_two_and_no_membership():
+    history = times_out_on(full_of(5), "A", 3)
+    made = node_after(history, "A")
+    assert not is_kickout_due(made, SEED)
+    assert made.membership is Membership.MEMBER
+    assert reliability_at(made, history.time + 120 * MINUTE, SEED) > 98 * UNIT // 100

@@ -1,0 +1,171 @@
+"""Task scores and fee shares as the seeds and the relay have them."""
+
+from operator import itemgetter
+
+import pytest
+
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.state.group import GroupResult
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, folded, group, node, task
+from tests.support.vectors import Vector, vectors_of
+
+PROFILES = {"seed_current": SEED, "relay_head": RELAY}
+REASONS = {
+    "Timeout": AbortReason.TIMEOUT,
+    "IncorrectResult": AbortReason.INCORRECT_RESULT,
+    "CreatorValidationTimeout": AbortReason.CREATOR_VALIDATION_TIMEOUT,
+}
+
+
+def ends_fruitless(history: History, name: str, reason: str) -> None:
+    if reason == "Timeout":
+        history.times_out(name)
+    else:
+        history.aborts(name, REASONS[reason])
+
+
+def told_by_times(members: list[Vector]) -> History:
+    """The history of a group whose members say when they started and submitted."""
+    history = History().creates(*(m["node"] for m in sorted(members, key=itemgetter("sequence"))))
+    said: list[tuple[int, int, Vector]] = []
+    for member in members:
+        said += [(member["start"], 0, member), (member["submitted"] or 0, 1, member)]
+        said.append((member.get("aborted_at", 0), 2, member))
+    for time, step, member in sorted(said, key=itemgetter(0, 1)):
+        if time:
+            happens(history.after(time - history.time), step, member)
+    return history.closes("group", *(member["node"] for member in members))
+
+
+def happens(history: History, step: int, member: Vector) -> None:
+    name = member["node"]
+    if step == 0:
+        history.starts(name, name)
+    elif step == 1 and member["status"] == "ErrorReported":
+        history.reports_error(name)
+    elif step == 1:
+        history.submits(name)
+    else:
+        ends_fruitless(history, name, member["abort_reason"])
+
+
+def told_by_statuses(statuses: list[str]) -> History:
+    """The history of a group whose members only say how they stand as it closes, in time order."""
+    history = History()
+    names = [str(n) for n in range(len(statuses))]
+    for name in names:
+        history.creates(name).starts(name, name)
+    for name, status in zip(names, statuses, strict=True):
+        history.after(10)
+        state, _, reason = status.partition("/")
+        if reason:
+            ends_fruitless(history, name, reason)
+        elif "ErrorReported" in state:
+            history.reports_error(name)
+        else:
+            history.submits(name)
+        if state == "EndGroupRefund":
+            history.is_refunded(name)
+    return history.closes("group", *names)
+
+
+def result_of(history: History, profile: str) -> tuple[GroupResult, dict[str, int]]:
+    _, changes = folded(history, PROFILES[profile])
+    (result,) = changes.results
+    return result, {entry.node: entry.score for entry in changes.scores}
+
+
+@vectors_of("group_scores")
+def test_a_group_scores_as_the_vector_says(vector):
+    if "members_already_in_time_order" in vector:
+        check_by_statuses(vector)
+    elif isinstance(vector["members"][0], str):
+        check_rejection(vector)
+    else:
+        check_by_times(vector)
+
+
+def check_by_times(vector: Vector) -> None:
+    result, pooled = result_of(told_by_times(vector["members"]), vector["profile"])
+    scores = {member.node: member.score for member in result.members}
+
+    assert scores == {node(name): score for name, score in vector["expected"].items()}
+    assert result.scored == any(score is not None for score in scores.values())
+    if vector["profile"] == "seed_current":
+        assert pooled == {name: score for name, score in scores.items() if score is not None}
+
+
+def check_by_statuses(vector: Vector) -> None:
+    statuses = vector["members_already_in_time_order"]
+    result, pooled = result_of(told_by_statuses(statuses), vector["profile"])
+    assert [member.score for member in result.members] == vector["expected"]
+
+    zeros = vector["timeout_zero_persisted_to_long_term"] or [False] * len(statuses)
+    names = [node(str(n)) for n in range(len(statuses))]
+    assert [pooled.get(name) == 0 for name in names] == zeros
+    if vector["persisted_to_long_term"] is not None:
+        assert [name in pooled for name in names] == vector["persisted_to_long_term"]
+
+
+def check_rejection(vector: Vector) -> None:
+    result, pooled = result_of(told_by_statuses(vector["members"]), vector["profile"])
+    expected = vector["expected"]
+    assert result.scored is not expected["rejected"]
+    if expected["rejected"]:
+        assert pooled == {}
+        assert {member.score for member in result.members} == {None}
+
+
+@vectors_of("figure_tables")
+def test_the_figure_holds_but_for_its_last_table(vector):
+    statuses = [
+        "EndAborted/Timeout" if status == "Timeout" else status
+        for status in vector["status_in_submission_order"]
+    ]
+    result, _ = result_of(told_by_statuses(statuses), "seed_current")
+    # The text is younger than the figure: nobody submitted, nobody scores.
+    expected = vector["score"] if any(vector["score"]) else [None, None, None]
+
+    assert [member.score for member in result.members] == expected
+
+
+@vectors_of("group_payment")
+def test_fees_are_shared_by_task_score(vector):
+    said = vector["input"]
+    fee = int(said.get("fee_wei") or said["fee"])
+    scores = said.get("scores_in_group_order") or said["task_scores"]
+    expected = vector.get("expected_wei") or vector["expected"]
+
+    assert fee_shares(fee, scores) == [int(share) for share in expected]
+
+
+@vectors_of("penalty_decision/persist_group_score_on_abort_test")
+def test_an_abort_after_the_group_closed_takes_no_score_away(vector):
+    names = ("1", "2", "3")
+    history = History()
+    for name in names:
+        history.starts(name, name)
+    if vector["qos_score"] is None:
+        # Timed out and nobody finished: there is no score to keep.
+        history.times_out("2").times_out("1").times_out("3").closes("group", *names)
+    else:
+        history.after(1).submits("1").after(1).submits("2").after(1).submits("3")
+        history.closes("group", *names).aborts("2", AbortReason.INCORRECT_RESULT)
+    _, changes = folded(history, RELAY)
+    kept = {entry.node: entry.score for entry in changes.scores}
+
+    assert (node("2") in kept) == vector["update"]
+    assert kept.get(node("2")) == vector["qos_score"]
+    assert changes.results[0].group == group("group")
+    assert changes.results[0].members[1].task == task("2")
+
+
+def test_nobody_to_pay_is_refused():
+    with pytest.raises(ValueError, match="one or more"):
+        fee_shares(100, [])
+
+
+def test_the_last_one_gets_a_fee_that_nobody_scored_for():
+    assert fee_shares(100, [0, 0]) == [0, 100]

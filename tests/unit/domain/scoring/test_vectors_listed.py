@@ -1,0 +1,50 @@
+"""No vector is forgotten: each is run by a test, or listed with the reason why not."""
+
+from fnmatch import fnmatchcase
+
+from tests.support.vectors import RUN, entries, is_listed, listed
+from tests.unit.domain.scoring import (
+    test_vectors_groups,
+    test_vectors_pools,
+    test_vectors_reliability,
+    test_vectors_rules,
+)
+from tests.unit.systems.crynux import test_draw_vectors, test_vectors_queue, test_vectors_selection
+from tests.unit.systems.legacy import test_vectors_legacy
+from tests.unit.systems.pocket import test_vectors_ranking, test_vectors_sequences
+
+# Importing them fills RUN.
+MODULES = (
+    test_vectors_groups,
+    test_vectors_pools,
+    test_vectors_reliability,
+    test_vectors_rules,
+    test_vectors_ranking,
+    test_vectors_sequences,
+    test_draw_vectors,
+    test_vectors_queue,
+    test_vectors_selection,
+    test_vectors_legacy,
+)
+
+
+def test_every_entry_is_either_run_or_listed():
+    assert MODULES
+    forgotten = [
+        name
+        for name in entries()
+        if not is_listed(name) and not any(name.startswith(section) for section in RUN)
+    ]
+    assert forgotten == []
+
+
+def test_every_row_of_the_list_names_an_entry_and_gives_a_reason():
+    names = list(entries())
+    for pattern, reason in listed().items():
+        assert any(fnmatchcase(name, pattern) for name in names), pattern
+        assert len(reason) > 10, pattern
+
+
+def test_most_of_what_scoring_decides_is_run():
+    run = [name for name in entries() if not is_listed(name)]
+    assert len(run) >= 90

@@ -1,0 +1,154 @@
+"""Long-term scores, kickouts, re-joins and restarts as the seeds and the relay have them."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due, long_term, qos_at
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import with_score
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, node, node_after
+from tests.support.vectors import Vector, vectors_of
+
+PROFILES = {"seed_current": SEED, "relay_head": RELAY}
+
+
+def units(number: str) -> int:
+    exact = Fraction(number) * UNIT
+    assert exact.denominator == 1
+    return exact.numerator
+
+
+def close_to(number: str, value: int) -> bool:
+    """Vectors are rounded to nearest, we round down at every step.
+
+    See docs/reference/scoring-rules.md#numbers.
+    """
+    return abs(units(number) - value) <= 2
+
+
+def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
+    made = new_node(node("A"), 0, 0)
+    made.membership = Membership.MEMBER
+    made.pool, made.pool_sum, made.base = pool, sum(pool), reliability
+    return made
+
+
+def pool_of_mean(mean: str, size: int | None = None) -> bytes:
+    """A pool of scores 0 to 10 with exactly this mean."""
+    exact = Fraction(mean)
+    size = size or exact.denominator
+    total = exact * size
+    assert total.denominator == 1
+    low, more = divmod(total.numerator, size)
+    return bytes([low + 1] * more + [low] * (size - more))
+
+
+@vectors_of("long_term")
+def test_the_long_term_score_is_the_mean_of_the_last_scores(vector):
+    pool = b""
+    for score in vector["scores_oldest_first"]:
+        if score is not None:
+            pool = with_score(pool, score, SEED)
+    made = member(pool)
+    expected = vector["expected"]
+
+    assert (len(pool), made.pool_sum) == (expected["n"], expected["sum"])
+    if expected["q_long_rational"]:
+        assert Fraction(made.pool_sum, len(pool)) == Fraction(*expected["q_long_rational"])
+    assert close_to(expected["q_long_norm"], long_term(made, SEED, 0))
+
+
+@vectors_of("qos_product")
+def test_qos_is_long_term_times_reliability(vector):
+    pool = b"" if vector["q_long"] is None else pool_of_mean(vector["q_long"])
+    made = member(pool, units(vector["h"]))
+
+    assert close_to(vector["qos"], qos_at(made, 0, SEED) or 0)
+    assert is_excluded(made, 0, SEED) is vector["seed_excluded"]
+
+
+def kickout_input(said: Vector) -> Node:
+    if "sum" in said:
+        low, more = divmod(said["sum"], said["n"] or 1)
+        return member(bytes([low + 1] * more + [low] * (said["n"] - more)))
+    pool = b"" if said["pool"] == "none" else bytes([int(said["q_long"])] * 50)
+    return member(pool, units(said.get("h", "1")))
+
+
+@vectors_of("kickout")
+def test_a_kickout_is_due_below_the_line_with_a_full_pool(vector):
+    rules = PROFILES[vector["profile"]]
+    made = kickout_input(vector["input"])
+    assert is_kickout_due(made, rules) is vector["expected"]["kickout"]
+
+
+RESTART = 1000
+
+
+def after_restart(scores: tuple[int, ...], new: int) -> tuple[Node, Rules]:
+    history = History().joins("A").scores("A", *scores)
+    rules = replace(RELAY, restarts=(history.time + RESTART,))
+    history.after(2 * RESTART).scores("A", new)
+    return node_after(history, "A", rules), rules
+
+
+def back_again(*scores: int) -> History:
+    return History().joins("A").scores("A", *scores).quits("A").after(10).joins("A")
+
+
+@vectors_of("long_term_reseed_relay")
+def test_the_relay_reseeds_as_the_vector_says(vector):
+    _RESEEDS[vector["id"].split()[0]](vector["expected"])
+
+
+def restart_copies_the_truncated_mean(expected: Vector) -> None:
+    scores = (10, 10, 10, 10, 10, 10, 10, 5, 2, 2)
+    made, rules = after_restart(scores, 10)
+    assert sum(scores) == 79
+    assert made.pool == bytes([7] * expected["seed_copies"] + [10])
+    assert len(made.pool) == expected["n"]
+    assert close_to(str(Fraction(expected["q_long"]) / 10), long_term(made, rules, 10**6 - 1))
+
+
+def restart_copies_no_zero(expected: Vector) -> None:
+    made, rules = after_restart((0, 0, 0), 2)
+    assert len(made.pool) == expected["n"]
+    assert close_to(str(Fraction(expected["q_long"]) / 10), long_term(made, rules, RESTART))
+
+
+def low_rejoin_is_floored(expected: Vector) -> None:
+    history = back_again(*[2, 0] * 25)
+    made = node_after(history, "A", RELAY)
+    assert len(made.pool) == expected["pool_size_after_join"]
+    assert long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+
+    made = node_after(history.scores("A", 10), "A", RELAY)
+    assert long_term(made, RELAY, 0) == units(expected["q_long_after_next_score_10"]) // 10
+    assert is_kickout_due(made, RELAY) is not expected["not_below_kickout_threshold"]
+
+
+def healthy_rejoin_keeps_its_pool(expected: Vector) -> None:
+    made = node_after(back_again(*[5] * 50), "A", RELAY)
+    assert len(made.pool) == expected["pool_size_after_join"]
+    assert long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+
+
+def zero_mean_escapes_the_floor(expected: Vector) -> None:
+    history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").after(10).joins("A")
+    made = node_after(history, "A", RELAY)
+    assert made.pool == bytes(expected["pool_size_after_join"])
+    assert is_kickout_due(made, RELAY) is expected["kicked_again_at_next_finish"]
+    # Under the seed's rules it starts with nothing held against it.
+    assert node_after(history, "A", SEED).pool == b""
+
+
+_RESEEDS = {
+    "reseed-01": restart_copies_the_truncated_mean,
+    "reseed-02": restart_copies_no_zero,
+    "reseed-03": low_rejoin_is_floored,
+    "reseed-04": healthy_rejoin_keeps_its_pool,
+    "reseed-05": zero_mean_escapes_the_floor,
+}

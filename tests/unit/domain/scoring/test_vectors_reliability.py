@@ -1,0 +1,244 @@
+"""H and exclusion as the seeds and the relay have them."""
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+from oracle.domain.events.network_events import AbortReason, LastStatus
+from oracle.domain.fixed_point import UNIT, decay, recovered
+from oracle.domain.fold.fold import Fold
+from oracle.domain.scoring.node_scores import is_excluded, reliability_at
+from oracle.domain.scoring.reliability import healed
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, node
+from tests.support.vectors import Vector, vectors_of
+
+PROFILES = {"seed_current": SEED, "relay_head": RELAY}
+
+
+def units(number: str | float) -> int:
+    return floor(Fraction(str(number)) * UNIT)
+
+
+def close_to(number: str, value: int) -> bool:
+    """Vectors are rounded to nearest, we round down at every step.
+
+    See docs/reference/scoring-rules.md#numbers.
+    """
+    return abs(units(number) - value) <= 2
+
+
+class Patient:
+    """A member with a reliability of its own, to whom things happen."""
+
+    def __init__(self, rules: Rules, reliability: int = UNIT, *, excluded: bool = False) -> None:
+        self.rules = rules
+        self.history = History().joins("A")
+        self.fold = Fold(rules)
+        self._tasks = 0
+        self._go_on()
+        self.node.base, self.node.excluded = reliability, excluded
+
+    def _go_on(self) -> None:
+        self.fold.many(self.history.events)
+        self.history.events.clear()
+
+    @property
+    def node(self) -> Node:
+        return self.fold.ledger.nodes[node("A")]
+
+    @property
+    def reliability(self) -> int:
+        return reliability_at(self.node, self.history.time, self.rules)
+
+    @property
+    def excluded(self) -> bool:
+        return is_excluded(self.node, self.history.time, self.rules)
+
+    def suffers(self, event: str) -> None:
+        self._tasks += 1
+        name = str(self._tasks)
+        match event:
+            case "timeout":
+                self.history.starts(name, "A").times_out(name)
+            case "success":
+                self.history.starts(name, "A").submits(name).succeeds(name)
+            case "join":
+                self.history.quits("A").joins("A")
+            case "start":
+                self.history.starts(name, "A")
+            case _:
+                assert event == "read"
+        self._go_on()
+
+
+@vectors_of("health")
+def test_reliability_goes_as_the_vector_says(vector):
+    rules = PROFILES[vector["profile"]]
+    if "trace" in vector:
+        check_trace(vector, rules)
+    else:
+        _HEALTH[vector["id"].split()[0]](vector, rules)
+
+
+def check_trace(vector: Vector, rules: Rules) -> None:
+    patient = Patient(rules, units(vector["h_initial"]))
+    begin = patient.history.time
+    for step in vector["trace"]:
+        then = begin + int(Fraction(step["at_min"]) * 60)
+        patient.history.after(then - patient.history.time)
+        assert close_to(step["h_before"], patient.reliability)
+        patient.suffers(step["event"])
+        assert close_to(step["h_after"], patient.reliability)
+        assert patient.excluded is step["excluded_after"]
+
+
+def exclusion_is_strict(vector: Vector, rules: Rules) -> None:
+    penalty = units(vector["overrides"]["penalty_factor"])
+    patient = Patient(replace(rules, penalty=penalty), units(vector["h_initial"]))
+    patient.suffers(vector["event"])
+    assert close_to(vector["expected"]["h_after"], patient.reliability)
+    assert patient.excluded is vector["expected"]["excluded"]
+
+
+def flag_and_exit(vector: Vector, rules: Rules) -> None:
+    for case in vector["cases"]:
+        patient = Patient(rules, units(case["h"]), excluded=case["flag"])
+        assert patient.excluded is case["excluded"]
+
+
+def never_healed_backwards(vector: Vector, rules: Rules) -> None:
+    base, minutes = units(vector["input"]["h_base"]), vector["input"]["elapsed_minutes"]
+    assert close_to(vector["expected"]["h_effective"], healed(base, 0, 60 * minutes, rules))
+
+
+def fractions_of_the_gap(vector: Vector, rules: Rules) -> None:
+    for case in vector["cases"]:
+        fraction = recovered(0, decay(60 * case["minutes"], rules.tau_seconds))
+        assert close_to(case["exact_fraction_of_gap"], fraction)
+        assert round(100 * fraction / UNIT) == case["printed_percent"]
+
+
+def excluded_for_so_long(vector: Vector, rules: Rules) -> None:
+    for case in vector["cases"]:
+        patient = Patient(rules, units(case["h"]), excluded=True)
+        patient.history.after(floor(Fraction(case["minutes"]) * 60))
+        assert patient.excluded
+        patient.history.after(1)
+        assert not patient.excluded
+
+
+def never_updated(vector: Vector, rules: Rules) -> None:
+    """We always have a time since which H is known: the first word of a node that never joined."""
+    fold = Fold(rules)
+    fold.many(History().starts("1", "A").events)
+    first = fold.ledger.nodes[node("A")]
+    for later in (0, 1, 10**6):
+        seen = reliability_at(first, first.since + later, rules)
+        assert close_to(vector["expected"]["h_effective"], seen)
+
+
+_HEALTH = {
+    "hr-10": exclusion_is_strict,
+    "hr-11": flag_and_exit,
+    "hr-12": never_healed_backwards,
+    "hr-13": never_updated,
+    "hs-07": fractions_of_the_gap,
+    "hs-08": excluded_for_so_long,
+    "hr-14": excluded_for_so_long,
+}
+
+
+@vectors_of("health_metrics_events")
+def test_exclusion_is_entered_and_left_as_the_relay_counts_it(vector):
+    start, event, minutes = _METRICS[vector["id"].split()[0]]
+    patient = Patient(RELAY, units(start), excluded=minutes is not None)
+    if minutes is not None:
+        patient.history.after(minutes * 60)
+    before = patient.node.excluded
+    patient.suffers(event)
+    after, expected = patient.node.excluded, vector["expected"]
+
+    assert int(after and not before) == expected.get("health_excluded", 0)
+    assert after is expected.get("excluded", False)
+    recovered_by_healing = before and not after and event != "join"
+    assert int(recovered_by_healing) == expected.get("health_recovered", 0)
+
+
+# How H stands, what happens, and after how many minutes of exclusion.
+_METRICS = {
+    "hm-01": ("0.5", "timeout", None),
+    "hm-02": ("1.0", "timeout", None),
+    "hm-03": ("0.1", "start", 60),
+    "hm-04": ("0.1", "join", 1),
+}
+
+_STATUSES = {
+    "Queued": LastStatus.QUEUED,
+    "Started": LastStatus.STARTED,
+    "ParametersUploaded": LastStatus.STARTED,
+    "ScoreReady": LastStatus.SUBMITTED,
+    "ErrorReported": LastStatus.ERROR_REPORTED,
+    "Validated": LastStatus.VALIDATED,
+    "GroupValidated": LastStatus.VALIDATED,
+}
+_REASONS = {
+    "Timeout": AbortReason.TIMEOUT,
+    "CreatorValidationTimeout": AbortReason.CREATOR_VALIDATION_TIMEOUT,
+    "ResultUploadTimeout": AbortReason.RESULT_UPLOAD_TIMEOUT,
+    "IncorrectResult": AbortReason.INCORRECT_RESULT,
+    "GroupTimeout": AbortReason.GROUP_TIMEOUT,
+    "ErrorReported": AbortReason.ERROR_REPORTED,
+    "CreatorCancelled": AbortReason.CANCELLED,
+    "NodeSlashed": AbortReason.UNKNOWN,
+}
+
+
+def brought_to(history: History, status: LastStatus) -> History:
+    if status is LastStatus.QUEUED:
+        return history.creates("1").queues("1")
+    history.creates("1").starts("1", "A")
+    if status in (LastStatus.SUBMITTED, LastStatus.VALIDATED):
+        history.submits("1")
+    if status is LastStatus.ERROR_REPORTED:
+        history.reports_error("1")
+    return history.validates("1") if status is LastStatus.VALIDATED else history
+
+
+@vectors_of("penalty_decision/rows")
+def test_only_what_the_node_answers_for_costs_it_reliability(vector):
+    """Where the relay blames the node, the profile says so by `task_timed_out`."""
+    said = re.findall(r"\w+", vector["last_status"].replace("(legacy task)", ""))
+    reason = _REASONS[vector["reason"].partition("(")[0]]
+    for status in _STATUSES.values() if said == ["any"] else [_STATUSES[name] for name in said]:
+        patient = Patient(RELAY, UNIT // 2)
+        brought_to(patient.history, status)
+        if vector["penalty"]:
+            patient.history.times_out("1", status)
+        else:
+            patient.history.aborts("1", reason, status)
+        patient.suffers("read")
+        assert (patient.reliability < UNIT // 2) is vector["penalty"]
+        assert (patient.reliability > UNIT // 2) is vector["boost"]
+
+
+_ENDS = {
+    "EndSuccess": History.succeeds,
+    "EndGroupSuccess": History.succeeds,
+    "EndGroupRefund": History.is_refunded,
+    "Validated": History.validates,
+    "GroupValidated": lambda history, name: history.closes("g", name).validates(name),
+    "EndInvalidated": History.is_invalidated,
+    "EndAborted": History.aborts,
+}
+
+
+@vectors_of("penalty_decision/boost_events")
+def test_a_task_boosts_once_where_it_ends_well(vector):
+    patient = Patient(RELAY, UNIT // 2)
+    _ENDS[vector["terminal"]](patient.history.starts("1", "A").submits("1"), "1")
+    patient.suffers("read")
+    assert (patient.reliability > UNIT // 2) is vector["boost"]

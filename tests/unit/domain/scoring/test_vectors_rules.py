@@ -1,0 +1,74 @@
+"""The numbers of the rule sets as the seeds and the relay have them."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.vectors import Vector, the_vector, vectors_of
+
+VALID = the_vector("config_validation/valid")
+
+
+def units(number: str | float) -> int:
+    return floor(Fraction(str(number)) * UNIT)
+
+
+_SETTINGS = {
+    "penalty_factor": "penalty",
+    "first_timeout_penalty_factor": "first_penalty",
+    "first_timeout_health_threshold": "first_penalty_from",
+    "success_boost": "boost",
+    "enter": "exclude_enter",
+    "exit": "exclude_exit",
+}
+
+
+def rules_of(said: Vector) -> Rules:
+    changes: Vector = {
+        _SETTINGS[key]: units(value) for key, value in said.items() if key in _SETTINGS
+    }
+    if "recovery_tau_minutes" in said:
+        changes["tau_seconds"] = 60 * said["recovery_tau_minutes"]
+    return replace(RELAY, **changes)
+
+
+@vectors_of("config_validation/invalid")
+def test_numbers_without_sense_are_refused(vector):
+    (key,) = vector
+    field = "tau_seconds" if key == "recovery_tau_minutes" else _SETTINGS[key]
+    with pytest.raises(ValueError, match=f"^{field}: must be|^exclude_enter: must be"):
+        rules_of(vector)
+
+
+def test_the_relays_own_settings_are_ours():
+    assert rules_of(VALID) == RELAY
+
+
+SEED_PROFILE = the_vector("profiles/seed_current")
+RELAY_PROFILE = the_vector("profiles/relay_head")
+
+
+@pytest.mark.parametrize(("said", "rules"), [(SEED_PROFILE, SEED), (RELAY_PROFILE, RELAY)])
+def test_the_rule_sets_have_the_numbers_of_their_profiles(said, rules):
+    numbers = json.loads(rules.to_json())
+
+    assert list(rules.rank_scores) == said["task_scores"]
+    assert (rules.absent_score, rules.q_max) == (said["abort_score"], said["q_max"])
+    assert rules.pool_size == said["pool_size"] == said["kickout_min_samples"]
+    assert rules.new_node_long_term == units(said["new_node_q_long_norm"].split()[0])
+    assert rules.zero_mean_is_new is ("q_long == 0" in said["new_node_q_long_norm"])
+    assert numbers["penalty"] == said["penalty_factor"]
+    assert numbers["boost"] == said["success_boost"]
+    assert numbers["first_penalty"] == said.get("first_timeout_penalty_factor")
+    assert numbers["exclude_enter"] == said.get("exclude_enter_below", said.get("exclude_below"))
+    leave = said.get("exclude_exit_at_or_above", numbers["exclude_enter"])
+    assert numbers["exclude_exit"] == leave
+    assert rules.tau_seconds == 60 * said["tau_minutes"]
+    assert rules.kickout_below == Fraction(said["kickout_threshold"])
+    assert numbers["rejoin_floor"] == said["rejoin"].get("q_long_norm_floor")

@@ -1,0 +1,72 @@
+"""Features hang on to the fold in one order; the fold itself needs none."""
+
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from oracle.daemon.config.loader import load
+from oracle.daemon.read_app import ReadApp
+from oracle.dispatch.assigner import DrawHook
+from oracle.indexer.block_hooks import BlockHook, HookNote
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.kickouts.kickout_hook import KickoutHook
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.resources import shipped
+from oracle.store.database import Store
+from tests.support.scripted import ScriptedChain, ScriptedReader
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import RULES, Follower, folder, mined
+
+
+@dataclass
+class Diary(BlockHook):
+    """Is called at every block, and writes it down."""
+
+    name: str
+    pages: list[str] = field(default_factory=list)
+    first_block = 0
+
+    @override
+    def wanted_stops(self, headers, newest):
+        return headers
+
+    @override
+    def at_block(self, uow, rounds, block):
+        self.pages.append(f"{self.name} at {block.number}")
+        return HookNote(self.name, block.number)
+
+    @override
+    def rewound(self, uow, ancestor, stamp):
+        self.pages.append(f"{self.name} back to {ancestor}")
+
+
+def test_a_report_is_cut_before_a_node_is_drawn_at_the_same_block():
+    with ReadApp(load(shipped("config/example.toml"))) as app:
+        assert [type(hook) for hook in app.folder.hooks] == [ReportCutter, DrawHook, KickoutHook]
+
+
+def test_hooks_are_called_in_the_order_of_registration(store: Store):
+    pages: list[str] = []
+    hooks = [Diary("one", pages), Diary("two", pages)]
+    follower = Follower(ScriptedChain(), store, folder=Folder(RULES, ScriptedReader(), hooks))
+    follower.chain.mine_many(1)
+
+    done = follower.step()
+    rewind_to(follower.chain, store, follower.folder, 0, RebuildOptions())
+
+    assert isinstance(done, WindowCommitted)
+    assert [note.name for note in done.notes] == ["one", "two", "one", "two"]
+    assert pages[2:] == ["one at 1", "two at 1", "one back to 0", "two back to 0"]
+
+
+def test_without_hooks_the_state_is_the_same(store: Store, new_store):
+    blocks = Traffic(3).blocks(60)
+    Follower(mined(blocks), store, folder=Folder(RULES, ScriptedReader())).catch_up()
+
+    with new_store() as other, store.reading() as uow:
+        Follower(mined(blocks), other, folder=folder()).catch_up()
+        with other.reading() as hooked:
+            assert list(uow.projections.dump()) == list(hooked.projections.dump())

@@ -1,0 +1,295 @@
+"""One loop for history and head: whatever the steps, the same state."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.events.network_events import NodeJoined, NodePaused
+from oracle.domain.ids import Hash
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import FatalError, TransientError
+from oracle.indexer.loop import IngestState, WindowCommitted
+from oracle.store.database import Store
+from tests.support.scripted import ScriptedChain
+from tests.support.traffic import AT, TIME, Traffic, address
+from tests.support.txmgr.follower import RULES, Follower, folder, mined
+from tests.support.txmgr.stores import NewStore
+
+BLOCKS = Traffic(1).blocks(120)
+
+
+def dump_after(
+    new_store: NewStore, chain: ScriptedChain, *, restarting: bool = False
+) -> list[str]:
+    with new_store() as store:
+        follower = Follower(chain, store)
+        follower.catch_up(restarting=restarting)
+        return follower.dump()
+
+
+def test_a_history_leaves_scores_kickouts_and_words_behind(new_store: NewStore):
+    with new_store() as store:
+        Follower(mined(BLOCKS), store).catch_up()
+
+        with store.reading() as uow:
+            assert uow.logs.count() > 200
+            assert uow.results.count() > 5
+            assert uow.kickouts.open()
+            assert uow.rounds.load().words
+
+
+@pytest.mark.parametrize("rules", [RULES, replace(RULES, close="terminal")])
+def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, rules: Rules):
+    dumps = []
+    for most_blocks in (3, 50, 1_000):
+        chain = mined(BLOCKS)
+        chain.most_blocks = most_blocks
+        with new_store() as store:
+            follower = Follower(chain, store, folder=folder(rules))
+            follower.catch_up()
+            with store.reading() as uow:
+                assert uow.results.count() > 5
+            dumps.append(follower.dump())
+
+    assert dumps[0] == dumps[1] == dumps[2]
+
+
+def test_following_every_block_ends_like_reading_history(new_store: NewStore):
+    with new_store() as store:
+        follower = Follower(ScriptedChain(), store)
+        for said in BLOCKS[:60]:
+            follower.chain.mine(*said)
+            follower.catch_up()
+
+        assert follower.dump() == dump_after(new_store, follower.chain)
+
+
+def test_a_daemon_restarted_after_every_transaction_ends_the_same(new_store: NewStore):
+    chain = mined(BLOCKS)
+    chain.most_blocks = 5
+
+    assert dump_after(new_store, chain, restarting=True) == dump_after(new_store, mined(BLOCKS))
+
+
+def test_a_time_that_falls_is_noticed_across_a_restart(store: Store):
+    follower = Follower(mined([[NodeJoined(AT, TIME, address(1))]]), store)
+    follower.catch_up(restarting=True)
+    follower.chain.mine(NodePaused(AT, TIME, address(1)), after=-5)
+
+    (done,) = follower.catch_up()
+
+    assert isinstance(done, WindowCommitted)
+    assert done.anomalies == 1
+
+
+def test_history_and_head_cut_the_reports_of_the_same_bytes(new_store: NewStore):
+    with new_store() as live, new_store() as late:
+        follower = Follower(ScriptedChain(), live)
+        for first in range(0, 120, 3):
+            mined(BLOCKS[first : first + 3], follower.chain)
+            follower.catch_up(restarting=True)
+        Follower(follower.chain, late).catch_up()
+
+        with live.reading() as one, late.reading() as other:
+            cut_live = {stored.report.period: stored.report for stored in one.reports.above(-1)}
+            cut_late = {stored.report.period: stored.report for stored in other.reports.above(-1)}
+    # 24 blocks of 10 seconds hold the ends of four periods of a minute.
+    assert len(cut_late) == 4
+    assert len(cut_live) == 20
+    assert cut_late.items() <= cut_live.items()
+    assert any(report.records for report in cut_late.values())
+
+
+def test_a_report_is_cut_as_of_the_last_block_of_its_period(store: Store):
+    follower = Follower(ScriptedChain(), store)
+    follower.chain.mine_many(3)
+    follower.catch_up()
+    last_of_period = follower.chain.newest
+    follower.chain.mine(after=60)
+
+    (indexed,) = follower.catch_up()
+
+    assert isinstance(indexed, WindowCommitted)
+    assert [note.name for note in indexed.notes] == ["reports"]
+    with store.reading() as uow:
+        assert [one.report.as_of for one in uow.reports.latest(1)] == [last_of_period]
+
+
+def test_without_an_oracle_contract_no_report_is_cut(store: Store):
+    follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
+
+    follower.catch_up()
+
+    with store.reading() as uow:
+        assert uow.reports.above(-1) == []
+
+
+def test_nothing_is_done_at_the_head(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+
+    assert follower.step() is None
+
+
+def test_the_start_block_is_the_first_that_is_indexed(store: Store):
+    follower = Follower(mined(BLOCKS), store, start_block=40)
+
+    follower.catch_up()
+
+    with store.reading() as uow:
+        assert min(log.block for log in uow.logs.between(0, 200)) >= 40
+    assert follower.chain.windows_served[0].first == 40
+
+
+def test_a_start_block_in_the_future_is_waited_for(store: Store):
+    follower = Follower(ScriptedChain(), store, start_block=3)
+
+    with pytest.raises(TransientError, match="the start block 3 is not there yet"):
+        follower.step()
+    follower.chain.mine_many(3)
+    assert follower.catch_up()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    assert cursor.number == 3
+
+
+def test_an_endpoint_that_lags_behind_us_is_waited_for(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+
+    follower.chain.lag = 5
+
+    assert follower.step() is None
+    assert follower.dump() == before
+
+
+def test_history_is_read_without_headers_and_without_a_journal(store: Store):
+    follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
+
+    first = follower.step()
+
+    assert isinstance(first, WindowCommitted)
+    assert first.blocks.last == 120 - follower.chain.finality_depth
+    with store.reading() as uow:
+        assert len(uow.blocks.between(0, 200)) == 1
+        assert uow.undo.reach() == first.blocks.last
+
+
+def test_the_journal_reaches_back_to_the_final_block(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+
+    follower.catch_up()
+
+    with store.reading() as uow:
+        assert uow.undo.reach() == 120 - follower.chain.finality_depth
+
+
+def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.finality_depth = 2
+
+    assert follower.step() is None
+
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        assert cursor.final_number == 118
+        assert uow.undo.reach() == 118
+    follower.chain.mine()
+    assert follower.catch_up()
+
+
+def test_a_writer_that_was_overtaken_writes_nothing(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.chain.most_blocks = 10
+    follower.step()
+    other = Follower(mined(BLOCKS), store)
+    window = follower.chain.window
+
+    def nonces_ahead(*asked: object, **more: object) -> object:
+        other.step()
+        return window(*asked, **more)  # type: ignore[arg-type]  # passed through
+
+    follower.chain.window = nonces_ahead  # type: ignore[method-assign, assignment]
+
+    with pytest.raises(FatalError, match="another process"):
+        follower.step()
+    assert other.dump() == Follower(other.chain, store).dump()
+
+
+def test_one_answer_from_another_fork_changes_nothing(store: Store):
+    chain = mined(BLOCKS)
+    follower = Follower(chain, store)
+    follower.catch_up()
+    before = follower.dump()
+    astray = chain.copy()
+    astray.fork(3)
+    astray.mine_many(5)
+    chain.mine()
+    # Heads from the chain, the window from elsewhere, and all later answers from the chain.
+    chain.answers.extend([chain, astray])
+
+    with pytest.raises(TransientError, match="denies"):
+        follower.step()
+
+    assert follower.dump() == before
+    assert follower.catch_up()
+
+
+def test_a_log_that_cannot_be_read_stops_before_anything_is_written(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.chain.most_blocks = 10
+    follower.step()
+    before = follower.dump()
+    for block in follower.chain.blocks[11:20]:
+        for log in block.logs:
+            log.topics = (Hash("0x" + 64 * "0"),)
+            log.data = "0x00"
+
+    with pytest.raises(AttributeError):
+        follower.step()
+
+    assert follower.dump() == before
+
+
+def test_the_events_of_a_window_are_counted_as_the_documents_interval_them(store: Store):
+    chain = mined([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
+
+    (done,) = Follower(chain, store).catch_up()
+
+    assert isinstance(done, WindowCommitted)
+    assert done.events == {"node_joined": 1, "node_paused": 1}
+    assert done.anomalies == 1
+
+
+def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
+    ingest = IngestState()
+
+    ingest.record_duration(400, 4.0)
+    assert ingest.most_blocks == 100
+    ingest.record_duration(100, 0.4)
+    assert ingest.most_blocks == 200
+
+
+def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
+    now = [100.0]
+    ingest = IngestState(clock=lambda: now[0])
+    chain = mined(BLOCKS)
+    first = ingest.heads_for(chain, 1, near=24)
+    chain.mine()
+
+    assert ingest.heads_for(chain, 50, near=24) is first
+    now[0] += 2.5
+    assert ingest.heads_for(chain, 50, near=24).latest == chain.newest
+
+
+def test_near_the_head_the_heads_are_asked_for_every_time():
+    ingest = IngestState(clock=lambda: 0.0)
+    chain = mined(BLOCKS)
+    ingest.heads_for(chain, 1, near=24)
+    chain.mine()
+
+    assert ingest.heads_for(chain, 100, near=24).latest == chain.newest

@@ -1,0 +1,63 @@
+"""A process that dies anywhere leaves either nothing of a step or all of it."""
+
+from oracle.indexer.loop import WindowCommitted, index_next
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.store.database import Store
+from tests.support.traffic import Traffic
+from tests.support.txmgr.brittle import deaths
+from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.stores import NewStore
+
+BLOCKS = Traffic(2).blocks(50)
+
+
+def test_a_window_is_written_whole_or_not_at_all(store: Store, new_store: NewStore):
+    chain = mined(BLOCKS[:40])
+    follower = Follower(chain, store)
+    follower.catch_up()
+    mined(BLOCKS[40:], chain)
+    before = follower.dump()
+
+    def step(brittle: Store) -> None:
+        done = index_next(chain, brittle, follower.folder, follower.ingest)
+        assert isinstance(done, WindowCommitted)
+
+    # Raw rows, every projection, journal, prune, cursor, commit.
+    assert deaths(store, step, lambda: follower.dump() == before) > 20
+    with new_store() as other:
+        whole = Follower(chain, other)
+        whole.catch_up()
+        assert follower.dump() == whole.dump()
+
+
+def test_a_rollback_is_done_whole_or_not_at_all(store: Store, new_store: NewStore):
+    chain = mined(BLOCKS[:40])
+    follower = Follower(chain, store)
+    follower.catch_up()
+    before = follower.dump()
+    chain.fork(7)
+    mined(BLOCKS[40:], chain)
+
+    def step(brittle: Store) -> None:
+        done = index_next(chain, brittle, follower.folder, follower.ingest)
+        assert isinstance(done, Rewound)
+
+    assert deaths(store, step, lambda: follower.dump() == before) > 5
+    with new_store() as other:
+        as_if = mined(BLOCKS[:33])
+        Follower(as_if, other).catch_up()
+        with store.reading() as one, other.reading() as two:
+            assert list(one.projections.dump()) == list(two.projections.dump())
+
+
+def test_the_other_engine_writes_the_same_projections(
+    new_sqlite_store: NewStore, new_postgresql_store: NewStore
+):
+    dumps = []
+    for new in (new_sqlite_store, new_postgresql_store):
+        with new() as store:
+            follower = Follower(mined(BLOCKS), store)
+            follower.catch_up()
+            dumps.append(follower.dump())
+
+    assert dumps[0] == dumps[1]

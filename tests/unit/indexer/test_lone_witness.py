@@ -1,0 +1,75 @@
+"""The only endpoint that can tell of a fork has to say it again."""
+
+from oracle.indexer.loop import IngestState
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.store.database import Store
+from tests.support.scripted import ScriptedChain
+from tests.support.txmgr.follower import Follower, mined
+from tests.unit.indexer.test_rewinding import BLOCKS
+
+
+class Hand:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def leave_alone(chain: ScriptedChain) -> None:
+    """The other endpoint is far behind, so that this one is the only one that can tell."""
+    chain.other = chain.copy()
+    chain.other.lag = 90
+
+
+def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: Store):
+    clock = Hand()
+    follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
+    follower.catch_up()
+    leave_alone(follower.chain)
+    follower.chain.fork(2)
+    follower.chain.mine_many(3)
+
+    for _ in range(2):
+        assert follower.step() is None
+        clock.now += 19.0
+        assert follower.step() is None
+        clock.now += 1.0
+    assert isinstance(follower.step(), Rewound)
+
+
+def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
+    clock = Hand()
+    follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
+    follower.catch_up()
+    leave_alone(follower.chain)
+    for _ in range(4):
+        follower.chain.fork(1)
+        follower.chain.mine_many(1)
+        assert follower.step() is None
+        clock.now += 20.0
+
+
+def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
+    follower = Follower(mined(BLOCKS), store, ingest=IngestState(Hand()))
+    follower.catch_up()
+    leave_alone(follower.chain)
+    ours = follower.chain.copy()
+    follower.chain.fork(2)
+    follower.chain.mine_many(2)
+    assert follower.step() is None
+    assert follower.ingest.fork_watch.is_open()
+    ours.mine_many(2)
+    ours.other = follower.chain.other
+    follower.chain = ours
+
+    follower.ingest.clock.now += 100.0  # type: ignore[attr-defined]  # a hand's
+    follower.catch_up()
+
+    assert not follower.ingest.fork_watch.is_open()
+    with store.reading() as uow:
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    assert cursor.hash == ours.newest.hash

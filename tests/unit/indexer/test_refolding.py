@@ -1,0 +1,185 @@
+"""Folding the stored rows anew gives the same bytes, and says so where it does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.domain.blocks import BlockRange
+from oracle.errors import FatalError, InputError
+from oracle.indexer import rebuild
+from oracle.indexer.folder import Folder
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.store.database import Store
+from oracle.store.reports.report_repository import ReportState
+from tests.support.scripted import ScriptedReader
+from tests.support.traffic import Traffic
+from tests.support.txmgr.brittle import deaths
+from tests.support.txmgr.follower import ANCHOR_WINDOW, RULES, SETTINGS, Follower, folder, mined
+from tests.support.txmgr.stores import NewStore
+
+BLOCKS = Traffic(5).blocks(40)
+
+
+def followed(store: Store, blocks: int = 40) -> Follower:
+    """A database that followed the head in small steps, so that reports were cut."""
+    follower = Follower(mined([]), store)
+    for first in range(0, blocks, 4):
+        mined(BLOCKS[first : first + 4], follower.chain)
+        follower.catch_up()
+    return follower
+
+
+def spoil(store: Store) -> None:
+    with store.transaction() as uow:
+        node = next(iter(uow.nodes.all()))
+        uow.nodes.save([replace(node, base=1)])
+
+
+def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
+    follower = followed(store)
+    before = follower.dump()
+
+    rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
+
+    assert rebuilt.same
+    assert rebuilt.reports >= 5
+    assert rebuilt.differing == ()
+    assert follower.dump() == before
+    assert rebuilt.logs == sum(len(block.logs) for block in follower.chain.blocks)
+
+
+def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
+    follower = followed(store)
+    monkeypatch.setattr(rebuild, "LOGS_AT_ONCE", 7)
+    reached: list[int] = []
+
+    rebuilt = rebuild_state(
+        store, follower.folder, RebuildOptions(progress=lambda block, _: reached.append(block))
+    )
+
+    assert rebuilt.same
+    assert rebuilt.differing == ()
+    assert len(reached) > 5
+    assert reached == sorted(reached)
+
+
+def test_a_window_that_was_fetched_before_a_rebuild_is_not_committed_after_it(store: Store):
+    follower = followed(store)
+    follower.chain.mine()
+    window = follower.chain.window
+
+    def rebuilt_meanwhile(blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+        rebuild_state(store, folder(), RebuildOptions())
+        return window(blocks, with_headers=with_headers)
+
+    follower.chain.window = rebuilt_meanwhile  # type: ignore[method-assign]
+
+    with pytest.raises(FatalError, match="another process"):
+        follower.step()
+
+
+def test_a_row_that_was_changed_by_hand_is_told_and_repaired(store: Store):
+    follower = followed(store)
+    before = follower.dump()
+    spoil(store)
+
+    rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
+
+    assert not rebuilt.same
+    assert follower.dump() == before
+
+
+def test_a_dry_run_tells_and_repairs_nothing(store: Store):
+    follower = followed(store)
+    spoil(store)
+    spoilt = follower.dump()
+
+    rebuilt = rebuild_state(store, follower.folder, RebuildOptions(dry_run=True))
+
+    assert not rebuilt.same
+    assert follower.dump() == spoilt
+
+
+def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
+    followed(store)
+    with store.reading() as uow:
+        before = uow.reports.above(-1)
+    # A missed report may speak of a block that left the chain.
+    compared = [one for one in before if one.state is not ReportState.MISSED]
+    other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
+    reporter = ReportCutter(RULES, other, anchor_window=ANCHOR_WINDOW)
+
+    rebuilt = rebuild_state(store, Folder(RULES, ScriptedReader(), [reporter]), RebuildOptions())
+
+    assert rebuilt.same
+    assert rebuilt.differing == tuple(stored.report.period for stored in compared)
+    with store.reading() as uow:
+        assert uow.reports.above(-1) == before
+
+
+def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):
+    follower = followed(store)
+    rebuild_state(store, follower.folder, RebuildOptions())
+    follower.chain.fork(6)
+    mined(Traffic(6).blocks(8), follower.chain)
+
+    done = follower.catch_up()
+
+    assert isinstance(done[0], Rewound)
+    with new_store() as other:
+        fresh = Follower(follower.chain, other)
+        fresh.catch_up()
+        assert follower.dump() == fresh.dump()
+
+
+def test_after_folding_anew_the_daemon_goes_on_with_rows_in_memory(
+    store: Store, new_store: NewStore
+):
+    follower = followed(store)
+    rebuild_state(store, folder(), RebuildOptions())
+    mined(Traffic(6).blocks(8), follower.chain)
+
+    follower.catch_up()
+
+    with new_store() as other:
+        fresh = Follower(follower.chain, other)
+        fresh.catch_up()
+        assert follower.dump() == fresh.dump()
+
+
+def test_folding_anew_may_die_anywhere(store: Store):
+    follower = followed(store, blocks=20)
+    before = follower.dump()
+    spoil(store)
+    spoilt = follower.dump()
+
+    died = deaths(
+        store,
+        lambda brittle: rebuild_state(brittle, follower.folder, RebuildOptions()),
+        lambda: follower.dump() == spoilt,
+    )
+
+    assert died > 20
+    assert follower.dump() == before
+
+
+def test_an_interruption_leaves_what_was_and_the_second_try_ends(store: Store):
+    follower = followed(store)
+    before = follower.dump()
+
+    def interrupt(block: int, last: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild_state(store, follower.folder, RebuildOptions(progress=interrupt))
+
+    assert follower.dump() == before
+    assert rebuild_state(store, follower.folder, RebuildOptions()).same
+
+
+def test_nothing_indexed_is_nothing_to_fold(store: Store):
+    with pytest.raises(InputError, match="nothing is indexed"):
+        rebuild_state(store, folder(), RebuildOptions())

@@ -1,0 +1,80 @@
+"""What was read less surely than it can be is read again, the lowest blocks first."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.indexer.audit.reread import Reread, Rereader, reread_next
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.store.database import Store
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.stores import NewStore
+
+BLOCKS = Traffic(7).blocks(60)
+FINAL = 52
+
+
+@pytest.fixture
+def store(new_sqlite_store: NewStore) -> Iterator[Store]:
+    with new_sqlite_store() as opened:
+        yield opened
+
+
+@pytest.fixture
+def follower(store: Store) -> Follower:
+    """Has read 60 blocks on the word of one endpoint, the last eight of them not final."""
+    one = Follower(mined(BLOCKS), store)
+    one.catch_up()
+    one.chain.most_blocks = 20
+    return one
+
+
+def reread_all(follower: Follower, rereader: Rereader) -> list[Reread]:
+    done = []
+    while (
+        found := reread_next(
+            follower.chain, follower.store, follower.folder, rereader, RebuildOptions()
+        )
+    ) is not None:
+        done.append(found)
+    return done
+
+
+def levels(follower: Follower) -> list[tuple[BlockRange, Level]]:
+    with follower.store.reading() as uow:
+        spans = uow.coverage.spans(follower.folder.scope.id)
+        return [(span.blocks, span.level) for span in spans]
+
+
+def test_nothing_is_read_again_while_the_headers_prove_nothing(follower: Follower):
+    assert reread_all(follower, Rereader()) == []
+
+
+def test_final_blocks_are_read_again_from_the_lowest_up_as_soon_as_they_can_be_surer(
+    follower: Follower,
+):
+    rereader = Rereader()
+    reread_all(follower, rereader)
+    follower.chain.history_level = follower.chain.window_level = Level.BLOOMED
+
+    done = reread_all(follower, rereader)
+
+    assert [one.blocks.first for one in done] == [0, 20, 40]
+    assert [one.left for one in done] == [33, 13, 0]
+    assert levels(follower)[0] == (BlockRange(0, FINAL), Level.BLOOMED)
+    assert reread_all(follower, Rereader()) == []
+
+
+def test_what_is_no_surer_afterwards_is_left_to_the_next_process(follower: Follower):
+    rereader = Rereader()
+    follower.chain.history_level = Level.BLOOMED
+
+    first, again = reread_all(follower, rereader), reread_all(follower, rereader)
+
+    assert (len(first), again) == (3, [])
+    with follower.store.reading() as uow:
+        assert rereader.due(follower.chain, uow, follower.folder) is None
+        assert Rereader().due(follower.chain, uow, follower.folder) is not None

@@ -1,0 +1,262 @@
+"""What a fork left behind is as if it had never been; what only looks like one changes nothing."""
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from oracle.errors import TransientError
+from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.indexer.reorgs.reorg import Rewound
+from oracle.store.database import Store
+from tests.support.examples import examples
+from tests.support.scripted import ScriptedChain
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import Follower, mined
+from tests.support.txmgr.stores import NewStore
+
+BLOCKS = Traffic(3).blocks(100)
+
+
+def fresh_dump(new_store: NewStore, chain: ScriptedChain) -> list[str]:
+    with new_store() as store:
+        follower = Follower(chain, store)
+        follower.catch_up()
+        return follower.dump()
+
+
+FORKS = given(
+    seed=st.integers(0, 2**16),
+    turns=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=4),
+    restarting=st.booleans(),
+)
+
+
+PATIENT = examples(4)
+
+
+def ends_as_if_it_had_never_been(
+    new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
+) -> None:
+    traffic = Traffic(seed)
+    with new_store() as store:
+        follower = Follower(mined(traffic.blocks(20)), store)
+        chain = follower.chain
+        follower.catch_up()
+        for more, depth in turns:
+            mined(traffic.blocks(more), chain)
+            follower.catch_up(restarting=restarting)
+            chain.fork(min(depth, chain.newest.number - chain.heads().final.number))
+            mined(traffic.blocks(3), chain)
+            follower.catch_up(restarting=restarting)
+        mined(traffic.blocks(8), chain)
+        follower.catch_up(restarting=restarting)
+
+        assert follower.dump() == fresh_dump(new_store, chain)
+        with new_store() as other:
+            fresh = Follower(chain, other)
+            fresh.catch_up()
+            since, reports = fresh.reports()
+        ours = follower.reports()[1]
+        assert {period: ours[period] for period in ours if period >= since} == reports
+
+
+@PATIENT
+@FORKS
+@pytest.mark.slow
+def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
+    new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
+):
+    ends_as_if_it_had_never_been(new_store, seed, turns, restarting=restarting)
+
+
+@pytest.mark.slow
+# Two minutes where nobody else works.
+@pytest.mark.timeout(900)
+@settings(PATIENT, max_examples=200)
+@FORKS
+@pytest.mark.nightly
+def test_many_forks_end_as_if_they_had_never_been(
+    new_sqlite_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
+):
+    ends_as_if_it_had_never_been(new_sqlite_store, seed, turns, restarting=restarting)
+
+
+def test_a_fork_and_back_again_leaves_the_first_rows_canonical(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    first = follower.chain.copy()
+    follower.chain.fork(5)
+    mined(Traffic(4).blocks(6), follower.chain)
+    follower.catch_up()
+    assert follower.dump() != before
+    first.mine_many(2)
+    follower.chain = first
+
+    follower.catch_up()
+
+    with store.reading() as uow:
+        assert uow.logs.count() == sum(len(block.logs) for block in first.blocks)
+
+
+def test_a_fork_of_equal_height_is_seen_without_a_new_block(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(2)
+    follower.chain.mine_many(2)
+
+    rewound = follower.step()
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.depth == 2
+    assert rewound.ancestor == follower.chain.blocks[98].ref
+
+
+def test_a_fork_while_the_daemon_was_down_is_found_at_its_start(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(6)
+    follower.chain.mine_many(12)
+    follower.restart()
+
+    done = follower.step()
+
+    assert isinstance(done, Rewound)
+
+
+def test_a_head_below_the_cursor_on_our_chain_merely_lags(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    follower.chain.lag = 3
+
+    assert follower.step() is None
+    assert follower.dump() == before
+
+
+def test_a_chain_that_became_shorter_is_followed(store: Store, new_store: NewStore):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    follower.chain.fork(4)
+    follower.chain.mine_many(3)
+
+    rewound = follower.step()
+
+    assert isinstance(rewound, Rewound)
+    assert rewound.ancestor == follower.chain.blocks[96].ref
+    follower.catch_up()
+    assert follower.dump() == fresh_dump(new_store, follower.chain)
+
+
+@pytest.mark.parametrize("shorter_by", [0, 1])
+def test_one_endpoint_alone_is_not_believed_about_a_fork(store: Store, shorter_by: int):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    follower.chain.other = follower.chain.copy()
+    follower.chain.fork(4)
+    follower.chain.mine_many(4 - shorter_by)
+
+    with pytest.raises(TransientError, match="second denies: put aside"):
+        follower.step()
+
+    assert [name for name, _ in follower.chain.put_away] == ["first"]
+    assert follower.dump() == before
+
+
+def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Store):
+    """Heads of one endpoint, a window of another: what is undone must not end at the fork's."""
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    with store.reading() as uow:
+        before = uow.cursor.get()
+    ours = follower.chain.copy()
+    ours.mine_many(4)
+    follower.chain.fork(12)
+    follower.chain.mine_many(16)
+    follower.chain.answers.extend([follower.chain.copy(), ours])
+
+    with pytest.raises(TransientError, match="is final as"):
+        follower.step()
+
+    with store.reading() as uow:
+        assert uow.cursor.get() == before
+
+
+def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    gone = follower.chain.fork(7)
+    follower.chain.mine_many(8)
+
+    follower.catch_up()
+
+    with store.reading() as uow:
+        orphans = list(uow.logs.between(0, 200, canonical=False))
+    assert orphans == [log for block in gone.blocks[-7:] for log in block.logs]
+    assert orphans
+
+
+def test_a_report_cut_on_a_block_that_left_is_cut_again_on_the_chain_that_stays(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    with store.reading() as uow:
+        (newest,) = uow.reports.latest(1)
+    follower.chain.fork(7)
+    follower.chain.mine_many(8)
+
+    follower.catch_up()
+
+    with store.reading() as uow:
+        again = uow.reports.at(newest.report.period)
+    assert again is not None
+    assert again.report.as_of != newest.report.as_of
+    assert again.report.as_of == follower.chain.blocks[again.report.as_of.number].ref
+
+
+def test_a_final_block_that_changed_closes_the_halt_and_names_both_hashes(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.catch_up()
+    before = follower.dump()
+    ours = follower.chain.blocks[92].ref.hash
+    follower.chain.fork(15)
+    follower.chain.mine_many(20)
+    theirs = follower.chain.blocks[92].ref.hash
+
+    halted = follower.step()
+
+    assert isinstance(halted, HaltChanged)
+    assert halted.is_closed
+    assert ours in halted.reason
+    assert theirs in halted.reason
+    assert follower.step() is None
+    assert follower.dump() == before
+
+
+def test_history_that_another_chain_serves_closes_the_halt(store: Store):
+    follower = Follower(mined(BLOCKS), store)
+    follower.chain.most_blocks = 20
+    follower.step()
+    other = ScriptedChain(most_blocks=20, seconds_per_block=7)
+    mined(Traffic(9).blocks(100), other)
+    follower.chain = other
+
+    halted = follower.step()
+
+    assert isinstance(halted, HaltChanged)
+    assert "nothing was changed" in halted.reason
+
+
+def test_a_fork_below_the_start_block_takes_everything_back(store: Store):
+    follower = Follower(ScriptedChain(), store, start_block=4)
+    mined(Traffic(3).blocks(7), follower.chain)
+    follower.catch_up()
+    follower.chain.fork(6)
+    follower.chain.mine_many(9)
+
+    follower.catch_up()
+
+    with store.reading() as uow:
+        assert uow.logs.count() == 0
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    assert cursor.hash == follower.chain.newest.hash

@@ -1,0 +1,122 @@
+"""Every field of a log and of a call is compared: what is not would be believed for ever."""
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from sqlalchemy import Boolean, Column, LargeBinary, update
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.logs import Call, Log
+from oracle.indexer.audit.row_diff import RowDiff, compare
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.tables.chain_tables import call as call_table, log as log_table
+from tests.support.txmgr.stores import NewStore
+from tests.unit.store.samples import a_hash, call, log
+
+A_LOG, A_CALL = (
+    log(5, 2, topics=(a_hash(7), a_hash(8)), data="0x1234"),
+    call(5, 1, value=10, input="0x1234"),
+)
+
+
+@pytest.fixture
+def store(new_sqlite_store: NewStore) -> Iterator[Store]:
+    with new_sqlite_store() as opened:
+        with opened.transaction() as uow:
+            uow.logs.append([A_LOG])
+            uow.calls.append([A_CALL])
+        yield opened
+
+
+def said(logs: list[Log], calls: list[Call]) -> BlockWindow:
+    last = BlockRef(9, a_hash(9), a_hash(8), 99)
+    return BlockWindow(BlockRange(0, 9), a_hash(0), last, [], logs, calls)
+
+
+def changed(row: Log | Call, name: str) -> Any:
+    """The row with another value in this one field."""
+    value: Any = getattr(row, name)
+    if isinstance(value, bool):
+        value = not value
+    elif isinstance(value, int):
+        value += 1
+    elif isinstance(value, tuple):
+        value = value[:-1]
+    else:
+        value = value[:-2] + ("00" if value[-2:] != "00" else "01")
+    made = copy(row)
+    setattr(made, name, value)
+    return made
+
+
+def other_value(column: Column[Any], row: Any) -> object:
+    value = getattr(row, column.name)
+    if isinstance(column.type, Boolean):
+        return not value
+    if isinstance(column.type, LargeBinary):
+        return bytes(value[:-1]) + bytes([value[-1] ^ 1])
+    return value + 1
+
+
+def differs(uow: UnitOfWork) -> RowDiff:
+    return compare(uow, said([A_LOG], [A_CALL]))
+
+
+def test_the_same_rows_are_the_same(store: Store):
+    with store.reading() as uow:
+        assert not differs(uow)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Log)])
+def test_a_log_that_differs_in_one_field_differs(store: Store, name: str):
+    with store.reading() as uow:
+        assert compare(uow, said([changed(A_LOG, name)], [A_CALL]))
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Call)])
+def test_a_call_that_differs_in_one_field_differs(store: Store, name: str):
+    with store.reading() as uow:
+        assert compare(uow, said([A_LOG], [changed(A_CALL, name)]))
+
+
+@pytest.mark.parametrize(
+    "column", [*log_table.columns, *call_table.columns], ids=lambda one: f"{one.table}.{one.name}"
+)
+def test_a_row_that_differs_in_one_column_differs(store: Store, column: Column[Any]):
+    """Who adds a column that is not read into the row adds one that nobody compares."""
+    with store.transaction() as uow:
+        connection = uow.logs._connection
+        (row,) = connection.execute(column.table.select())
+        there = update(column.table).values({column.name: other_value(column, row)})
+        connection.execute(there)
+        assert differs(uow)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Call)])
+def test_a_call_is_put_right_in_every_field(store: Store, name: str):
+    wrong = changed(A_CALL, name)
+    with store.transaction() as uow:
+        uow.calls.orphan([A_CALL])
+        uow.calls.append([wrong])
+        found = differs(uow)
+        uow.calls.replace(found.other_calls)
+        uow.calls.append(found.missing_calls)
+        uow.calls.orphan(found.extra_calls)
+        assert list(uow.calls.between(0, 9)) == [A_CALL]
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Log)])
+def test_a_log_is_put_right_in_every_field(store: Store, name: str):
+    wrong = changed(A_LOG, name)
+    with store.transaction() as uow:
+        uow.logs.orphan([A_LOG])
+        uow.logs.append([wrong])
+        found = differs(uow)
+        uow.logs.replace(found.other_logs)
+        uow.logs.append(found.missing_logs)
+        uow.logs.orphan(found.extra_logs)
+        assert list(uow.logs.between(0, 9)) == [A_LOG]

@@ -1,0 +1,1 @@
+"""Tests of kickouts: who is due, and on which evidence."""

@@ -1,0 +1,154 @@
+"""Systems side by side: ranks, sums, Gini, rules that differ; the same by any number of jobs."""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.errors import InputError
+from oracle.lab.backtest import worker_pool
+from oracle.lab.backtest.backtest import BacktestPlan, compare
+from oracle.lab.backtest.comparison import differing
+from oracle.lab.backtest.system_columns import Setting, SystemBase, columns_of
+from tests.support.histories import History, node
+from tests.support.txmgr.backtests import Bench
+
+
+def columns(*names, changes=()):
+    bases = [SystemBase.named(name) for name in names]
+    return columns_of(bases, [Setting.read(text) for text in changes])[0]
+
+
+def two_of_unequal_luck():
+    """B is always fast, A often late."""
+    history = History().joins("A", "B", stake=10**18, gpu_vram=24)
+    history.scores("B", 10, 10).scores("A", 0, 2)
+    return history.after(10).creates("1").starts("1", "A").after(1).times_out("1")
+
+
+def test_the_best_score_has_the_first_rank():
+    (side,) = compare(two_of_unequal_luck().events, columns("seed"), BacktestPlan()).sides
+    best, other = side.final_ranks[node("B")], side.final_ranks[node("A")]
+    assert (best.score, best.rank) == (UNIT, 1)
+    assert other.score < UNIT
+    assert other.rank > 1
+
+
+def test_who_is_no_member_at_the_end_has_no_rank():
+    history = two_of_unequal_luck().quits("B")
+    (side,) = compare(history.events, columns("seed"), BacktestPlan()).sides
+    assert node("B") not in side.final_ranks
+    assert node("A") in side.final_ranks
+
+
+def test_a_system_is_wholly_like_itself():
+    compared = compare(two_of_unequal_luck().events, columns("seed", "relay"), BacktestPlan())
+    seed, _ = compared.sides
+    assert compared.correlation(seed, seed) == UNIT
+
+
+def test_intervals_are_summed_up():
+    history = History().joins("A").starts("1", "A").starts("2", "A").after(10)
+    history.times_out("1").times_out("2").after(7).joins("B")
+    seed, relay = compare(history.events, columns("seed", "relay"), BacktestPlan()).sides
+    assert (seed.exclusion.nodes, seed.exclusion.intervals) == (1, 1)
+    assert (seed.exclusion.total, seed.exclusion.longest) == (7, 7)
+    # Its first timeout costs little: 0.95, then 0.285, which is above its 0.2.
+    assert relay.exclusion.intervals == 0
+
+
+def test_even_shares_have_a_gini_of_nothing():
+    history = History().joins("A", "B", stake=10**18)
+    history.starts("1", "A").aborts("1").starts("2", "A").aborts("2")
+    (side,) = compare(history.events, columns("seed"), BacktestPlan()).sides
+    assert (side.gini_expected, side.gini_actual) == (0, UNIT // 2)
+    assert side.expected_share(node("A")) == side.expected_share(node("B")) == UNIT // 2
+    assert (side.actual_share(node("A")), side.actual_share(node("B"))) == (UNIT, 0)
+
+
+def test_where_no_start_is_judged_nothing_is_said_of_shares():
+    history = History().joins("A").starts("1", "A")
+    compared = compare(history.events, columns("seed"), BacktestPlan(draws=0))
+    (side,) = compared.sides
+    assert (compared.judged, side.gini_expected, side.expected_share(node("A"))) == (0, None, None)
+    assert side.actual_share(node("A")) == UNIT
+
+
+def test_a_sample_judges_as_many_starts_as_asked():
+    history = History().joins("A", "B")
+    for name in map(str, range(20)):
+        history.starts(name, "A").aborts(name)
+    assert compare(history.events, columns("seed"), BacktestPlan(draws=7)).judged == 7
+
+
+def test_only_rules_that_differ_are_listed():
+    found = differing(columns("seed", "relay", changes=["penalty=0.5", "relay:tau_seconds=60"]))
+    assert found["tau_seconds"] == ["1800", "60"]
+    assert found["exclude_exit"] == ["0.1", "0.8"]
+    assert "penalty" not in found
+    assert "name" not in found
+
+
+def test_numbers_of_policies_that_differ_are_listed_beside_the_rules():
+    found = differing(columns("seed", "relay", "article", changes=["seed:weight_floor=0.01"]))
+    assert found["weight_floor"] == ["0.01", "0", "-"]
+    assert found["disk_boost"] == ["0.7", "0", "-"]
+    assert "memory_boost" not in found
+    # Nobody else has tickets: there is nothing to differ from.
+    assert "max_tickets" not in found
+    found = differing(columns("article", "portal_api_head"))
+    assert found == {"zero_success_rate": ["0", "1"], "errors_limit": ["none", "50"]}
+
+
+def silent_after_joining():
+    """A has never been anything but silent; B has all the tasks that go well."""
+    history = History().joins("A", "B", stake=10**18)
+    return history.scores("A", 0).after(90_000).starts("1", "B")
+
+
+def test_a_node_whose_mean_is_0_has_no_share_without_a_floor_of_the_weight():
+    bases = [SystemBase.named("seed"), SystemBase.named("seed").changed_by(["weight_floor=0.01"])]
+    wanted = BacktestPlan(first=silent_after_joining().block)
+    sides = compare(silent_after_joining().events, columns_of(bases, [])[0], wanted).sides
+    bare, floored = (side.expected_share(node("A")) for side in sides)
+    assert bare == 0
+    assert floored is not None
+    assert floored > 0
+
+
+def test_a_score_of_tickets_is_of_the_most_there_can_be():
+    history = History().joins("A", "B", stake=10**18)
+    changed = columns("article", changes=["max_tickets=20"])
+    (side,) = compare(history.events, changed, BacktestPlan()).sides
+    (bare,) = compare(history.events, columns("article"), BacktestPlan()).sides
+    assert side.final_ranks[node("A")].score == bare.final_ranks[node("A")].score == UNIT
+
+
+def test_one_job_and_two_make_the_same_comparison(monkeypatch):
+    monkeypatch.setattr(worker_pool, "ALONE_BELOW", 0)
+    events = two_of_unequal_luck().events
+    both = columns("seed", "relay")
+    one = compare(events, both, BacktestPlan(jobs=1, instants=5))
+    two = compare(events, both, BacktestPlan(jobs=2, instants=5))
+    assert one.sides == two.sides
+    assert one.instants == two.instants == tuple(sorted(one.instants))
+
+
+def test_progress_ends_with_every_event_of_every_column():
+    told = []
+    events = two_of_unequal_luck().events
+    compare(events, columns("seed", "relay"), BacktestPlan(), lambda *said: told.append(said))
+    assert told[0] == ("reading", len(events), None)
+    assert told[-1] == ("folding", 2 * len(events), 2 * len(events))
+
+
+def test_an_empty_history_is_refused():
+    with pytest.raises(InputError, match="empty"):
+        compare([], columns("seed"), BacktestPlan())
+
+
+def test_legacy_rules_score_a_node_beside_its_peers(tmp_path):
+    changes = ("legacy.vram_weight=1", "legacy.timeout_weight=0", "legacy.speed_weight=0")
+    more = ("legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1")
+    (column,) = columns("legacy", changes=changes + more)
+    history = History().joins("A", gpu_vram=8).joins("B", gpu_vram=16)
+    found = Bench(tmp_path).measure(history, column.rules)
+    assert [end.score for end in found.nodes] == [UNIT // 2, UNIT]

@@ -1,0 +1,245 @@
+"""What is measured of one system: intervals to the second, kickouts, scores, how tasks spread."""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.reliability import healed
+from oracle.errors import InputError
+from oracle.lab.backtest.event_history import EVENTS_AT_ONCE, kept
+from oracle.lab.backtest.measurement import MeasurementPlan
+from oracle.lab.backtest.results import NetworkKick
+from oracle.lab.backtest.task_distribution import CHANCE, chosen_starts
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import GENESIS_TIME, History, folded, node, rules_with
+from tests.support.txmgr.backtests import Bench, ByName
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+def twice_late():
+    """A node that times out twice in ten seconds: H falls to 0.3, then to about 0.09."""
+    late = History().joins("A").starts("1", "A").after(10).times_out("1")
+    return late.starts("2", "A").after(10).times_out("2")
+
+
+def test_a_interval_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_of_healing(bench):
+    history = twice_late()
+    base = folded(history)[0].ledger.nodes[node("A")].base
+    began = history.time
+    # Far enough for it to be over.
+    measured = bench.measure(history.after(5000).joins("B"))
+    (interval,) = measured.intervals
+    assert (interval.node, interval.block, interval.since) == (node("A"), 3, began)
+    assert interval.until is not None
+    assert healed(base, began, interval.until - 1, SEED) < UNIT // 10
+    assert healed(base, began, interval.until, SEED) >= UNIT // 10
+    assert interval.seconds == interval.until - began
+
+
+def test_a_interval_that_lasts_is_open_and_counts_up_to_the_last_event(bench):
+    (interval,) = bench.measure(twice_late().after(5).joins("B")).intervals
+    assert (interval.until, interval.seconds) == (None, 5)
+
+
+def test_a_success_ends_a_interval_at_its_event(bench):
+    history = History().joins("A").starts("1", "A").starts("2", "A").starts("3", "A")
+    history.after(10).times_out("1").times_out("2").after(7).submits("3").succeeds("3")
+    (interval,) = bench.measure(history.after(100).joins("B")).intervals
+    assert (interval.since, interval.until, interval.seconds) == (1010, 1017, 7)
+
+
+def test_leaving_ends_a_interval(bench):
+    history = twice_late().after(4).quits("A").after(50).joins("B")
+    (interval,) = bench.measure(history).intervals
+    assert interval.until == history.time - 50
+    assert interval.seconds == 4
+
+
+def test_a_second_timeout_lengthens_a_interval_and_begins_no_other(bench):
+    history = History().joins("A").starts("1", "A").starts("2", "A").starts("3", "A")
+    history.after(10).times_out("1").times_out("2").after(5).times_out("3")
+    (interval,) = bench.measure(history.after(9000).joins("B")).intervals
+    base = folded(history.events[:-1])[0].ledger.nodes[node("A")].base
+    assert interval.since == 1010
+    assert interval.until is not None
+    assert healed(base, 1015, interval.until - 1, SEED) < UNIT // 10
+    assert healed(base, 1015, interval.until, SEED) >= UNIT // 10
+
+
+def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
+    history = History().joins("A")
+    for name in "1234":
+        history.starts(name, "A").after(1).times_out(name)
+    base = folded(history, RELAY)[0].ledger.nodes[node("A")].base
+    began = history.time
+    *_, interval = bench.measure(history.after(90_000).joins("B"), RELAY).intervals
+    assert interval.until is not None
+    assert healed(base, began, interval.until - 1, RELAY) < 8 * UNIT // 10
+    assert healed(base, began, interval.until, RELAY) >= 8 * UNIT // 10
+
+
+def test_only_the_part_of_a_interval_behind_the_first_block_is_counted(bench):
+    history = twice_late().after(3).joins("B").after(4).joins("C")
+    (interval,) = bench.measure(history, blocks=(4, None)).intervals
+    assert (interval.since, interval.seconds, interval.began_before) == (1020, 4, True)
+
+
+def test_a_interval_that_was_over_before_the_first_block_is_not_counted(bench):
+    history = twice_late().after(9000).joins("B").after(4).joins("C")
+    assert bench.measure(history, blocks=(history.block - 1, None)).intervals == ()
+
+
+def third_for_ever(times):
+    """A node that times out again and again, in groups whose other tasks go well."""
+    return History().joins("A").scores("A", *[0] * times)
+
+
+def test_a_kickout_is_due_with_the_score_that_fills_a_low_pool(bench):
+    rules = rules_with(pool_size=3)
+    history = third_for_ever(3)
+    (due,) = bench.measure(history.after(10).joins("B"), rules).kickouts
+    assert (due.node, due.block, due.time) == (node("A"), 4, GENESIS_TIME + 3)
+    assert (due.closed_block, due.kicked_block) == (None, None)
+
+
+def test_a_kickout_that_is_not_due_is_not_reported(bench):
+    assert bench.measure(third_for_ever(2), rules_with(pool_size=3)).kickouts == ()
+
+
+def test_a_kickout_says_when_the_network_of_the_history_did_it(bench):
+    history = third_for_ever(3).after(10).is_kicked_out("A")
+    measured = bench.measure(history, rules_with(pool_size=3))
+    (due,) = measured.kickouts
+    assert (due.closed_block, due.closed_time) == (5, history.time)
+    assert (due.kicked_block, due.kicked_time) == (5, history.time)
+    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, due=True),)
+
+
+def test_a_kick_that_the_system_would_not_have_made_is_told(bench):
+    history = third_for_ever(3).after(10).is_kicked_out("A")
+    measured = bench.measure(history)
+    assert measured.kickouts == ()
+    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, due=False),)
+
+
+def test_a_kickout_closed_before_the_first_block_is_not_counted(bench):
+    history = third_for_ever(3).scores("A", 10).after(10).joins("B")
+    rules = rules_with(pool_size=3)
+    assert len(bench.measure(history, rules).kickouts) == 1
+    assert bench.measure(history, rules, blocks=(history.block, None)).kickouts == ()
+
+
+def test_chances_are_weights_over_their_sum(bench):
+    history = History().joins("A", "B", "C").starts("1", "B")
+    spread = bench.measure(history, policy=ByName({"A": 1, "B": 2, "C": 1})).spread
+    quarter = CHANCE // 4
+    assert spread.expected == {node("A"): quarter, node("B"): 2 * quarter, node("C"): quarter}
+    assert spread.actual == {node("B"): 1}
+
+
+def test_who_is_busy_is_no_candidate(bench):
+    history = History().joins("A", "B").starts("1", "A").after(1).starts("2", "B")
+    spread = bench.measure(history).spread
+    half = CHANCE // 2
+    assert spread.expected == {node("A"): half, node("B"): half + CHANCE}
+
+
+def test_where_all_weights_are_nothing_all_have_the_same_chance(bench):
+    history = History().joins("A", "B").starts("1", "A")
+    spread = bench.measure(history, policy=ByName({"A": 0, "B": 0})).spread
+    assert spread.expected == {node("A"): CHANCE // 2, node("B"): CHANCE // 2}
+
+
+def test_a_start_without_a_candidate_is_counted_as_such(bench):
+    history = History().starts("1", "A").joins("B").starts("2", "B")
+    spread = bench.measure(history).spread
+    assert (spread.judged, spread.unplaced) == (2, 1)
+
+
+def test_nodes_that_had_a_task_of_the_group_are_no_candidates(bench):
+    history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").submits("1")
+    history.aborts("1").starts("2", "B")
+    spread = bench.measure(history).spread
+    assert spread.expected == {node("A"): CHANCE // 2, node("B"): CHANCE // 2 + CHANCE}
+
+
+def test_a_group_is_remembered_from_before_the_first_block(bench):
+    history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
+    history.after(1).starts("2", "B")
+    spread = bench.measure(history, blocks=(2, None)).spread
+    assert spread.expected == {node("B"): CHANCE}
+    assert spread.actual == {node("B"): 1}
+
+
+def test_every_part_of_a_task_in_rounds_is_a_start(bench):
+    history = History().joins("A", "B").starts("1", "A", place=0).starts("1", "B", place=1)
+    spread = bench.measure(history).spread
+    assert spread.actual == {node("A"): 1, node("B"): 1}
+    assert spread.expected == {node("A"): CHANCE // 2, node("B"): CHANCE // 2 + CHANCE}
+
+
+def test_a_start_against_the_rules_counts_for_nobody(bench):
+    history = History().joins("A", "B").starts("1", "A").starts("1", "B")
+    assert bench.measure(history).spread.actual == {node("A"): 1}
+
+
+def test_only_the_chosen_starts_are_judged_but_all_are_counted(bench):
+    history = History().joins("A", "B").starts("1", "A").starts("2", "B").aborts("1").aborts("2")
+    spread = bench.measure(history, asked=MeasurementPlan(chosen=frozenset({1}))).spread
+    assert spread.expected == {node("B"): CHANCE}
+    assert spread.actual == {node("A"): 1, node("B"): 1}
+
+
+def test_the_policy_sees_every_event_in_order_and_not_before_its_time(bench):
+    policy = ByName()
+    history = History().joins("A").after(1).starts("1", "A").submits("1")
+    bench.measure(history, policy=policy, blocks=(2, None))
+    assert policy.seen == history.events
+
+
+def test_who_was_a_member_or_had_a_task_is_present(bench):
+    history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
+    history.joins("C").starts("1", "D")
+    assert bench.measure(history).present == tuple(map(node, "ABCD"))
+    assert bench.measure(history, blocks=(2, None)).present == tuple(map(node, "BCD"))
+
+
+def test_scores_are_noted_at_their_instants_after_all_events_of_that_time(bench):
+    history = History().joins("A").starts("1", "A").after(10).times_out("1").after(10).quits("A")
+    over_time = bench.measure(
+        history, asked=MeasurementPlan(instants=(1009, 1010, 1020))
+    ).over_time
+    assert over_time == {node("A"): (UNIT // 2, 15 * UNIT // 100, None)}
+
+
+def test_events_behind_the_last_block_are_not_read(bench):
+    history = History().joins("A").after(5).joins("B")
+    assert [end.node for end in bench.measure(history, blocks=(0, 1)).nodes] == [node("A")]
+    assert bench.kept.to_time == GENESIS_TIME
+
+
+def test_a_history_without_an_event_to_count_is_refused(tmp_path):
+    path, events = tmp_path / "events", History().after(1).joins("A").events
+    for first, last, said in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
+        with pytest.raises(InputError, match=said):
+            kept(events if first or last else [], path, first, last)
+
+
+def test_a_history_of_many_chunks_is_read_as_it_was_written(tmp_path):
+    history = History()
+    for number in range(EVENTS_AT_ONCE + 1):
+        history.updates("A", stake=number)
+    known = kept(history.events, tmp_path / "events")
+    assert [len(chunk) for chunk in known.chunks()] == [EVENTS_AT_ONCE, 1]
+    assert [event for chunk in known.chunks() for event in chunk] == history.events
+
+
+def test_a_sample_of_starts_is_as_large_as_asked_and_told_by_its_seed():
+    assert chosen_starts(10, 10, 0) is None
+    sample = chosen_starts(1000, 10, 0)
+    assert sample is not None
+    assert len(sample) == 10
+    assert sample == chosen_starts(1000, 10, 0) != chosen_starts(1000, 10, 1)

@@ -1,0 +1,107 @@
+"""What holds of any history: intervals are the seconds of exclusion, and both weighings agree."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
+from oracle.lab.backtest.event_history import kept
+from oracle.lab.backtest.measurement import MeasurementPlan, measure
+from oracle.lab.backtest.system_columns import SystemColumn
+from oracle.systems.crynux.crynux_policy import (
+    RELAY_POLICY,
+    SEED_POLICY,
+    CrynuxFollower,
+    CrynuxPolicy,
+)
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.examples import examples
+from tests.support.histories import folded, rules_with
+from tests.support.random_histories import any_histories, disturbed_histories, legal_histories
+
+# So hard that one timeout excludes.
+HARD = rules_with(penalty=UNIT // 20)
+# So low that the first bad scores make a kickout due.
+LOW = rules_with(penalty=UNIT // 20, pool_size=2, kickout_below=6)
+REMEMBERED = rules_with(penalty=UNIT // 20, exclude_exit=UNIT // 2)
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """The same policy, but every node is judged for every task."""
+
+    policy: CrynuxPolicy
+    name: str = "one by one"
+    version: int = 1
+
+    def follow(self) -> CrynuxFollower:
+        return self.policy.follow()
+
+
+def measured(events, rules, policy, asked, blocks=(0, None)):
+    with TemporaryDirectory() as folder:
+        history = kept(events, Path(folder) / "events", *blocks)
+        return history, measure(
+            SystemColumn("under test", rules, policy.name), policy, history, asked
+        )
+
+
+@given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
+@examples(60)
+def test_a_node_is_in_a_interval_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
+    history, found = measured(events, rules, SEED_POLICY, MeasurementPlan(judges=False))
+    if history.from_time == history.to_time:
+        return
+    second = data.draw(st.integers(history.from_time, history.to_time - 1))
+    nodes = folded([event for event in events if event.time <= second], rules)[0].ledger.nodes
+    excluded = {key for key, node in nodes.items() if is_excluded(node, second, rules)}
+    assert excluded == {
+        interval.node
+        for interval in found.intervals
+        if interval.since <= second and (interval.until is None or second < interval.until)
+    }
+
+
+@given(legal_histories().filter(bool), st.data())
+@examples(60)
+def test_whatever_is_counted_of_a_history_its_intervals_and_kickouts_are_those_of_it(events, data):
+    places = sorted({event.at.block for event in events})
+    first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
+    history, found = measured(
+        events, LOW, SEED_POLICY, MeasurementPlan(judges=False), (first, last)
+    )
+    at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
+    until_then = [event for event in events if event.at.block <= at]
+    nodes, second = folded(until_then, LOW)[0].ledger.nodes, until_then[-1].time
+    excluded = {key for key, node in nodes.items() if is_excluded(node, second, LOW)}
+    in_intervals = [
+        interval
+        for interval in found.intervals
+        if interval.since <= second and (interval.until is None or second < interval.until)
+    ]
+    # A second of which only a part belongs to the history counts for nobody.
+    if second < history.to_time:
+        assert excluded == {interval.node for interval in in_intervals}
+    assert all(interval.began_before == (interval.block < first) for interval in found.intervals)
+    length = history.to_time - history.from_time
+    assert all(0 < interval.seconds <= length for interval in found.intervals)
+    assert {key for key, node in nodes.items() if is_kickout_due(node, LOW)} == {
+        due.node
+        for due in found.kickouts
+        if due.block <= at and (due.closed_block is None or due.closed_block > at)
+    }
+
+
+@given(any_histories() | disturbed_histories(), st.sampled_from([SEED_POLICY, RELAY_POLICY]))
+@examples(60)
+def test_candidates_kept_ready_spread_tasks_as_judging_every_node_does(events, policy):
+    if not events:
+        return
+    rules = {"seed": SEED, "relay": RELAY}[policy.name]
+    fast, slow = (
+        measured(events, rules, each, MeasurementPlan())[1] for each in (policy, OneByOne(policy))
+    )
+    assert fast == slow

@@ -1,0 +1,50 @@
+"""What docs/explanation/comparison.md shows is what its commands print."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.unit.lab.written import HISTORIES
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "explanation" / "comparison.md").read_text(encoding="utf-8")
+_SHOWN = re.compile(
+    r"^```\n\$ qos-oracle ((?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+EXAMPLES = _SHOWN.findall(PAGE)
+# A line of this in an example stands for lines that are left out.
+_LEFT_OUT = "…"
+TASK = '{"min_vram": 8, "models": ["example/model"], "version": [1, 0, 0], "kind": "sd"}\n'
+
+
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    for name, made in HISTORIES.items():
+        (folder / f"{name}.jsonl").write_text(made().text(), encoding="utf-8")
+    (folder / "task.json").write_text(TASK, encoding="utf-8")
+    return folder
+
+
+def test_every_history_is_spoken_of():
+    assert [name for name in HISTORIES if f"{name}.jsonl" not in PAGE] == []
+    assert len(EXAMPLES) >= len(HISTORIES)
+
+
+@pytest.mark.parametrize(("command", "shown"), EXAMPLES)
+def test_an_example_of_the_page_prints_what_it_shows(
+    command, shown, histories, capsys, monkeypatch
+):
+    monkeypatch.chdir(histories)
+    assert run(shlex.split(command.replace("\\\n", ""))) == 0
+    printed = capsys.readouterr().out
+    pieces = [
+        piece.strip("\n") for piece in re.split(rf"^{_LEFT_OUT}\n", shown, flags=re.MULTILINE)
+    ]
+    at = 0
+    for piece in filter(None, pieces):
+        assert piece in printed[at:]
+        at = printed.index(piece, at) + len(piece)

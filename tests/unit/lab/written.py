@@ -1,0 +1,222 @@
+"""Writes the short histories of docs/explanation/comparison.md into docs/comparison: JSON lines.
+
+Run: python tests/unit/lab/written.py. Standard library only; the same bytes every time.
+"""
+
+import json
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[3] / "docs" / "comparison"
+START = 1_800_000_000
+BLOCK_SECONDS = 12
+# Seconds from the start of a task to the answer of the fastest, the second and the third.
+SPEEDS = (10, 20, 30)
+TIMEOUT = 48
+MODEL = "example/model"
+# What two timeouts in a row leave of 1 is below 0.1; this long after, half of it has healed.
+HALF_AN_HOUR = 1800
+
+
+class History:
+    """Events at block times that divide by the block length, one after the other."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.now = START
+        self._logs: dict[int, int] = {}
+        self._groups = 0
+
+    def say(self, event: str, *, at: int | None = None, **fields: object) -> None:
+        """Add an event; `at` in seconds, now where it is left out."""
+        block = ((self.now if at is None else at) - START) // BLOCK_SECONDS
+        log = self._logs.get(block, 0)
+        self._logs[block] = log + 1
+        place = {"block": block, "log": log, "time": START + block * BLOCK_SECONDS}
+        self.lines.append(json.dumps({"type": event, **place, **fields}))
+
+    def join(self, *names: str) -> None:
+        """Let nodes join, alike in everything."""
+        for name in names:
+            self.say(
+                "node_joined",
+                node=node(name),
+                stake="400000000000000000000",
+                gpu_name="NVIDIA GeForce RTX 4090",
+                gpu_vram=24,
+                version=[1, 2, 0],
+                models=[MODEL],
+            )
+
+    def create(self, task: str, group: str | None = None) -> None:
+        """Create a task, alike in everything; in a group where one is named."""
+        event = "task_created"
+        version = [1, 0, 0]
+        wanted = {"fee": "1000", "min_vram": 8, "models": [MODEL], "version": version}
+        self.say(event, at=None, task=task, group=group, size=1, kind="sd", **wanted)
+
+    def group(self, order: list[str], silent: tuple[str, ...] = ()) -> None:
+        """Run a validation group: `order` by speed, fastest first; the silent time out."""
+        self._groups += 1
+        members = [*order, *silent]
+        tasks = {name: key(f"task {self._groups} {name}") for name in members}
+        group = key(f"group {self._groups}")
+        for name in members:
+            self.create(task=tasks[name], group=group)
+        for name in members:
+            self.say("task_started", task=tasks[name], node=node(name))
+        for name, seconds in zip(order, SPEEDS, strict=False):
+            self.say("task_submitted", at=self.now + seconds, task=tasks[name], node=node(name))
+        closing = self.now + TIMEOUT + BLOCK_SECONDS
+        for name in silent:
+            self.say("task_timed_out", at=closing, task=tasks[name], node=node(name))
+        ordered = [tasks[name] for name in members]
+        self.say("group_validated", at=closing, group=group, tasks=ordered)
+        for name in order:
+            self.say("task_succeeded", at=closing, task=tasks[name])
+
+    def single(self, name: str) -> None:
+        """Run a task outside of any group, while everybody is free."""
+        self._groups += 1
+        task = key(f"single {self._groups}")
+        self.create(task=task)
+        self.say("task_started", task=task, node=node(name))
+        done = self.now + BLOCK_SECONDS
+        self.say("task_submitted", at=done, task=task, node=node(name))
+        self.say("task_succeeded", at=done, task=task)
+
+    def wait(self, seconds: int) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+    def text(self) -> str:
+        """Return the file, in order of position."""
+        return "\n".join(sorted(self.lines, key=place)) + "\n"
+
+
+def place(line: str) -> tuple[int, int]:
+    """Return where an event stands, by which lines are sorted."""
+    said = json.loads(line)
+    return said["block"], said["log"]
+
+
+def node(name: str) -> str:
+    """Return the address that reads as the name, in hexadecimal."""
+    return "0x" + name.encode().hex().rjust(40, "0")
+
+
+def key(name: str) -> str:
+    """Return the 32 bytes that read as the name."""
+    return "0x" + name.encode().hex().rjust(64, "0")
+
+
+def alternating(every: int) -> History:
+    """A node answers one task and is silent in the next, for four hours."""
+    history = History()
+    history.join("fickle", "good", "fine")
+    for number in range(4 * 3600 // every):
+        history.wait(every)
+        if number % 2:
+            history.group(["good", "fine"], silent=("fickle",))
+        else:
+            history.group(["good", "fickle", "fine"])
+    return history
+
+
+def always_third() -> History:
+    """Two nodes are always third; one of them was silent once."""
+    history = History()
+    history.join("good", "fine", "third", "almost")
+    for number in range(55):
+        history.wait(600)
+        history.group(["good", "fine", "third"])
+        history.wait(600)
+        if number == 20:
+            history.group(["good", "fine"], silent=("almost",))
+        else:
+            history.group(["good", "fine", "almost"])
+    return history
+
+
+def restarted() -> History:
+    """A node has fifty scores with the mean 2.9; then it is silent once."""
+    history = History()
+    history.join("good", "fine", "middling")
+    for number in range(50):
+        history.wait(600)
+        if number % 10 < 3:
+            history.group(["good", "middling", "fine"])
+        else:
+            history.group(["good", "fine", "middling"])
+    history.wait(7200)
+    history.group(["good", "fine"], silent=("middling",))
+    return history
+
+
+def zero_mean() -> History:
+    """A node is silent in its first three groups, four hours apart, then the network goes on."""
+    history = History()
+    history.join("good", "fine", "unlucky")
+    for _ in range(3):
+        history.wait(4 * 3600)
+        history.group(["good", "fine"], silent=("unlucky",))
+    for _ in range(20):
+        history.wait(3600)
+        history.single("good")
+    return history
+
+
+def washing() -> History:
+    """Two good nodes are silent three times; one leaves, and is back a block later."""
+    history = History()
+    history.join("good", "fine", "honest", "washer")
+    for _ in range(5):
+        history.wait(600)
+        history.group(["good", "honest", "fine"])
+        history.wait(600)
+        history.group(["good", "washer", "fine"])
+    for _ in range(3):
+        history.wait(72)
+        history.group(["good"], silent=("honest", "washer"))
+    history.wait(72)
+    history.say("node_quit", node=node("washer"))
+    history.wait(BLOCK_SECONDS)
+    history.join("washer")
+    history.wait(BLOCK_SECONDS)
+    history.single("good")
+    history.wait(HALF_AN_HOUR)
+    history.single("good")
+    return history
+
+
+def dead() -> History:
+    """A node answers nothing at all, again and again, among two that work."""
+    history = History()
+    history.join("good", "fine", "dead")
+    for _ in range(70):
+        history.wait(72)
+        history.group(["good", "fine"], silent=("dead",))
+        history.wait(72)
+        history.single("good")
+    return history
+
+
+HISTORIES = {
+    "alternating": lambda: alternating(600),
+    "alternating-often": lambda: alternating(72),
+    "always-third": always_third,
+    "restarted": restarted,
+    "zero-mean": zero_mean,
+    "washing": washing,
+    "dead": dead,
+}
+
+
+def main() -> None:
+    """Write all of them."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, made in HISTORIES.items():
+        (FOLDER / f"{name}.jsonl").write_text(made().text(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What is exported is what the chain said, and scores to the state that the daemon holds."""
+
+import json
+
+import pytest
+
+from oracle.domain.blocks import BlockRange
+from oracle.domain.events.jsonl import parse_events
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.scoring.node_scores import reliability_at, status_of
+from oracle.indexer import stored_events
+from oracle.indexer.stored_events import export
+from oracle.queries.replay import replay
+from oracle.store.database import Store
+from tests.support.scripted import ScriptedChain, ScriptedReader
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import RULES, Follower, mined
+
+EVERYTHING = BlockRange(0, 10**9)
+TRAFFIC = Traffic(5).blocks(60)
+
+
+def exported(store: Store, blocks: BlockRange = EVERYTHING) -> list[str]:
+    with store.reading() as uow:
+        return list(export(uow, ScriptedReader(), blocks))
+
+
+def said_on(chain: ScriptedChain) -> list[DomainEvent]:
+    logs = [log for block in chain.blocks for log in block.logs]
+    calls = [call for block in chain.blocks for call in block.calls]
+    return ScriptedReader().read(logs, calls).events
+
+
+def test_the_export_is_what_the_chain_said_in_order_of_position(store):
+    follower = Follower(mined(TRAFFIC), store)
+    follower.catch_up()
+    events = parse_events(exported(store))
+
+    assert events == said_on(follower.chain)
+    assert len(events) > 50
+    assert events == sorted(events, key=lambda event: event.at)
+
+
+def test_pieces_of_any_size_make_the_same_file(store, monkeypatch):
+    Follower(mined(TRAFFIC), store).catch_up()
+    whole = exported(store)
+    monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 1)
+    assert exported(store) == whole
+    assert exported(store, BlockRange(0, 20)) + exported(store, BlockRange(21, 99)) == whole
+
+
+def test_what_a_reorg_took_back_is_left_out(store):
+    follower = Follower(mined(TRAFFIC[:40]), store)
+    follower.catch_up()
+    follower.chain = mined(TRAFFIC[45:60], follower.chain.fork(6))
+    follower.catch_up()
+    assert parse_events(exported(store)) == said_on(follower.chain)
+
+
+def test_nothing_said_is_an_empty_file(store):
+    Follower(mined([[], []]), store).catch_up()
+    assert exported(store) == []
+
+
+@pytest.mark.parametrize("blocks", [20, 60])
+def test_a_replay_of_the_export_is_the_state_of_the_daemon(store, blocks):
+    Follower(mined(TRAFFIC[:blocks]), store).catch_up()
+    printed = json.loads(replay(exported(store), RULES, None, None))
+    time = printed["as_of"]["time"]
+    with store.reading() as uow:
+        nodes = {node.address: node for node in uow.nodes.all()}
+
+    assert {row["node"] for row in printed["nodes"]} == set(nodes)
+    for row in printed["nodes"]:
+        node = nodes[row["node"]]
+        assert row["status"] == status_of(node)
+        assert row["task_scores"] == list(node.pool)
+        assert row["reliability"] == decimal_text(reliability_at(node, time, RULES))
+        assert row["kickout_due"] == (node.kickout_due_since is not None)

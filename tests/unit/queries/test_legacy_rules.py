@@ -1,0 +1,263 @@
+"""The daemon's parts under legacy rules, where a node's score hangs on all the others."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.cli.inspect.explain_commands import _lines as explained
+from oracle.domain.coverage import Level
+from oracle.domain.events.jsonl import event_to_json, parse_events
+from oracle.domain.fold.fold import Fold
+from oracle.domain.reports.lanes import lane_in
+from oracle.domain.reports.report import Report, ReportSettings, cut, decode, wanted_words
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.folder import BlockSpan, Folder
+from oracle.indexer.rules_binding import bind_rules
+from oracle.kickouts.kickout_eligibility import KickoutRules, due_intervals, evidence_at, looks_at
+from oracle.queries.explain import EventArchive, explain
+from oracle.queries.json_answers import explain_answer, node_answer
+from oracle.queries.replay import replay
+from oracle.queries.status import node_rows, overview, statistics
+from oracle.reporting.report_cutter import ReportCutter
+from tests.support.examples import examples
+from tests.support.histories import History, node, task
+from tests.unit.reporting.test_reporting import Unread, block, indexes_for
+from tests.unit.systems.legacy.histories import histories
+from tests.unit.systems.legacy.networks import RULES, legacy_with, ran, rules_with
+
+SETTINGS = ReportSettings(deviation=1)
+HOURLY = replace(RULES, legacy=legacy_with(window_seconds=3600))
+MONTH = 31 * 86_400
+
+
+def from_nothing(events, as_of) -> Report:
+    fold, rounds = Fold(HOURLY), Rounds()
+    fold.many([event for event in events if event.at.block <= as_of.number])
+    known = [event for event in indexes_for(events) if event.at.block <= as_of.number]
+    rounds.block(as_of.number, known, journal=False)
+    wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, HOURLY)
+    return cut(as_of, rounds, wanted, SETTINGS)
+
+
+def stops_of(events, numbers, wait):
+    """A stop after each of these blocks, some seconds after what it said, or later blocks."""
+    last = events[0].time
+    stops = []
+    for number in sorted(numbers):
+        last = max([last] + [event.time for event in events if event.at.block <= number])
+        stops.append(block(number, last + wait))
+    return stops
+
+
+@pytest.mark.slow
+@examples(40)
+@given(
+    histories().map(lambda lines: parse_events(map(json.dumps, lines))),
+    st.sets(st.integers(0, 30), max_size=6),
+    st.sampled_from([0, 60, 4000]),
+)
+def test_a_report_looks_at_everybody_as_soon_as_one_has_changed(
+    new_sqlite_store, events, numbers, wait
+):
+    stops = stops_of(events, numbers, wait)
+    with new_sqlite_store() as store:
+        drawn = drawn_up(store, events, stops)
+    assert drawn == [from_nothing(events, stop) for stop in stops]
+
+
+def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_store):
+    history = History().joins("A", gpu_vram=8, timeout=60).after(10)
+    history.joins("B", gpu_vram=24, timeout=60)
+    stops = [block(1, history.time - 5), block(2, history.time)]
+    with new_sqlite_store() as store:
+        reports = drawn_up(store, history.events, stops)
+    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in reports]
+    # R and P count a quarter each; lanes begin at 2.
+    assert lanes == [5002, 3335]
+
+
+def test_a_new_window_is_seen_in_the_next_report_though_nothing_happens(new_sqlite_store):
+    history = low()
+    stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
+    with new_sqlite_store() as store:
+        reports = drawn_up(store, history.events, stops)
+    assert reports == [from_nothing(history.events, stop) for stop in stops]
+    assert reports[0].records != reports[1].records
+
+
+def drawn_up(store, events, stops) -> list[Report]:
+    reporter = ReportCutter(HOURLY, SETTINGS, anchor_window=256)
+    drawn: list[Report] = []
+    last = max([event.at.block for event in events] + [stop.number for stop in stops])
+    span = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
+    with store.transaction() as uow:
+        Folder(HOURLY, Unread(), [reporter]).fold(
+            uow,
+            span,
+            lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
+        )
+    return drawn
+
+
+def low() -> History:
+    """Three tasks; A is last in both rounds of each, C the best."""
+    history = History().joins("A", gpu_vram=8, timeout=120).joins("B", gpu_vram=16, timeout=60)
+    history.joins("C", gpu_vram=24, timeout=300)
+    for name in "123":
+        ran(history, name, "CBA", "CBA")
+    return history
+
+
+def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
+    """Fold a history into a database whose cursor is some seconds later."""
+    last = history.block + 1
+    span = BlockSpan(last, Decoded(history.events, indexes_for(history.events)), last)
+    Folder(rules, Unread()).fold(uow, span)
+    as_of = block(last, history.time + later)
+    uow.cursor.move_to(as_of, as_of, 0)
+    return as_of
+
+
+@pytest.mark.parametrize("later", [0, MONTH])
+def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_store, later):
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, low(), later)
+        open_, due = uow.kickouts.open(), due_intervals(uow, RULES)
+        looks = looks_at(uow, KickoutRules(RULES, SETTINGS), Level.NOTHING)
+    assert [interval.node for interval in open_] == [node("A")]
+    assert due == ([] if later else open_)
+    assert [look.node for look in looks] == [interval.node for interval in due]
+
+
+@pytest.mark.parametrize("later", [0, MONTH])
+def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
+    new_sqlite_store, later
+):
+    with new_sqlite_store() as store:
+        with store.transaction() as uow:
+            bind_rules(uow, RULES)
+            stored(uow, low(), later)
+        counted, seen = statistics(store, RULES, None), overview(store, lambda _: None)
+    due = 0 if later else 1
+    assert counted is not None
+    assert (counted.kickouts["due"], seen.kickouts_due) == (due, due)
+
+
+def test_the_evidence_is_the_window(new_sqlite_store):
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, low())
+        (interval,) = uow.kickouts.open()
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
+    assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
+
+
+def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
+    history = History().joins("A", "B", "C")
+    for name in "12345":
+        ran(history, name, "ABC", "ABC")
+    history.is_kicked_out("A").after(1).joins("A")
+    for name in "678":
+        ran(history, name, "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history)
+        (interval,) = due_intervals(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
+
+
+def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_store):
+    history = ran(History().joins("A", "B", "C"), "0", "ABC", "ABC").after(MONTH)
+    for name in "123":
+        ran(history, name, "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history)
+        (interval,) = due_intervals(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
+
+
+def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
+    history = low().is_kicked_out("A").after(1).joins("A")
+    for name in "456":
+        ran(history, name, "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history)
+        (interval,) = due_intervals(uow, RULES)
+        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
+
+
+def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(new_sqlite_store):
+    rules = rules_with(kickout_tasks=1)
+    history = ran(History().joins("A", "B", "C"), "1", "CBA", "CBA").after(MONTH)
+    ran(history, "2", "CBA", "CBA")
+    with new_sqlite_store() as store, store.transaction() as uow:
+        stored(uow, history, rules=rules)
+        (interval,) = due_intervals(uow, rules)
+        told = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), interval).text)
+    assert [entry["seq"] for entry in told["entries"]] == [2]
+
+
+def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
+    with new_sqlite_store() as store:
+        with store.transaction() as uow:
+            as_of = stored(uow, low())
+        told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
+        rows = {row.node.address: node_answer(row) for row in node_rows(store, RULES)}
+        counted = statistics(store, RULES, None)
+    answer = explain_answer(told)
+    assert answer["pool"]["scores"] == [10, 10, 10]
+    legacy = answer["legacy"]
+    assert [rounds["task"] for rounds in legacy["rounds"]] == [task(name) for name in "123"]
+    # R = 16/24, P = 1, B = 10/20.
+    assert [legacy[name][:6] for name in "RPBQ"] == ["0.6666", "1.0000", "0.5000", "0.6666"]
+    assert answer["qos"] == legacy["Q"] == rows[node("B")]["qos"]
+    assert rows[node("B")]["legacy"] == {
+        name: value for name, value in legacy.items() if name != "rounds"
+    }
+    assert counted is not None
+    assert sorted(counted.qos)[1] == pytest.approx(2 / 3)
+
+    text = "\n".join(explained(told))
+    assert f"#3 score 10 at block {told.scores[-1].at.block}" in text
+    assert f"task {task('3')}: commitment rank 2 (5), disclosure rank 2 (5)" in text
+    assert "Node score = 30 / 3 = 10.000000000000000000" in text
+    assert "P = 1.000000000000000000 (a timeout of 60 s, from 60 to 300 s)" in text
+    assert "(the best node score is 20.000000000000000000)" in text
+    assert f"QoS = Q = {answer['qos']}" in text
+
+
+def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
+    with new_sqlite_store() as store:
+        with store.transaction() as uow:
+            as_of = stored(uow, low().quits("B"), MONTH)
+        told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
+    answer = explain_answer(told)
+    assert (answer["qos"], answer["legacy"]["Q"], answer["legacy"]["tasks"]) == (None, None, 0)
+    text = "\n".join(explained(told))
+    assert "Node score: none, no task has ended in this window" in text
+    assert "QoS: none, it is no member" in text
+
+
+def test_a_replay_tells_windows_rounds_and_shares():
+    history = low().starts("9", "A", place=0).after(60).aborts("9")
+    lines = [event_to_json(event) for event in history.events]
+    told = json.loads(replay(lines, RULES, None, None))
+    assert [row["task_scores"] for row in told["nodes"]] == [[4] * 3, [10] * 3, [20] * 3]
+    assert told["nodes"][0]["long_term"] == "0.200000000000000000"
+    assert [row["kickout_due"] for row in told["nodes"]] == [True, False, False]
+    assert [row["scored"] for row in told["legacy"]] == [True, True, True, False]
+    assert told["legacy"][0]["nodes"][2] == {
+        "node": node("A"),
+        "round": 2,
+        "commitment": {"rank": 3, "score": 2},
+        "disclosure": {"rank": 3, "score": 2},
+        "score": 4,
+    }
+    shares = [row["legacy"]["incentive_share"] for row in told["nodes"]]
+    assert sum(int(share.replace(".", "")) for share in shares) in range(10**18 - 3, 10**18 + 1)

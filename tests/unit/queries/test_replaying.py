@@ -1,0 +1,162 @@
+"""What `replay` prints, to the letter of docs/reference/events-and-jsonl.md#what-replay-prints."""
+
+import json
+
+import pytest
+
+from oracle.domain.events.jsonl import event_to_json
+from oracle.domain.events.network_events import LastStatus
+from oracle.errors import InputError
+from oracle.queries.replay import replay
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, group, node, rules_with, task
+from tests.support.reference import Reference
+
+
+def told(history, rules=SEED, close=None, at=None):
+    lines = [event_to_json(event) for event in history.events]
+    return json.loads(replay(lines, rules, close, at))
+
+
+def go_to(history, block, time):
+    return history.after(time - history.time, blocks=block - history.block)
+
+
+def worked_example():
+    """Node A is first, then second, then times out; ten minutes later its H has healed."""
+    history = History().joins("A")
+    go_to(history, 2, 1010).starts("1", "A")
+    go_to(history, 3, 1020).submits("1").closes("g1", "1")
+    go_to(history, 7, 1060).starts("2", "A").starts("3", "B").after(5).submits("3")
+    history.after(5).submits("2").closes("g2", "2", "3")
+    go_to(history, 30, 1100).starts("4", "A").starts("5", "B").after(9).submits("5")
+    go_to(history, 70, 1400).aborts("1").aborts("2").aborts("3")
+    history.times_out("4", LastStatus.STARTED).closes("g3", "4", "5")
+    go_to(history, 80, 1900).aborts("6").aborts("7").submits("4")
+    return go_to(history, 90, 2000).aborts("8")
+
+
+def test_the_worked_example_holds_exactly():
+    printed = told(worked_example())
+
+    assert printed["rules"] == "seed"
+    assert printed["as_of"] == {"block": 90, "time": 2000}
+    assert printed["nodes"][0] == {
+        "node": node("A"),
+        "status": "available",
+        "task_scores": [10, 5, 0],
+        "sum": 15,
+        "count": 3,
+        "long_term": "0.500000000000000000",
+        "reliability": "0.498428082598347524",
+        "reliability_base": "0.300000000000000000",
+        "reliability_since": 1400,
+        "qos": "0.249214041299173762",
+        "excluded": False,
+        "kickout_due": False,
+    }
+    assert printed["groups"][0] == {
+        "group": group("g1"),
+        "members": [{"task": task("1"), "node": node("A"), "rank": 1, "elapsed": 10, "score": 10}],
+        "scored": True,
+    }
+    assert printed["anomalies"] == [
+        {
+            "block": 80,
+            "tx": 2,
+            "log": 2,
+            "sub": 0,
+            "rule": "after_terminal",
+            "event": "task_submitted",
+        }
+    ]
+
+
+def test_keys_stand_in_the_order_of_the_document():
+    printed = told(worked_example())
+    assert list(printed) == ["rules", "as_of", "nodes", "groups", "anomalies"]
+    assert list(printed["nodes"][0])[:4] == ["node", "status", "task_scores", "sum"]
+    assert list(printed["groups"][0]["members"][0]) == ["task", "node", "rank", "elapsed", "score"]
+    assert list(printed["anomalies"][0]) == ["block", "tx", "log", "sub", "rule", "event"]
+
+
+def test_nodes_are_sorted_by_address_and_groups_by_where_they_closed():
+    history = History().joins("C", "A", "B").starts("1", "C").submits("1")
+    history.starts("2", "B").submits("2").closes("z", "2").closes("a", "1")
+    printed = told(history)
+    assert [row["node"] for row in printed["nodes"]] == [node("A"), node("B"), node("C")]
+    assert [row["group"] for row in printed["groups"]] == [group("z"), group("a")]
+
+
+def test_a_node_that_never_joined_is_printed_as_unknown():
+    (row,) = told(History().starts("1", "A"))["nodes"]
+    assert (row["status"], row["qos"], row["excluded"]) == ("unknown", None, False)
+
+
+def test_a_group_without_a_ranked_member_shows_no_scores():
+    history = History().starts("1", "A").after(4).submits("1").aborts("1").closes("g", "1", "2")
+    (row,) = told(history)["groups"]
+    assert row["scored"] is False
+    assert row["members"] == [
+        {"task": task("1"), "node": node("A"), "rank": None, "elapsed": 4, "score": None},
+        {"task": task("2"), "node": None, "rank": None, "elapsed": None, "score": None},
+    ]
+
+
+def test_at_a_time_later_events_are_left_out_and_h_is_read_then():
+    printed = told(worked_example(), at=1500)
+    assert printed["as_of"] == {"block": 70, "time": 1500}
+    assert printed["anomalies"] == []
+    # 1 - 0.7 e^(-100/1800)
+    assert printed["nodes"][0]["reliability"].startswith("0.33782837176526")
+
+
+def test_at_a_time_before_everything_there_is_nothing():
+    printed = told(worked_example(), at=5)
+    assert printed["as_of"] == {"block": None, "time": 5}
+    assert (printed["nodes"], printed["groups"], printed["anomalies"]) == ([], [], [])
+
+
+def test_groups_close_by_counting_where_it_is_asked_for():
+    history = History().creates("1", "2", "3", of="g")
+    history.starts("1", "A").starts("2", "B").starts("3", "C")
+    history.after(1).submits("1").after(1).submits("2").succeeds("1").is_refunded("2")
+    history.times_out("3")
+    assert told(history)["groups"] == []
+    (row,) = told(history, close="terminal")["groups"]
+    assert [member["score"] for member in row["members"]] == [10, 5, 0]
+    with pytest.raises(ValueError, match="close: must be one of"):
+        told(history, close="now")
+
+
+def test_the_rules_make_the_difference_and_are_named():
+    history = History().joins("A").starts("1", "A").times_out("1")
+    bases = [told(history, rules)["nodes"][0]["reliability_base"] for rules in (SEED, RELAY)]
+    assert bases == ["0.300000000000000000", "0.950000000000000000"]
+    assert told(history, rules_with(name="ours"))["rules"] == "ours"
+
+
+def test_integers_above_2_53_are_strings():
+    history = go_to(History().joins("A"), 2**53 + 1, 2**60).pauses("A")
+    assert told(history)["as_of"] == {"block": str(2**53 + 1), "time": str(2**60)}
+
+
+def test_a_file_with_a_fault_prints_nothing_but_the_fault():
+    with pytest.raises(InputError, match="line 2: type: missing"):
+        replay([event_to_json(History().joins("A").events[0]), "{}"], SEED, None, None)
+
+
+def test_a_full_pool_goes_as_an_independent_reading_says():
+    history = History().joins("A", "B")
+    for n in range(20):
+        history.scores("A", 2, 0, 2).scores("B", 10, 0, 5)
+        if n == 17:
+            history.is_kicked_out("A").after(100).joins("A")
+    history.quits("B").after(77).joins("B")
+    lines = [event_to_json(event) for event in history.events]
+    expected = Reference().run([json.loads(line) for line in lines], history.time)
+    printed = told(history)
+
+    assert printed["nodes"] == expected["nodes"]
+    assert printed["groups"] == expected["groups"]
+    assert {row["count"] for row in printed["nodes"]} >= {50, 6}

@@ -1,0 +1,1 @@
+"""Tests of statements, their signatures and the peers that exchange them."""

@@ -1,0 +1,1 @@
+"""Tests of reports: when one is cut, planned and missed."""

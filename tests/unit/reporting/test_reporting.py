@@ -1,0 +1,158 @@
+"""A report drawn up from what changed says what one drawn up from nothing says."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from hypothesis import given, strategies as st
+
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import DomainEvent, NodeJoined
+from oracle.domain.events.oracle_events import ContractEvent, IndexAssigned, IndexRetired
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.lanes import lane_in
+from oracle.domain.reports.report import (
+    Report,
+    ReportSettings,
+    cut,
+    decode,
+    period_of,
+    wanted_words,
+)
+from oracle.domain.reports.rounds import NodeIndex, Rounds
+from oracle.indexer.block_hooks import HookNote
+from oracle.indexer.folder import BlockSpan, Folder
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.store.reports.report_repository import ReportState
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.examples import examples
+from tests.support.histories import GENESIS_TIME, History
+from tests.support.random_histories import any_histories
+
+SETTINGS = ReportSettings(deviation=1)
+
+
+class Unread:
+    """The events come ready-made: there is nothing to read."""
+
+    addresses: Sequence[Address] = ()
+    topics: Sequence[str] = ()
+    selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
+    identity = "unread"
+
+    def read(self, *_):
+        raise AssertionError("no log is read here")
+
+
+def indexes_for(events: list[DomainEvent]) -> list[ContractEvent]:
+    """An index at every join; a re-join retires the one before."""
+    held: dict[Address, int] = {}
+    said: list[ContractEvent] = []
+    joins = [event for event in events if isinstance(event, NodeJoined)]
+    for number, join in enumerate(joins):
+        at = Position(join.at.block, join.at.tx, join.at.log)
+        if join.node in held:
+            said.append(IndexRetired(at=at, time=join.time, node=join.node, index=held[join.node]))
+        held[join.node] = number * 5
+        said.append(IndexAssigned(at=at, time=join.time, node=join.node, index=number * 5))
+    return said
+
+
+def block(number: int, time: int) -> BlockRef:
+    return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
+
+
+def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef]) -> list[Report]:
+    reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
+    drawn: list[Report] = []
+    last = max([event.at.block for event in events] + [stop.number for stop in stops])
+    span = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
+    with store.transaction() as uow:
+        Folder(SEED, Unread(), [reporter]).fold(
+            uow,
+            span,
+            lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
+        )
+    return drawn
+
+
+def from_nothing(events: list[DomainEvent], as_of: BlockRef) -> Report:
+    fold, rounds = Fold(SEED), Rounds()
+    fold.many([event for event in events if event.at.block <= as_of.number])
+    known = [event for event in indexes_for(events) if event.at.block <= as_of.number]
+    rounds.block(as_of.number, known, journal=False)
+    wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, SEED)
+    return cut(as_of, rounds, wanted, SETTINGS)
+
+
+@examples(40)
+@given(
+    any_histories().filter(bool),
+    st.lists(st.integers(0, 30), max_size=6, unique=True).map(sorted),
+    st.sampled_from([0, 60, 4000]),
+)
+def test_looking_only_at_what_changed_draws_up_the_same_report(
+    new_sqlite_store, events, cuts, wait
+):
+    stops = [block(number, GENESIS_TIME + number * (100 + wait)) for number in cuts]
+    with new_sqlite_store() as store:
+        drawn = drawn_up(store, events, stops)
+
+    assert drawn == [from_nothing(events, stop) for stop in stops]
+
+
+def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_sqlite_store):
+    events = History().joins("A").starts("1", "A").after(60).times_out("1").events
+    stops = [block(2 + step, GENESIS_TIME + 60 + step * 600) for step in range(3)]
+    with new_sqlite_store() as store:
+        drawn = drawn_up(store, events, stops)
+
+    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in drawn]
+    assert lanes[0] < lanes[1] < lanes[2]
+
+
+def reporter_at(length: int = 60) -> ReportCutter:
+    return ReportCutter(SEED, ReportSettings(period_seconds=length), anchor_window=100)
+
+
+def test_the_first_block_of_a_later_period_makes_a_report_due():
+    reporter = reporter_at()
+
+    assert not reporter.is_due(block(7, 119), block(8, 119), newest=8)
+    assert reporter.is_due(block(7, 119), block(8, 120), newest=8)
+    assert reporter.is_due(block(7, 119), block(8, 1000), newest=8)
+
+
+def test_history_outside_the_checkpoint_window_makes_no_report_due():
+    reporter = reporter_at()
+
+    assert reporter.is_due(block(7, 119), block(8, 120), newest=107)
+    assert not reporter.is_due(block(7, 119), block(8, 120), newest=108)
+
+
+def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
+    reporter = reporter_at()
+    with new_sqlite_store() as store, store.transaction() as uow:
+        first = reporter.at_block(uow, Rounds(), block(7, 119))
+        again = reporter.at_block(uow, Rounds(), block(9, 118))
+        stored = uow.reports.at(period_of(119, 60))
+
+    assert first == HookNote("reports", 1)
+    assert again is None
+    assert stored is not None
+    assert stored.report.as_of == block(7, 119)
+
+
+def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
+    reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
+    rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"), retired=False)])
+    with new_sqlite_store() as store, store.transaction() as uow:
+        for number in (10, 265, 266):
+            assert reporter.at_block(uow, rounds, block(number, 60 * number)) is not None
+        assert [one.report.period for one in uow.reports.due()] == [265, 266]
+        missed = uow.reports.at(10)
+        assert (missed.state, missed.reason) == (
+            ReportState.MISSED,
+            "as-of left the anchor window",
+        )

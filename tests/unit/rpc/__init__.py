@@ -1,0 +1,1 @@
+"""Tests of the one RPC stack: endpoints, their health, and what they refuse."""

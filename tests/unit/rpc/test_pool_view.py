@@ -1,0 +1,112 @@
+"""What the indexer has found out about an endpoint holds for who sends, too."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.errors import TransientError
+from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import ErrorKind, NoEndpointError, RpcError
+from oracle.txmgr.client.receipts import balance_of
+from tests.integration.http.test_line import Endpoint, one, other
+from tests.pools import pool_of
+
+__all__ = ["one", "other"]
+
+RAW = b"\x02signed"
+WHO = Address("0x" + 40 * "5")
+
+
+@pytest.fixture
+def pool(one: Endpoint, other: Endpoint) -> Iterator[EndpointPool]:
+    opened = pool_of(one.url, other.url)
+    yield opened
+    opened.close()
+
+
+def methods(endpoint: Endpoint) -> list[str]:
+    return [asked["method"] for asked in endpoint.asked]
+
+
+def test_who_is_quarantined_is_silent_and_still_counts(
+    pool: EndpointPool, one: Endpoint, other: Endpoint
+):
+    first, _ = pool
+    pool.quarantine(first, "showed a false block")
+    view = pool.view()
+    other.says = "0x7"
+
+    assert view.first([("eth_blockNumber", ())]) == ["0x7"]
+    assert [answer for _, answer in view.each(lambda it: it.ask("eth_blockNumber"))] == ["0x7"]
+    assert [it.name for it in view.that_reached(7).all] == [view.all[1].name]
+    assert (one.asked, view.quorum, view.that_reached(7).quorum) == ([], 2, 2)
+
+
+def test_bytes_go_to_who_wants_to_be_left_alone_and_make_no_rest_longer(one: Endpoint):
+    now = [0.0]
+    pool = pool_of(one.url, clock=lambda: now[0])
+    (endpoint,) = pool
+    one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
+    with pytest.raises(RpcError):
+        pool.view().ask("eth_blockNumber")
+    now[0] = 30.0
+
+    ((answer,),) = pool.broadcast([RAW])
+
+    assert methods(one) == ["eth_blockNumber", "eth_sendRawTransaction"]
+    assert answer.error is not None
+    assert answer.error.kind is ErrorKind.THROTTLED
+    assert endpoint.health.backoff.left() == 10
+    pool.close()
+
+
+def test_bytes_go_to_all_but_who_shows_another_chain(
+    pool: EndpointPool, one: Endpoint, other: Endpoint
+):
+    first, second = pool
+    pool.quarantine(first, "is on chain 5", is_foreign=True)
+    pool.quarantine(second, "refused us again and again")
+
+    ((foreign, sent),) = pool.broadcast([RAW])
+
+    assert (one.asked, methods(other)) == ([], ["eth_sendRawTransaction"])
+    assert (foreign.error is None, sent.error) == (False, None)
+
+
+def test_what_is_asked_for_money_is_asked_anew_each_time_and_of_the_next_one_where_it_must(
+    pool: EndpointPool, one: Endpoint, other: Endpoint
+):
+    one.says, other.says = "0x10", "0x20"
+    assert [balance_of(pool.view(), WHO) for _ in range(2)] == [16, 16]
+    assert len(one.asked) == 2
+    one.says = b"<html>"
+    assert balance_of(pool.view(), WHO) == 32
+
+
+def test_who_asked_the_sender_to_wait_is_not_given_work_either(
+    pool: EndpointPool, one: Endpoint, other: Endpoint
+):
+    one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
+    other.says = "0x7a69"
+    assert pool.view().ask("eth_chainId") == "0x7a69"
+
+    def name_of(endpoint: object) -> str:
+        return getattr(endpoint, "name", "")
+
+    assert pool.use(name_of) == [*pool][1].name
+
+
+def test_who_asked_the_indexer_to_wait_is_not_asked_by_the_sender(pool: EndpointPool):
+    first, second = pool
+    first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
+    for endpoint in pool:
+        endpoint.health.bucket.refused(40.0)
+    with pytest.raises(TransientError, match="left alone for"):
+        pool.view().ask("eth_blockNumber")
+
+
+def test_a_pool_without_endpoints_is_the_users_fault():
+    with pytest.raises(NoEndpointError, match="name at least one"):
+        pool_of()

@@ -1,0 +1,1 @@
+"""Tests of keys, signers and typed data."""

@@ -1,0 +1,173 @@
+"""Key files: refused where they could be read, and never shown."""
+
+import json
+import logging
+import stat
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+from eth_keyfile.keyfile import create_keyfile_json
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError
+from oracle.signing.key_locations import KeyFiles
+from oracle.signing.keystore import create_keystore, unlock
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Fees, TransactionRequest
+from oracle.signing.typed_data import Domain, KickStatement
+from oracle.txmgr.accounts_and_limits import ReporterKeys
+from tests.support.office import QUICK, key_files
+
+DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
+KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    return key_files(tmp_path_factory.mktemp("keys"), "signer")
+
+
+def copied(files: KeyFiles, to: Path) -> KeyFiles:
+    copies = KeyFiles(to / "keystore.json", to / "password")
+    for source, copy in zip(files, copies, strict=True):
+        copy.write_bytes(source.read_bytes())
+        copy.chmod(0o600)
+    return copies
+
+
+def test_a_new_key_is_encrypted_and_only_its_owner_can_read_it(tmp_path: Path):
+    keystore, password = tmp_path / "new" / "keystore.json", tmp_path / "new" / "password"
+    address = create_keystore(keystore, password, iterations=QUICK)
+
+    written = json.loads(keystore.read_text())
+    assert (written["version"], "0x" + written["address"].lower()) == (3, address)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (keystore, password)] == [0o600, 0o600]
+    assert KeySigner.open(keystore, password, address).address == address
+
+
+def test_a_keystore_of_eip_2335_opens_too(tmp_path: Path):
+    key = bytes.fromhex("42" * 32)
+    files = KeyFiles(tmp_path / "keystore.json", tmp_path / "password")
+    written = create_keyfile_json(key, b"a password", version=4, kdf="pbkdf2", iterations=QUICK)
+    files.keystore.write_text(json.dumps(written))
+    files.password_file.write_text("a password\n")
+    for path in files:
+        path.chmod(0o600)
+    assert written["version"] == 4
+    assert unlock(*files) == key
+    files.password_file.write_text("another password")
+    with pytest.raises(InputError, match="is wrong"):
+        unlock(*files)
+
+
+@pytest.mark.parametrize("content", [b"\0" * 32, b"\xff" * 32])
+def test_a_keystore_of_what_is_no_key_is_refused(tmp_path: Path, content: bytes, monkeypatch):
+    monkeypatch.setattr("oracle.signing.local.unlock", lambda *_: content)
+    with pytest.raises(InputError, match="is no key of secp256k1"):
+        KeySigner.open(tmp_path / "keystore.json", tmp_path / "password")
+
+
+def test_a_keystore_of_another_length_is_refused(tmp_path: Path):
+    files = KeyFiles(tmp_path / "keystore.json", tmp_path / "password")
+    written = create_keyfile_json(
+        b"\1" * 31, b"a password", version=4, kdf="pbkdf2", iterations=QUICK
+    )
+    files.keystore.write_text(json.dumps(written))
+    files.password_file.write_text("a password\n")
+    for path in files:
+        path.chmod(0o600)
+    with pytest.raises(InputError, match="something else than a key of 32 bytes"):
+        unlock(*files)
+
+
+def test_a_keystore_that_cannot_be_written_leaves_no_password_in_the_way(tmp_path: Path):
+    files = KeyFiles(tmp_path / "file" / "key.json", tmp_path / "key.password")
+    files.keystore.parent.write_text("where the folder should be")
+    with pytest.raises(InputError, match=r"key\.json: cannot be written"):
+        create_keystore(*files, iterations=QUICK)
+    assert not files.password_file.exists()
+
+    files.keystore.parent.unlink()
+    assert create_keystore(*files, iterations=QUICK) == KeySigner.open(*files).address
+
+
+def test_a_key_is_never_overwritten(files: KeyFiles):
+    with pytest.raises(InputError, match="is there already; a key is never overwritten"):
+        create_keystore(*files, iterations=QUICK)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_file_that_others_can_read_is_refused(
+    files: KeyFiles, tmp_path: Path, mode: int, place: int
+):
+    copies = copied(files, tmp_path)
+    copies[place].chmod(mode)
+    with pytest.raises(InputError, match=r"can be read by others; run chmod 600 on it"):
+        unlock(*copies)
+
+
+def test_a_wrong_password_is_one_clear_line(files: KeyFiles, tmp_path: Path):
+    copies = copied(files, tmp_path)
+    copies.password_file.write_text("hunter2\n")
+    with pytest.raises(InputError, match=r"keystore.json: the password in .*password is wrong"):
+        unlock(*copies)
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"version": 1}', '{"version": 3}'])
+def test_what_is_no_keystore_is_one_clear_line(files: KeyFiles, tmp_path: Path, text: str):
+    copies = copied(files, tmp_path)
+    copies.keystore.write_text(text)
+    with pytest.raises(InputError, match="is no keystore"):
+        unlock(*copies)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(InputError, match="nowhere: there is no such key file"):
+        unlock(tmp_path / "nowhere", tmp_path / "password")
+
+
+def test_the_key_of_another_address_is_refused(files: KeyFiles):
+    other = Address("0x" + 40 * "1")
+    with pytest.raises(InputError, match=f"not of {other}"):
+        KeySigner.open(*files, other)
+
+
+def test_signer_and_transmitter_must_be_two_keys(files: KeyFiles):
+    with pytest.raises(InputError, match="the same key"):
+        ReporterKeys.open(files, files)
+
+
+def test_a_statement_is_signed_the_same_way_every_time(files: KeyFiles):
+    signer = KeySigner.open(*files)
+    signature = signer.sign_statement(KICK, DOMAIN)
+    assert signature == signer.sign_statement(KICK, DOMAIN)
+    assert (len(signature), signature[64] in {27, 28}) == (65, True)
+    recovered = Account._recover_hash(bytes.fromhex(KICK.digest(DOMAIN)[2:]), signature=signature)
+    assert recovered.lower() == signer.address
+
+
+def test_nothing_secret_is_shown_anywhere(
+    files: KeyFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    key = unlock(*files).hex()
+    password = files.password_file.read_text().strip()
+    signer = KeySigner.open(*files)
+    signer.sign_statement(KICK, DOMAIN)
+    signer.sign_transaction(TransactionRequest(1, 0, None, "0x", 21_000, Fees(1, 1)))
+    copies = copied(files, tmp_path)
+    copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))
+    with pytest.raises(InputError) as failure:
+        unlock(*copies)
+    shown = [repr(signer), str(signer), f"{signer!r}", caplog.text, *_said(failure.value)]
+    assert not [text for text in shown if key in text or password in text]
+    assert not hasattr(signer, "__dict__")
+
+
+def _said(error: BaseException | None) -> list[str]:
+    """Every word of an exception and of what it came from."""
+    if error is None or error.__suppress_context__:
+        return [repr(error)]
+    return [repr(error), *_said(error.__cause__), *_said(error.__context__)]

@@ -1,0 +1,1 @@
+"""Every repository of the store, on both engines."""

@@ -1,0 +1,162 @@
+"""Random short histories for the journal's tests, folded into a store without any service."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from hypothesis import strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said, oracle_events as oracle_said
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.row_prefetch import groups_named, members_of, tasks_named
+from oracle.domain.ids import ZERO_ADDRESS
+from oracle.store.database import UnitOfWork
+from tests.support.histories import rules_with
+from tests.unit.store.samples import a_hash, address, block, group_key, task_key
+
+Event = DomainEvent | ContractEvent
+
+# Groups of two that close by themselves, and a pool that two scores fill: everything happens soon.
+QUICK = rules_with(pool_size=2, close="terminal", group_size=2, kickout_below=6)
+LAST_BLOCK = 12
+NODES, STORIES = range(1, 4), 7
+
+# A story is what is said one after the other, each at a block drawn for it.
+Story = list[Event]
+_NOWHERE, _NEVER = Position(0, 0, 0), 0
+_nodes = st.sampled_from([address(number) for number in NODES])
+
+
+@st.composite
+def histories(draw: st.DrawFn, first: int = 1, last: int = LAST_BLOCK) -> list[Event]:
+    """Events in order from block `first` to `last`: stories mixed, some of them cut short."""
+    number = draw(st.integers(1, STORIES))
+    stories = [draw(_stories(1000 * first + 10 * place)) for place in range(number)]
+    told = [
+        (block_number, event)
+        for story in stories
+        for block_number, event in zip(
+            sorted(draw(_places(first, last, len(story)))),
+            story,
+            strict=False,
+        )
+    ]
+    told.sort(key=lambda pair: pair[0])
+    return [
+        replace(event, at=Position(block_number, place, place), time=10 * block_number)
+        for place, (block_number, event) in enumerate(told)
+    ]
+
+
+def _places(first: int, last: int, number: int) -> st.SearchStrategy[list[int]]:
+    """A block for every event of a story; now and then it breaks off early."""
+    blocks = st.integers(first, last)
+    whole = st.lists(blocks, min_size=number, max_size=number)
+    return st.one_of(whole, whole, whole, st.lists(blocks, max_size=number))
+
+
+@st.composite
+def _stories(draw: st.DrawFn, number: int) -> Story:
+    """One story; `number` and those after it name what is its own."""
+    kind = draw(st.sampled_from([_group, _group, _group, _lane, _member]))
+    return kind(draw, number)
+
+
+def _member(draw: st.DrawFn, _number: int) -> Story:
+    node = draw(_nodes)
+    return [
+        said.NodeJoined(_NOWHERE, _NEVER, node, stake=10**18),
+        said.NodePaused(_NOWHERE, _NEVER, node),
+        said.NodeQuit(_NOWHERE, _NEVER, node),
+        said.NodeJoined(_NOWHERE, _NEVER, node),
+    ]
+
+
+def _group(draw: st.DrawFn, number: int) -> Story:
+    """A group of two: both created, started and ended, one of them in time."""
+    tasks, group = [task_key(number), task_key(number + 1)], group_key(number)
+    runners = [draw(_nodes), draw(_nodes)]
+    story: Story = [said.NodeJoined(_NOWHERE, _NEVER, node) for node in runners]
+    story += [said.TaskCreated(_NOWHERE, _NEVER, task, group=group, fee=1) for task in tasks]
+    story += [
+        said.TaskStarted(_NOWHERE, _NEVER, task, node)
+        for task, node in zip(tasks, runners, strict=True)
+    ]
+    late = draw(st.booleans())
+    story.append(said.TaskSubmitted(_NOWHERE, _NEVER, tasks[0], runners[0]))
+    if not late:
+        story.append(said.TaskSubmitted(_NOWHERE, _NEVER, tasks[1], runners[1]))
+    story.append(said.TaskSucceeded(_NOWHERE, _NEVER, tasks[0]))
+    ending = said.TaskTimedOut if late else said.TaskRefunded
+    story.append(ending(_NOWHERE, _NEVER, tasks[1]))
+    return story
+
+
+def _lane(draw: st.DrawFn, number: int) -> Story:
+    """A node's lane on the contract, written and retired, and a kickout."""
+    lane: dict[str, Any] = {"at": _NOWHERE, "time": _NEVER, "index": draw(st.integers(0, 3))}
+    lane["node"] = draw(_nodes)
+    kick: dict[str, Any] = {**lane, "round": number, "evidence": a_hash(number)}
+    story: Story = [
+        oracle_said.IndexAssigned(**lane),
+        _round(number),
+        oracle_said.KickProposed(**kick, ready_at=number),
+        _round(number + 1),
+    ]
+    if draw(st.booleans()):
+        story.append(oracle_said.KickExecuted(**kick))
+    else:
+        story.append(oracle_said.IndexRetired(**lane))
+    return story
+
+
+def _round(number: int) -> oracle_said.RoundAccepted:
+    return oracle_said.RoundAccepted(
+        at=_NOWHERE,
+        time=_NEVER,
+        # The contract counts rounds without a gap; here they only have to differ.
+        round=number,
+        as_of=number,
+        as_of_hash=a_hash(number),
+        data_hash=a_hash(number),
+        digest=a_hash(number),
+        rules=1,
+        transmitter=ZERO_ADDRESS,
+        words=((0, 2**256 - 1 - number), (1 + number % 2, number)),
+    )
+
+
+def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int) -> None:
+    """Go on from the cursor to block `last`, with a journal of the blocks above `final`."""
+    cursor = uow.cursor.get()
+    fold, rounds = Fold(QUICK), uow.rounds.load()
+    fold.last = uow.last_event.get()
+    _load_everything(uow, fold, events)
+    for number, in_block in groupby(events, key=lambda event: event.at.block):
+        mixed, journal = list(in_block), number > final
+        ours = [event for event in mixed if not isinstance(event, ContractEvent)]
+        fold.block(number, ours, journal=journal)
+        theirs = [event for event in mixed if isinstance(event, ContractEvent)]
+        rounds.block(number, theirs, journal=journal)
+        uow.changes(fold.drain(), uow.rule_sets.number_of(QUICK))
+        uow.rounds.write(rounds.drain())
+    uow.undo.prune_to(min(final, last))
+    uow.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)
+
+
+def _load_everything(uow: UnitOfWork, fold: Fold, events: Sequence[Event]) -> None:
+    ours = [event for event in events if not isinstance(event, ContractEvent)]
+    rows = fold.ledger
+    rows.nodes.update(uow.nodes.named(address(number) for number in NODES))
+    rows.tasks.update(uow.tasks.named(tasks_named(ours)))
+    rows.groups.update(uow.groups.named(groups_named(ours, rows.tasks, QUICK)))
+    rows.tasks.update(uow.tasks.named(members_of(rows.groups.values())))
+
+
+def forget_everything(uow: UnitOfWork) -> None:
+    uow.projections.clear()
+    uow.cursor.clear()

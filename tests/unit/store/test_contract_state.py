@@ -1,0 +1,182 @@
+"""What the oracle contract holds, and what was reported."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_schedule import Cut
+from oracle.domain.reports.rounds import Kick, KickState, NodeIndex, RoundHead, RoundsChanges, Word
+from oracle.store.database import Store
+from oracle.store.reports.report_repository import ReportState, StoredReport
+from tests.unit.store.samples import a_hash, address, block
+
+
+def accepted(number: int) -> RoundAccepted:
+    return RoundAccepted(
+        at=Position(10 * number, 1, 2),
+        time=20 * number,
+        round=number,
+        as_of=10 * number - 3,
+        as_of_hash=a_hash(number),
+        data_hash=a_hash(number + 1),
+        digest=a_hash(number + 2),
+        rules=7,
+        transmitter=address(8),
+        words=((0, 2**256 - 1), (2**24 // 16 - 1, number)),
+    )
+
+
+def report(period: int, records: bytes = b"\x00" * 35) -> Report:
+    return Report(
+        period=period,
+        as_of=block(10 * period),
+        head_round=4,
+        prev=a_hash(4),
+        deadline=20 * period + 600,
+        records=records,
+    )
+
+
+def test_a_contract_that_said_nothing_has_no_head(store: Store):
+    with store.reading() as uow:
+        rounds = uow.rounds.load()
+        assert rounds.head == RoundHead()
+        assert (rounds.words, rounds.indexes, rounds.kicks) == ({}, {}, {})
+        assert uow.rounds.accepted_round(1) is None
+
+
+def test_the_contract_s_state_comes_back_as_it_was(store: Store):
+    words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
+    indexes = {0: NodeIndex(0, address(1), retired=True), 1: NodeIndex(1, address(1), False)}
+    kick = Kick(1, address(1), 2, a_hash(9), 99, Position(8, 0, 1), KickState.LIVE)
+    with store.transaction() as uow:
+        uow.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks={1: kick}))
+        uow.rounds.write(RoundsChanges(accepted=[accepted(1), accepted(2)]))
+        rounds = uow.rounds.load()
+    assert (rounds.words, rounds.indexes, rounds.kicks) == (words, indexes, {1: kick})
+    assert rounds.head == RoundHead(2, 17, a_hash(4), 40)
+    assert rounds.index_by_node == {address(1): 1}
+
+
+def test_what_is_held_about_one_node_is_read_without_the_others(store: Store):
+    words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
+    indexes = {
+        0: NodeIndex(0, address(1), retired=True),
+        1: NodeIndex(1, address(1), retired=False),
+        80: NodeIndex(80, address(2), retired=False),
+    }
+    kicks = {
+        index: Kick(index, address(1), 2, a_hash(9), 99, Position(8, 0, 1), state)
+        for index, state in ((0, KickState.CANCELLED), (1, KickState.LIVE))
+    } | {80: Kick(80, address(2), 2, a_hash(9), 99, Position(8, 0, 2), KickState.EXECUTED)}
+    with store.transaction() as uow:
+        uow.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
+        held = uow.rounds.about([address(1), address(3)])
+        assert uow.rounds.live_kicks() == [kicks[1]]
+        assert (uow.rounds.node_at(80), uow.rounds.node_at(2)) == (address(2), None)
+    assert held.words == {0: words[0]}
+    assert held.indexes == {0: indexes[0], 1: indexes[1]}
+    assert held.kicks == {0: kicks[0], 1: kicks[1]}
+    assert held.index_by_node == {address(1): 1}
+
+
+def test_accepted_rounds_keep_their_words(store: Store):
+    with store.transaction() as uow:
+        uow.rounds.write(RoundsChanges(accepted=[accepted(number) for number in range(1, 6)]))
+        assert uow.rounds.accepted(last=2) == [accepted(4), accepted(5)]
+        assert uow.rounds.accepted(last=1, up_to_block=39) == [accepted(3)]
+        assert uow.rounds.accepted_round(2) == accepted(2)
+
+
+def test_the_newest_word_replaces_the_old_one(store: Store):
+    with store.transaction() as uow:
+        uow.rounds.write(RoundsChanges(words={0: Word(0, 1, 1, 10)}))
+        uow.rounds.write(RoundsChanges(words={0: Word(0, 2, 2, 20)}))
+        assert uow.rounds.load().words == {0: Word(0, 2, 2, 20)}
+
+
+def test_a_report_waits_until_it_has_landed(store: Store):
+    with store.transaction() as uow:
+        uow.reports.add(report(1))
+        assert uow.reports.due() == [
+            StoredReport(report(1), ReportState.DUE, reason=None, round=None, digest=None)
+        ]
+        uow.reports.bind(1, 5, a_hash(6))
+        uow.reports.mark(1, ReportState.LANDED)
+        assert uow.reports.due() == []
+        assert uow.reports.at(1) == StoredReport(
+            report(1), ReportState.LANDED, reason=None, round=5, digest=a_hash(6)
+        )
+
+
+def test_a_report_with_nothing_to_send_is_skipped(store: Store):
+    with store.transaction() as uow:
+        uow.reports.add(report(1, records=b""))
+        stored = uow.reports.at(1)
+    assert stored is not None
+    assert (stored.state, stored.reason) == (ReportState.SKIPPED, "nothing to send")
+
+
+def test_a_period_has_one_report(store: Store):
+    with store.transaction() as uow:
+        uow.reports.add(report(1))
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        uow.reports.add(report(1, records=b"\x01" * 35))
+
+
+def test_the_newest_period_is_known(store: Store):
+    with store.transaction() as uow:
+        assert uow.reports.newest_period() is None
+        for period in (3, 1, 2):
+            uow.reports.add(report(period))
+        assert uow.reports.newest_period() == 3
+        assert [each.report.period for each in uow.reports.latest(2)] == [2, 3]
+        assert [each.report.period for each in uow.reports.above(10)] == [2, 3]
+
+
+def test_reports_at_a_rewind_and_above_are_dropped_but_for_landed_ones(store: Store):
+    with store.transaction() as uow:
+        for period in (1, 2, 3):
+            uow.reports.add(report(period))
+        uow.reports.add(report(4, records=b""))
+        uow.reports.mark(3, ReportState.LANDED)
+        assert uow.reports.drop_from(report(2).as_of.number) == 1
+        found = [each.report.period for each in uow.reports.latest()]
+    assert found == [1, 3]
+
+
+def test_cuts_are_the_reports_without_their_words(store: Store):
+    with store.transaction() as uow:
+        for period in (1, 2):
+            uow.reports.add(report(period))
+        uow.reports.add(report(3, records=b""))
+        uow.reports.bind(2, 7, report(2).fingerprint)
+        found = uow.reports.cuts_since(2)
+    assert [one.cut for one in found] == [Cut.of(report(2)), Cut.of(report(3, records=b""))]
+    assert [(one.round, one.digest) for one in found] == [(7, report(2).fingerprint), (None, None)]
+
+
+def test_what_was_left_out_is_only_ever_more(store: Store):
+    with store.transaction() as uow:
+        assert uow.reports.complete_from() == 0
+        for period in (5, 3):
+            uow.reports.left_out(period)
+        assert uow.reports.complete_from() == 5
+
+
+def test_a_report_that_is_not_there_cannot_be_marked(store: Store):
+    with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as uow:
+        uow.reports.mark(9, ReportState.MISSED, "why")
+
+
+def test_a_report_reproduces_its_fingerprint(store: Store):
+    with store.transaction() as uow:
+        uow.reports.add(report(1))
+        stored = uow.reports.at(1)
+    assert stored is not None
+    assert stored.report.fingerprint == report(1).fingerprint
+    assert stored.report.fingerprint != replace(report(1), head_round=5).fingerprint

@@ -1,0 +1,97 @@
+"""The record of draws: one of a task at a time, and a rewind is as if nothing had come after."""
+
+import pytest
+from hypothesis import given, strategies as st
+from sqlalchemy.exc import IntegrityError
+
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.draw_repository import StoredDraw
+from tests.support.examples import examples
+from tests.unit.store.samples import a_hash, address, block, task_key
+
+LAST = 12
+TASKS = range(1, 4)
+# Each task is drawn, or its draw is void, at blocks that ascend.
+turns = st.fixed_dictionaries(
+    {number: st.lists(st.integers(1, LAST), unique=True).map(sorted) for number in TASKS}
+)
+
+
+def draw(uow: UnitOfWork, task: int, seed: int, node: int) -> None:
+    uow.draws.add(task_key(task), block(seed), address(node))
+
+
+def played(uow: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
+    """Draw each task at its first block, make it void at its second, and so on."""
+    for task, blocks in turns_of.items():
+        for turn, number in enumerate(at for at in blocks if at <= last):
+            if turn % 2:
+                uow.draws.void(task_key(task), number)
+            else:
+                draw(uow, task, number, task + number)
+
+
+def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
+    return [uow.draws.of_task(task_key(task)) for task in TASKS] + [uow.draws.active()]
+
+
+@examples(25)
+@given(turns_of=turns, ancestor=st.integers(0, LAST))
+def test_taking_back_is_never_having_gone_on(store: Store, turns_of, ancestor: int):
+    with store.transaction() as uow:
+        uow.draws.take_back_above(-1)
+        played(uow, turns_of, LAST)
+        uow.draws.take_back_above(ancestor)
+        left = everything(uow)
+        uow.draws.take_back_above(-1)
+        assert everything(uow) == [[], [], [], []]
+        played(uow, turns_of, ancestor)
+        assert left == everything(uow)
+
+
+def test_a_draw_stands_until_it_is_void(store: Store):
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+        draw(uow, task=2, seed=4, node=8)
+        first = StoredDraw(task_key(1), 5, block(5).hash, address(7), None)
+        other = StoredDraw(task_key(2), 4, block(4).hash, address(8), None)
+        assert uow.draws.active() == [other, first]
+
+        uow.draws.void(task_key(1), 9)
+        draw(uow, task=1, seed=10, node=9)
+
+        over, again = uow.draws.of_task(task_key(1))
+        assert (over.node, over.voided_block) == (address(7), 9)
+        assert uow.draws.active() == [other, again]
+
+
+def test_a_task_has_one_draw_at_a_time(store: Store):
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        draw(uow, task=1, seed=6, node=8)
+
+
+def test_what_does_not_stand_cannot_become_void(store: Store):
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+        uow.draws.void(task_key(1), 6)
+        with pytest.raises(ValueError, match=f"no draw of task {a_hash(1)} stands"):
+            uow.draws.void(task_key(1), 7)
+
+
+def test_folding_anew_leaves_the_record(store: Store):
+    with store.transaction() as uow:
+        draw(uow, task=1, seed=5, node=7)
+        uow.projections.clear()
+        assert len(uow.draws.active()) == 1
+
+
+def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
+    with store.transaction() as uow:
+        for task, over in ((1, 6), (2, 9), (3, 7)):
+            draw(uow, task, 5, 1)
+            uow.draws.void(task_key(task), over)
+        draw(uow, 4, 8, 1)
+        assert [one.voided_block for one in uow.draws.over(2)] == [9, 7]
+        assert len(uow.draws.over(9)) == 3

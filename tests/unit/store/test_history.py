@@ -1,0 +1,145 @@
+"""What was appended is read back by whoever asks why."""
+
+from collections.abc import Iterable
+
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import (
+    Anomaly,
+    KickoutDue,
+    ReliabilityCause,
+    ReliabilityChange,
+    ScoreEntry,
+)
+from oracle.domain.state.group import GroupMember, GroupResult
+from oracle.store.database import Store
+from tests.unit.store.samples import address, group_key, task_key
+
+
+def score(node: int, seq: int, block: int = 1, group: int = 1) -> ScoreEntry:
+    return ScoreEntry(
+        node=address(node),
+        seq=seq,
+        task=task_key(10 * node + seq),
+        group=group_key(group),
+        rank=None if seq % 2 else 1,
+        elapsed=None if seq % 2 else 10,
+        score=seq % 11,
+        at=Position(block, 0, node),
+        time=100 * block,
+    )
+
+
+def change(node: int, block: int, log: int = 0) -> ReliabilityChange:
+    return ReliabilityChange(
+        node=address(node),
+        at=Position(block, 0, log),
+        time=block,
+        cause=ReliabilityCause.TIMED_OUT,
+        task=task_key(block) if log else None,
+        before=10**18,
+        after=3 * 10**17,
+    )
+
+
+def result(group: int, nodes: Iterable[int], block: int = 1) -> GroupResult:
+    members = tuple(
+        GroupMember(task_key(10 * group + place), address(number), place + 1, 5 * place, 10)
+        for place, number in enumerate(nodes)
+    )
+    nobody = GroupMember(task_key(10 * group + 9), None, None, None, None)
+    at = Position(block, 0, group)
+    return GroupResult(group_key(group), at, 2 * block, (*members, nobody), scored=True)
+
+
+def test_a_node_has_its_last_scores_oldest_first(store: Store):
+    with store.transaction() as uow:
+        uow.scores.append([score(node, seq) for node in (1, 2) for seq in range(1, 61)], 1)
+        assert uow.scores.of_node(address(1)) == [score(1, seq) for seq in range(11, 61)]
+        assert uow.scores.of_node(address(2), last=2) == [score(2, 59), score(2, 60)]
+        assert uow.scores.of_node(address(1), 2, up_to_seq=30) == [score(1, 29), score(1, 30)]
+        assert uow.scores.of_node(address(9)) == []
+
+
+def test_a_node_had_other_scores_at_an_earlier_block(store: Store):
+    with store.transaction() as uow:
+        uow.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
+        assert uow.scores.of_node_at(address(1), 29, last=9) == [
+            score(1, 1, block=10),
+            score(1, 2, block=20),
+        ]
+
+
+def test_changes_of_reliability_come_oldest_first(store: Store):
+    changes = [change(1, 5), change(1, 5, 1), change(1, 9), change(2, 9)]
+    with store.transaction() as uow:
+        uow.reliability.append(changes)
+        assert uow.reliability.of_node(address(1)) == changes[:3]
+        assert uow.reliability.of_node(address(1), last=1) == [change(1, 9)]
+        assert uow.reliability.of_node(address(1), up_to_block=5) == changes[:2]
+
+
+def test_one_event_may_change_two_parts_of_a_node(store: Store):
+    with store.transaction() as uow:
+        uow.reliability.append([change(1, 5), change(1, 5)])
+        assert uow.reliability.of_node(address(1)) == [change(1, 5), change(1, 5)]
+
+
+def test_anomalies_keep_their_order_at_one_position(store: Store):
+    at = Position(3, 0, -1)
+    broken = [Anomaly(at, 6, rule, "group_validated") for rule in ("unseen", "unseen", "again")]
+    later = Anomaly(Position(4, 0, 0), 8, "unseen", "task_started")
+    with store.transaction() as uow:
+        uow.anomalies.append([*broken, later])
+        assert uow.anomalies.latest() == [*broken, later]
+        assert uow.anomalies.latest(2) == [broken[2], later]
+        assert uow.anomalies.count() == 4
+        assert uow.anomalies.counts() == {"unseen": 3, "again": 1}
+
+
+def test_a_group_is_found_by_its_name(store: Store):
+    with store.transaction() as uow:
+        uow.results.append([result(1, [1, 2]), result(2, [1]), result(1, [3], block=9)])
+        assert uow.results.of_group(group_key(1)) == [
+            result(1, [1, 2]),
+            result(1, [3], block=9),
+        ]
+        assert uow.results.of_group(group_key(7)) == []
+        assert uow.results.count() == 3
+
+
+def test_a_node_finds_the_groups_that_scored_it(store: Store):
+    closed = [result(group, [1, 2], block=group) for group in (1, 2, 3)]
+    with store.transaction() as uow:
+        uow.results.append(closed)
+        uow.scores.append(
+            [
+                ScoreEntry(
+                    node=address(1),
+                    seq=number,
+                    task=each.members[0].task,
+                    group=each.group,
+                    rank=1,
+                    elapsed=0,
+                    score=10,
+                    at=each.closed_at,
+                    time=each.time,
+                )
+                for number, each in enumerate(closed, 1)
+            ],
+            1,
+        )
+        assert uow.results.of_node(address(1), last=2) == closed[1:]
+        assert uow.results.of_node(address(2)) == []
+
+
+def test_the_last_word_about_a_interval_counts(store: Store):
+    opened, closed = Position(5, 0, 1), Position(7, 0, 2)
+    still = KickoutDue(address(2), Position(3, 0, 0), None)
+    with store.transaction() as uow:
+        uow.kickouts.write([KickoutDue(address(1), opened, None), still])
+        assert uow.kickouts.open() == [still, KickoutDue(address(1), opened, None)]
+        uow.kickouts.write(
+            [KickoutDue(address(1), opened, None), KickoutDue(address(1), opened, closed)]
+        )
+        assert uow.kickouts.open() == [still]
+        assert uow.kickouts.of_node(address(1)) == [KickoutDue(address(1), opened, closed)]

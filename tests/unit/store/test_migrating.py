@@ -1,0 +1,110 @@
+"""A database of today is brought up to the next release with everything that is in it."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from oracle.dispatch.dispatch_calls import START_TASK
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.scoring.rules import Rules
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.outbox.records import IntentState
+from oracle.store.schema import SchemaAge, migrate
+from oracle.store.state.rule_set_repository import named_by
+from oracle.systems.registry import rule_set
+from tests.support.histories import History, node, task
+from tests.unit.store import later
+from tests.unit.store.samples import block
+from tests.unit.store.test_outbox import ME, NOW, kick, live, ready, request
+from tests.unit.store.test_schema import connected
+
+ANCESTOR, FINAL = 6, 2
+SEED = rule_set("seed")
+
+
+def history() -> History:
+    """Blocks 1 to 9: members, scores, a timeout, a task that waits."""
+    said = History().joins("A", "B", stake=5)
+    said = said.after(9).scores("A", 10, 0, 5).after(9).creates("late", of="group")
+    return said.updates("B", gpu_name="card", gpu_vram=8).quits("B")
+
+
+def fill(uow: UnitOfWork, rules: Rules) -> None:
+    """Fold with a journal, and send: every kind of row that a migration may touch."""
+    folding = Fold(rules)
+    by_block: dict[int, list[DomainEvent]] = {}
+    for event in history().events:
+        by_block.setdefault(event.at.block, []).append(event)
+    for number, events in by_block.items():
+        folding.block(number, events, journal=number > FINAL)
+    uow.changes(folding.drain(), uow.rule_sets.number_of(rules))
+    uow.undo.prune_to(FINAL)
+    uow.cursor.move_to(block(max(by_block)), None, 0)
+    _, attempt = live(uow.outbox, kick("kick:1"))
+    given_up = ready(uow.outbox, request())
+    heir: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
+    uow.outbox.intents.move(given_up, IntentState.SUPERSEDED, NOW, heir)
+
+
+def seen(store: Store) -> list[object]:
+    """All that the database says, outbox and names of rule sets included."""
+    with store.reading() as uow:
+        slots = uow.outbox.slots.watched(ME)
+        return [
+            list(uow.projections.dump()),
+            uow.outbox.intents.newest(9),
+            [(slot, uow.outbox.slots.attempts(slot)) for slot in slots],
+            uow.scores.scored_by(node("A"), [1, 2, 3]),
+        ]
+
+
+@pytest.fixture
+def before(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Fill a database of today; what it said, and from then on the program is the next one."""
+    with Store.open(database_url) as store:
+        with store.transaction() as uow:
+            fill(uow, SEED)
+        said = seen(store)
+    later.release(monkeypatch, later.written(tmp_path))
+    return said
+
+
+def test_every_row_stays_what_it_was(database_url: str, before: list[object]):
+    assert migrate(database_url).age is SchemaAge.OLDER
+    with Store.open(database_url) as store:
+        assert seen(store) == before
+        assert before[-1] == dict.fromkeys((1, 2, 3), named_by(SEED))
+        with store.transaction() as uow:
+            assert [each.key for each in uow.tasks.waiting()] == [task("late")]
+            start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
+            ready(uow.outbox, start)
+            live(uow.outbox, request("push:2"), "e")
+
+
+@pytest.mark.usefixtures("before")
+def test_the_journal_still_goes_back(database_url: str):
+    migrate(database_url)
+    with Store.open(database_url) as store, store.transaction() as uow:
+        uow.undo.rollback_to(ANCESTOR)
+        after = list(uow.projections.dump())
+        uow.projections.clear()
+        folding = Fold(SEED)
+        folding.many(event for event in history().events if event.at.block <= ANCESTOR)
+        uow.changes(folding.drain(), uow.rule_sets.number_of(SEED))
+        assert after == list(uow.projections.dump())
+
+
+def test_rows_that_refer_to_intents_still_find_them(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        fill(uow, SEED)
+    later.release(monkeypatch, later.written(tmp_path))
+    migrate(sqlite_url)
+    with connected(sqlite_url) as connection:
+        assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+        connection.exec_driver_sql("DELETE FROM pub_attempt")
+        with pytest.raises(IntegrityError):
+            connection.exec_driver_sql("DELETE FROM pub_intent")

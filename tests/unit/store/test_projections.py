@@ -1,0 +1,72 @@
+"""Everything folded, as text: the same on both databases, gone when it is cleared."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given
+
+from oracle.store.database import Store
+from oracle.store.state.projections import PROJECTIONS
+from tests.support.examples import examples
+from tests.unit.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
+from tests.unit.store.samples import block, call, log, node
+
+
+@pytest.fixture
+def both(sqlite_url: str, postgresql_url: str) -> Iterator[list[Store]]:
+    with ExitStack() as opened:
+        yield [opened.enter_context(Store.open(url)) for url in (sqlite_url, postgresql_url)]
+
+
+@pytest.mark.postgres
+@examples(20)
+@given(events=histories())
+def test_both_databases_say_the_same(both: list[Store], events: list[Event]):
+    dumps = []
+    for store in both:
+        with store.transaction() as uow:
+            forget_everything(uow)
+            fold_into(uow, events, LAST_BLOCK, final=0)
+            dumps.append(list(uow.projections.dump()))
+    assert dumps[0] == dumps[1]
+
+
+def test_one_changed_value_changes_the_digest(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(1), node(2)])
+        before = uow.projections.digest()
+        uow.nodes.save([node(2, since=1001)])
+        assert uow.projections.digest() != before
+        uow.nodes.save([node(2)])
+        assert uow.projections.digest() == before
+
+
+def test_every_row_is_a_line(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(number) for number in range(3)])
+        assert [line.partition(" ")[0] for line in uow.projections.dump()] == ["node"] * 3
+
+
+def test_clearing_leaves_what_was_not_folded(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(1)])
+        uow.logs.append([log(1)])
+        uow.calls.append([call(1)])
+        uow.blocks.save([block(1)])
+        uow.cursor.move_to(block(1), block(1), 0)
+        uow.undo.prune_to(1)
+        uow.bookmarks.set("rebuild", "1")
+        uow.projections.clear()
+        assert list(uow.projections.dump()) == []
+        assert uow.undo.reach() == 0
+        assert (uow.logs.count(), uow.calls.count()) == (1, 1)
+        assert uow.blocks.newest() == block(1)
+        assert uow.bookmarks.get("rebuild") == "1"
+        assert uow.cursor.get() is not None
+
+
+def test_no_projection_is_ordered_by_text():
+    # Two databases may sort text differently, bytes and numbers not.
+    kinds = {str(c.type) for table in PROJECTIONS for c in table.primary_key.columns}
+    assert kinds <= {"BLOB", "BIGINT", "SMALLINT"}

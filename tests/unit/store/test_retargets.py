@@ -1,0 +1,193 @@
+"""A nonce that is bumped, replaced, rebuilt or held: what the tables say of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import FatalError
+from oracle.store.database import Store
+from oracle.store.outbox.records import (
+    NOOP,
+    REBUILT,
+    AttemptReason,
+    IntentState,
+    Mined,
+    NonceState,
+    Pause,
+    PauseKind,
+    SignedCall,
+    Stamp,
+)
+from tests.unit.store.test_outbox import (
+    COST,
+    GAS,
+    ME,
+    NOW,
+    RECEIPT,
+    kick,
+    live,
+    named,
+    planned,
+    ready,
+    request,
+    signed,
+    slot_of,
+)
+
+DEARER = SignedCall(Hash("0x" + 64 * "9"), b"raw", 2 * COST // GAS, 3, GAS)
+
+
+def test_a_bump_counts_for_the_budget_and_says_when_it_was_sent(store: Store):
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        slot, _ = live(outbox)
+        before = outbox.slots.reserved(ME)
+        later = Stamp(NOW.at + 500, 1)
+        outbox.slots.sign(slot, DEARER, AttemptReason.BUMP, later)
+        first, bump = outbox.slots.attempts(slot)
+        outbox.slots.sent(slot_of(outbox, slot.nonce), bump, 57, "underpriced: too low", later)
+        again = slot_of(outbox, slot.nonce)
+        bump = outbox.slots.attempts(again)[1]
+        assert (before, outbox.slots.reserved(ME)) == (COST, GAS * (2 * COST // GAS))
+        assert outbox.slots.committed_since(ME, NOW.at + 1) == outbox.slots.reserved(ME)
+    assert (again.opened_block, again.last_bump_block) == (50, 57)
+    assert (first.reason, bump.reason) == (AttemptReason.FIRST, AttemptReason.BUMP)
+    assert (bump.first_sent_block, bump.last_error_class, bump.last_error_text) == (
+        57,
+        "underpriced",
+        "too low",
+    )
+
+
+def test_the_newer_call_of_a_nonce_wins_and_the_older_one_is_superseded(store: Store):
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        slot, _ = live(outbox)
+        heir = ready(outbox, request("push:2"))
+        outbox.slots.replace_call(slot, heir, 60, NOW)
+        taken = slot_of(outbox, slot.nonce)
+        attempt = signed(outbox, taken, "e")
+        outbox.slots.sent(taken, attempt, 61, None, NOW)
+        assert named(outbox, heir.id).state is IntentState.LIVE
+        assert named(outbox, slot.intent_id).state is IntentState.LIVE
+        outbox.slots.mined(slot_of(outbox, slot.nonce), attempt, RECEIPT, NOW)
+        old, new = named(outbox, slot.intent_id), named(outbox, heir.id)
+        assert (old.state, old.superseded_by) == (IntentState.SUPERSEDED, new.id)
+        assert (new.state, new.replaces, new.nonce) == (IntentState.MINED, old.id, slot.nonce)
+        assert slot_of(outbox, slot.nonce).mined_at == NOW.at
+
+
+def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        slot, first = live(outbox)
+        heir = ready(outbox, request("push:2"))
+        outbox.slots.replace_call(slot, heir, 60, NOW)
+        second = signed(outbox, slot_of(outbox, slot.nonce), "e")
+        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mined(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
+        assert named(outbox, slot.intent_id).state is IntentState.MINED
+        assert named(outbox, heir.id).state is IntentState.SUPERSEDED
+        # And back again: who won in the end has lost to nobody.
+        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        won, lost = named(outbox, heir.id), named(outbox, slot.intent_id)
+    assert (won.state, won.superseded_by) == (IntentState.MINED, None)
+    assert (lost.state, lost.superseded_by) == (IntentState.SUPERSEDED, heir.id)
+
+
+def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(store: Store):
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        slot, first = live(outbox, kick("kick:1"))
+        noop = ready(outbox, request("noop:5", kind=NOOP))
+        outbox.slots.replace_call(slot, noop, 60, NOW)
+        second = signed(outbox, slot_of(outbox, slot.nonce), "e")
+        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        live(outbox, kick("kick:2"), "c")
+        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.mined(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
+        assert named(outbox, first.intent_id).state is IntentState.MINED
+
+
+def test_what_is_mined_takes_no_other_call(store: Store):
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        slot, attempt = live(outbox)
+        outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        heir = ready(outbox, request("push:2"))
+        with pytest.raises(FatalError, match="it is taken"):
+            outbox.slots.replace_call(slot_of(outbox, slot.nonce), heir, 60, NOW)
+
+
+def test_a_new_key_does_not_stumble_over_what_a_lost_one_left(store: Store):
+    other = ME._replace(address=Address("0x" + 40 * "2"))
+    with store.transaction() as uow:
+        ready(uow.outbox)
+        ready(uow.outbox, kick("k1"))
+        uow.outbox.accounts.enroll(other, 0, NOW)
+        ready(uow.outbox, request("push:2", account=other))
+        ready(uow.outbox, replace(kick("k2"), account=other))
+
+
+def test_what_is_held_is_planned_again_when_released_and_a_nonce_is_never_held(store: Store):
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        intent = planned(outbox)
+        outbox.intents.hold(intent, PauseKind.OPERATOR, "wait", NOW._replace(actor="somebody"))
+        held = named(outbox, intent.id)
+        assert (held.state, held.error_class, held.error_text) == (
+            IntentState.HELD,
+            "operator",
+            "wait",
+        )
+        outbox.intents.release(held, NOW)
+        again = named(outbox, intent.id)
+        assert (again.state, again.error_class) == (IntentState.PLANNED, None)
+        actors = [entry.actor for entry in outbox.journal.of_intent(intent.id)]
+        assert actors == [None, "somebody", None]
+        outbox.intents.cancel(again, "no", NOW)
+        assert named(outbox, intent.id).state is IntentState.CANCELLED
+        slot, _ = live(outbox, kick("k1"))
+        with pytest.raises(FatalError, match="it may land"):
+            outbox.intents.hold(named(outbox, slot.intent_id), PauseKind.OPERATOR, "wait", NOW)
+
+
+def test_a_sender_is_paused_for_a_reason_of_a_kind(store: Store):
+    with store.transaction() as uow:
+        senders = uow.outbox.accounts
+        senders.enroll(ME, 0, NOW)
+        senders.pause(ME, PauseKind.FUNDS, "no ether", NOW)
+        assert senders.paused_because(ME) == Pause(PauseKind.FUNDS, "no ether")
+        assert senders.paused() == {ME: (PauseKind.FUNDS, "no ether")}
+        senders.resume(ME, NOW)
+        assert senders.paused_because(ME) is None
+
+
+def test_a_next_nonce_is_raised_and_never_lowered(store: Store):
+    with store.transaction() as uow:
+        senders = uow.outbox.accounts
+        senders.rebuild(ME, 7, NOW)
+        senders.rebuild(ME, 3, NOW)
+        assert senders.next_nonce(ME) == 7
+        senders.rebuild(ME, 9, NOW)
+        assert senders.next_nonce(ME) == 9
+
+
+def test_an_rebuilt_nonce_is_final_costs_what_it_cost_and_leaves_no_gap(store: Store):
+    mined = Mined(30, Hash("0x" + 64 * "b"), succeeded=True, gas_used=10, gas_price_wei=3, time=77)
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        outbox.accounts.rebuild(ME, 7, NOW)
+        outbox.slots.rebuild(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
+        outbox.slots.rebuild(ME, 6, None, None, NOW)
+        assert outbox.slots.missing(ME, 7) == [5]
+        found = outbox.slots.at(ME, 4)
+        assert found is not None
+        assert (found.state, found.block_number, found.opened_at) == (NonceState.FINAL, 30, 77)
+        assert outbox.slots.committed_since(ME, 77) == 30
+        assert outbox.slots.gas_spent() == (10, 30)
+        kinds = {one.request.kind for one in outbox.intents.newest(9)}
+        assert kinds == {REBUILT}

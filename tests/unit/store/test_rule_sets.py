@@ -1,0 +1,67 @@
+"""Every score names the rules that made it, whatever number they have here."""
+
+from dataclasses import replace
+
+from oracle.domain.fold.fold import Fold
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.rule_set_repository import named_by
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, node
+
+OTHER = replace(SEED, tau_seconds=900)
+
+
+def fold(uow: UnitOfWork, rules=SEED) -> None:
+    """Two scores of A, and one of who was faster once, by these rules."""
+    folding = Fold(rules)
+    folding.many(History().joins("A").scores("A", 10, 5).events)
+    uow.changes(folding.drain(), uow.rule_sets.number_of(rules))
+
+
+def test_a_rule_set_has_one_number(store: Store):
+    with store.transaction() as uow:
+        numbers = [uow.rule_sets.number_of(rules) for rules in (SEED, RELAY, OTHER, SEED)]
+        assert numbers == [1, 2, 3, 1]
+        assert uow.rule_sets.all() == [named_by(SEED), named_by(RELAY), named_by(OTHER)]
+
+
+def test_a_rule_set_is_read_back_whole(store: Store):
+    with store.transaction() as uow:
+        uow.rule_sets.number_of(OTHER)
+        assert uow.rule_sets.with_digest(named_by(OTHER).sha256) == OTHER
+        assert uow.rule_sets.with_digest(named_by(RELAY).sha256) is None
+
+
+def test_a_score_names_its_rules(store: Store):
+    with store.transaction() as uow:
+        uow.rule_sets.number_of(SEED)
+        fold(uow, OTHER)
+        found = uow.scores.scored_by(node("A"), [1, 2])
+        assert found == {1: named_by(OTHER), 2: named_by(OTHER)}
+        assert uow.scores.scored_by(node("A"), [2]) == {2: named_by(OTHER)}
+        assert uow.scores.scored_by(node("A"), []) == {}
+
+
+def test_the_dump_is_the_same_under_another_number(store: Store):
+    dumps = []
+    with store.transaction() as uow:
+        fold(uow)
+        dumps.append(list(uow.projections.dump()))
+        uow.projections.clear()
+        uow.rule_sets.number_of(RELAY)
+        fold(uow, OTHER)
+        dumps.append(list(uow.projections.dump()))
+        uow.projections.clear()
+        fold(uow)
+        dumps.append(list(uow.projections.dump()))
+    assert dumps[0] == dumps[2]
+    scores = [[line for line in dump if line.startswith("score ")] for dump in dumps]
+    assert len(scores[0]) == len(scores[1]) == 3
+    assert not set(scores[0]) & set(scores[1])
+
+
+def test_rule_sets_outlive_what_they_scored(store: Store):
+    with store.transaction() as uow:
+        fold(uow)
+        uow.projections.clear()
+        assert uow.rule_sets.all() == [named_by(SEED)]

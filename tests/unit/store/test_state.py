@@ -1,0 +1,133 @@
+"""Nodes, tasks, groups: whatever the fold holds comes back the same."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.state.group import OpenGroup
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.store.database import Store
+from oracle.store.encoding import as_said, plain
+from tests.support.examples import examples
+from tests.unit.store import samples
+from tests.unit.store.samples import address, group_key, node, task, task_key
+
+# The database is the same for all examples: each writes over the rows of the one before.
+quick = examples(30)
+UNIT = 10**18
+
+
+@quick
+@given(rows=st.lists(samples.nodes, max_size=4, unique_by=lambda each: each.address))
+def test_nodes_come_back_as_they_were(store: Store, rows: list[Node]):
+    with store.transaction() as uow:
+        uow.nodes.save(rows)
+        found = uow.nodes.named(each.address for each in rows)
+    assert found == {each.address: each for each in rows}
+
+
+@quick
+@given(rows=st.lists(samples.tasks, max_size=4, unique_by=lambda each: each.key))
+def test_tasks_come_back_as_they_were(store: Store, rows: list[Task]):
+    with store.transaction() as uow:
+        uow.tasks.save(rows)
+        found = uow.tasks.named(each.key for each in rows)
+    assert found == {each.key: each for each in rows}
+
+
+@given(said=samples.words)
+def test_text_of_the_chain_is_stored_without_nul_and_read_as_said(said: str):
+    stored = plain(said)
+    assert stored is not None
+    assert "\x00" not in stored
+    assert as_said(stored) == said
+
+
+def test_a_number_that_no_column_holds_becomes_the_largest(store: Store):
+    with store.transaction() as uow:
+        uow.tasks.save([task(1, size=2**256 - 1, timeout=2**63)])
+        found = uow.tasks.named([task_key(1)])[task_key(1)]
+    assert found.size == found.timeout == 2**63 - 1
+
+
+def test_saving_again_replaces(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(1), node(2)])
+        uow.nodes.save([node(2, pool=b"\x0a", membership=Membership.MEMBER)])
+        assert list(uow.nodes.all()) == [
+            node(1),
+            node(2, pool=b"\x0a", membership=Membership.MEMBER),
+        ]
+
+
+def test_unknown_names_are_left_out(store: Store):
+    with store.transaction() as uow:
+        uow.tasks.save([task(1)])
+        assert uow.tasks.named([task_key(1), task_key(2)]) == {task_key(1): task(1)}
+        assert uow.nodes.named([]) == {}
+
+
+def test_open_groups_come_back_as_they_were(store: Store):
+    one = OpenGroup(group_key(1), (task_key(3), task_key(1)), closed=False)
+    with store.transaction() as uow:
+        uow.groups.save([one, OpenGroup(group_key(2), (), closed=False)])
+        uow.groups.save([replace(one, closed=True)])
+        assert uow.groups.named([group_key(1), group_key(9)]) == {
+            group_key(1): replace(one, closed=True)
+        }
+
+
+@pytest.mark.parametrize("number", [1, 49, 50, 51, 1200])
+def test_a_large_save_says_the_same_as_a_small_one(store: Store, number: int):
+    before = [task(n, created_at=Position(n, 0, 1)) for n in range(0, number, 2)]
+    after = [task(n, size=n, node=address(n)) for n in range(number)]
+    with store.transaction() as uow:
+        for each in before:
+            uow.tasks.save([each])
+        uow.tasks.save(after)
+        found = uow.tasks.named(each.key for each in after)
+    assert found == {each.key: each for each in after}
+
+
+def test_nodes_are_paged_by_address(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(number) for number in (5, 1, 9, 3)])
+        first = uow.nodes.page(None, 2)
+        assert [each.address for each in first] == [address(1), address(3)]
+        assert uow.nodes.page(first[-1].address, 9) == [node(5), node(9)]
+
+
+def test_all_nodes_are_read_whatever_their_number(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("oracle.store.state.node_repository._PAGE", 3)
+    with store.transaction() as uow:
+        uow.nodes.save([node(number) for number in range(7)])
+        assert list(uow.nodes.all()) == [node(number) for number in range(7)]
+
+
+def test_only_nodes_changed_above_a_block_are_looked_at_again(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(number, changed_at=number) for number in range(5)])
+        assert [each.changed_at for each in uow.nodes.changed_since(2)] == [3, 4]
+
+
+def test_a_node_recovers_until_its_penalty_is_spent(store: Store):
+    healing, whole = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
+    with store.transaction() as uow:
+        uow.nodes.save([healing, whole])
+        assert list(uow.nodes.recovering_at(1000 + 2**21 - 1)) == [healing]
+        assert list(uow.nodes.recovering_at(1000 + 2**21)) == []
+
+
+def test_nodes_are_counted_by_what_they_are(store: Store):
+    member = Membership.MEMBER
+    with store.transaction() as uow:
+        uow.nodes.save([node(1), node(2, membership=member), node(3, membership=member)])
+        uow.nodes.save([node(4, membership=member, running=2, paused=True)])
+        assert uow.nodes.counts() == {
+            (Membership.UNKNOWN, False, False): 1,
+            (member, False, False): 2,
+            (member, True, True): 1,
+        }

@@ -1,0 +1,191 @@
+"""Everything or nothing; one writer; readers beside it."""
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Thread
+
+import psycopg
+import pytest
+
+from oracle.errors import OracleError, TransientError
+from oracle.store.database import Store, UnitOfWork
+from tests.unit.store.samples import block, log, node
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers wait a tenth of a second for each other."""
+    monkeypatch.setattr("oracle.store.engine.BUSY_SECONDS", 0.1)
+
+
+@pytest.fixture
+def two_stores(impatient: None, database_url: str) -> Iterator[tuple[Store, Store]]:
+    """Two processes' worth of stores on one database."""
+    with Store.open(database_url) as one, Store.open(database_url) as other:
+        yield one, other
+
+
+def test_what_is_written_is_there_afterwards(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(1)])
+    with store.reading() as uow:
+        assert uow.nodes.named([node(1).address]) == {node(1).address: node(1)}
+
+
+def test_an_exception_takes_everything_back(store: Store):
+    def write_and_fail(uow: UnitOfWork) -> None:
+        uow.nodes.save([node(1)])
+        uow.logs.append([log(1)])
+        raise LookupError
+
+    with pytest.raises(LookupError), store.transaction() as uow:
+        write_and_fail(uow)
+    with store.reading() as uow:
+        assert list(uow.nodes.all()) == []
+        assert uow.logs.count() == 0
+
+
+def test_a_reader_sees_the_last_commit_while_a_writer_writes(two_stores: tuple[Store, Store]):
+    writer, reader = two_stores
+    with writer.transaction() as uow:
+        uow.nodes.save([node(1)])
+    with writer.transaction() as uow:
+        uow.nodes.save([node(1, pool_sum=9), node(2)])
+        with reader.reading() as other, writer.reading() as same:
+            assert list(other.nodes.all()) == list(same.nodes.all()) == [node(1)]
+
+
+def test_a_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
+    writer, reader = two_stores
+    with reader.reading() as before:
+        assert before.cursor.get() is None
+        with writer.transaction() as uow:
+            uow.cursor.move_to(block(1), None, 0)
+        assert before.cursor.get() is None
+    with reader.reading() as after:
+        assert after.cursor.get() is not None
+
+
+def test_a_second_writer_is_told_to_try_again(two_stores: tuple[Store, Store]):
+    one, other = two_stores
+    with one.transaction() as uow:
+        uow.nodes.save([node(1)])
+        with pytest.raises(TransientError, match="is writing to it"), other.transaction():
+            pytest.fail("two writers at once")
+    with other.transaction() as uow:
+        uow.nodes.save([node(2)])
+    with one.reading() as uow:
+        assert [each.address for each in uow.nodes.all()] == [node(1).address, node(2).address]
+
+
+def test_a_second_writer_waits_for_a_short_one(database_url: str):
+    with Store.open(database_url) as one, Store.open(database_url) as other:
+        with one.transaction() as uow:
+            uow.nodes.save([node(1)])
+            waiting = Thread(target=_save_second_node, args=(other,))
+            waiting.start()
+        waiting.join()
+        with one.reading() as uow:
+            assert len(list(uow.nodes.all())) == 2
+
+
+def _save_second_node(store: Store) -> None:
+    with store.transaction() as uow:
+        uow.nodes.save([node(2)])
+
+
+def test_many_threads_read_while_one_writes(store: Store):
+    with store.transaction() as uow:
+        uow.nodes.save([node(1, scored=0)])
+    with ThreadPoolExecutor(6) as readers, store.transaction() as uow:
+        uow.nodes.save([node(1, scored=1)])
+        seen = list(readers.map(_scored_of_node, [store] * 60))
+    assert seen == [0] * 60
+    assert _scored_of_node(store) == 1
+
+
+def _scored_of_node(store: Store) -> int:
+    with store.reading() as uow:
+        return uow.nodes.named([node(1).address])[node(1).address].scored
+
+
+def test_a_reader_cannot_write(store: Store):
+    with pytest.raises(OracleError, match="read-only"), store.reading() as uow:
+        uow.nodes.save([node(1)])
+    with store.reading() as uow:
+        assert list(uow.nodes.all()) == []
+
+
+@pytest.mark.postgres
+def test_a_lost_connection_passes(postgresql_url: str):
+    with Store.open(postgresql_url) as store:
+        with pytest.raises(TransientError), store.transaction() as uow:
+            _write_while_dropped(uow, postgresql_url)
+        with store.transaction() as uow:
+            assert list(uow.nodes.all()) == []
+            uow.nodes.save([node(3)])
+
+
+def _write_while_dropped(uow: UnitOfWork, url: str) -> None:
+    uow.nodes.save([node(1)])
+    _drop_connections(url)
+    uow.nodes.save([node(2)])
+
+
+@pytest.mark.postgres
+def test_a_connection_lost_before_the_commit_passes(postgresql_url: str):
+    with Store.open(postgresql_url) as store:
+        with pytest.raises(TransientError), store.transaction() as uow:
+            _write_then_drop(uow, postgresql_url)
+        with store.reading() as uow:
+            assert list(uow.nodes.all()) == []
+
+
+def _write_then_drop(uow: UnitOfWork, url: str) -> None:
+    uow.nodes.save([node(1)])
+    _drop_connections(url)
+
+
+def _drop_connections(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+def test_a_commit_of_sqlite_survives_a_power_cut(sqlite_url: str):
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        settings = uow.nodes._connection.exec_driver_sql
+        assert settings("PRAGMA synchronous").scalar() == 2
+        assert settings("PRAGMA journal_mode").scalar() == "wal"
+
+
+@pytest.mark.slow
+def test_the_write_ahead_log_stays_bounded(sqlite_url: str):
+    wal = Path(sqlite_url.removeprefix("sqlite:///") + "-wal")
+    longest = 0
+    with Store.open(sqlite_url) as store:
+        for number in range(40):
+            with store.transaction() as uow:
+                uow.logs.append([log(number, n, data="0x" + "ab" * 2000) for n in range(500)])
+            longest = max(longest, wal.stat().st_size)
+            with store.reading() as uow:
+                assert uow.logs.last_block() == number
+    assert longest < 24 * 1024 * 1024
+
+
+def test_a_locked_file_passes(impatient: None, sqlite_url: str):
+    with Store.open(sqlite_url) as store:
+        holder = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        with (
+            pytest.raises(TransientError, match="another process is writing to it"),
+            store.transaction(),
+        ):
+            pytest.fail("wrote into a locked file")
+        holder.close()
+        with store.transaction() as uow:
+            uow.bookmarks.set("free", "again")

@@ -1,0 +1,257 @@
+"""Going back by the journal is as if the blocks had never been."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
+from oracle.domain.reports.rounds import NodeIndex, RoundsChanges, RoundsPreImages
+from oracle.domain.state.node import Node
+from oracle.errors import FatalError
+from oracle.store.database import Store, UnitOfWork
+from tests.support.examples import examples
+from tests.unit.store import samples
+from tests.unit.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
+from tests.unit.store.samples import address, block, node, task, task_key
+
+thorough = examples(25)
+
+
+def dump_of(uow: UnitOfWork, events: list[Event], last: int) -> list[str]:
+    """What a fold from nothing up to block `last` leaves."""
+    forget_everything(uow)
+    fold_into(uow, [event for event in events if event.at.block <= last], last, final=last)
+    return list(uow.projections.dump())
+
+
+@thorough
+@given(events=histories(), ancestor=st.integers(0, LAST_BLOCK), final=st.integers(0, LAST_BLOCK))
+def test_going_back_is_never_having_gone_on(
+    store: Store, events: list[Event], ancestor: int, final: int
+):
+    final = min(final, ancestor)
+    with store.transaction() as uow:
+        forget_everything(uow)
+        fold_into(uow, events, LAST_BLOCK, final=final)
+        uow.undo.rollback_to(ancestor)
+        after = list(uow.projections.dump())
+        assert after == dump_of(uow, events, ancestor)
+
+
+@thorough
+@given(
+    events=histories(),
+    ancestor=st.integers(1, LAST_BLOCK - 1),
+    branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
+)
+def test_going_on_along_another_branch_is_having_known_only_that(
+    store: Store, events: list[Event], ancestor: int, branch: list[Event]
+):
+    common = [event for event in events if event.at.block <= ancestor]
+    other = [event for event in branch if event.at.block > ancestor]
+    with store.transaction() as uow:
+        forget_everything(uow)
+        fold_into(uow, events, LAST_BLOCK, final=0)
+        uow.undo.rollback_to(ancestor)
+        uow.cursor.clear()
+        uow.cursor.move_to(block(ancestor), None, 0)
+        fold_into(uow, other, LAST_BLOCK, final=0)
+        after = list(uow.projections.dump())
+        assert after == dump_of(uow, common + other, LAST_BLOCK)
+
+
+@thorough
+@given(
+    events=histories(),
+    ancestor=st.integers(1, LAST_BLOCK - 2),
+    branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
+    again=st.integers(LAST_BLOCK - 2, LAST_BLOCK),
+)
+def test_a_second_reorg_is_undone_by_the_second_branch_s_journal(
+    store: Store, events: list[Event], ancestor: int, branch: list[Event], again: int
+):
+    common = [event for event in events if event.at.block <= ancestor]
+    with store.transaction() as uow:
+        forget_everything(uow)
+        fold_into(uow, events, LAST_BLOCK, final=0)
+        uow.undo.rollback_to(ancestor)
+        fold_into(uow, branch, LAST_BLOCK, final=0)
+        uow.undo.rollback_to(again)
+        after = list(uow.projections.dump())
+        assert after == dump_of(uow, common + branch, again)
+
+
+def test_a_rollback_empties_the_journal_above(store: Store):
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        journaled(3, before=None, after=1, uow=uow)
+        journaled(5, before=1, after=2, uow=uow)
+        uow.undo.rollback_to(3)
+        journaled(4, before=1, after=7, uow=uow)
+        journaled(5, before=7, after=8, uow=uow)
+        uow.undo.rollback_to(4)
+        assert stake(uow) == 7
+
+
+@thorough
+@given(
+    events=histories(),
+    steps=st.lists(st.integers(1, LAST_BLOCK), min_size=1, max_size=4, unique=True),
+)
+def test_going_back_in_steps_is_going_back_at_once(
+    store: Store, events: list[Event], steps: list[int]
+):
+    steps.sort(reverse=True)
+    with store.transaction() as uow:
+        forget_everything(uow)
+        fold_into(uow, events, LAST_BLOCK, final=0)
+        for step in steps:
+            uow.undo.rollback_to(step)
+        after = list(uow.projections.dump())
+        assert after == dump_of(uow, events, steps[-1])
+
+
+@thorough
+@given(events=histories(), cut=st.integers(0, LAST_BLOCK))
+def test_a_journal_does_not_change_what_is_folded(store: Store, events: list[Event], cut: int):
+    with store.transaction() as uow:
+        forget_everything(uow)
+        fold_into(uow, events, LAST_BLOCK, final=cut)
+        after = uow.projections.digest()
+        dump_of(uow, events, LAST_BLOCK)
+        assert after == uow.projections.digest()
+
+
+def journaled(
+    number: int, *, before: int | None, after: int, uow: UnitOfWork, pre_image_of: int = 1
+) -> None:
+    """Block `number` changes node 1's stake from `before` (None: no such node) to `after`."""
+    image = None if before is None else node(pre_image_of, stake=before)
+    images = PreImages(number, {address(1): image}, {}, {}, ())
+    changed = node(1, stake=after)
+    uow.changes(Changes(nodes={address(1): changed}, pre_images=[images]), 1)
+
+
+def stake(uow: UnitOfWork) -> int | None:
+    return uow.nodes.named([address(1)])[address(1)].stake
+
+
+def test_the_oldest_pre_image_counts(store: Store):
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        journaled(3, before=None, after=1, uow=uow)
+        journaled(5, before=1, after=2, uow=uow)
+        journaled(7, before=2, after=3, uow=uow)
+        uow.undo.rollback_to(6)
+        assert stake(uow) == 2
+        uow.undo.rollback_to(3)
+        assert stake(uow) == 1
+        uow.undo.rollback_to(2)
+        assert list(uow.nodes.all()) == []
+
+
+def test_of_one_row_in_one_block_the_first_pre_image_counts(store: Store):
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        journaled(5, before=1, after=2, uow=uow)
+        journaled(5, before=2, after=3, uow=uow)
+        uow.undo.rollback_to(4)
+        assert stake(uow) == 1
+
+
+@thorough
+@given(before=samples.nodes, after=samples.nodes)
+def test_every_column_of_a_node_goes_back(store: Store, before: Node, after: Node):
+    after = replace(after, address=before.address)
+    images = PreImages(5, {before.address: before}, {}, {}, ())
+    with store.transaction() as uow:
+        forget_everything(uow)
+        uow.cursor.move_to(block(9), None, 0)
+        uow.changes(Changes(nodes={before.address: after}, pre_images=[images]), 1)
+        uow.undo.rollback_to(4)
+        assert list(uow.nodes.all()) == [before]
+
+
+def test_a_journal_that_ends_above_is_not_used(store: Store):
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        for number in range(1, 10):
+            journaled(number, before=number - 1, after=number, uow=uow)
+        uow.undo.prune_to(5)
+        assert uow.undo.reach() == 5
+    with (
+        pytest.raises(FatalError, match="qos-oracle resync rewind --to-block 4"),
+        store.transaction() as uow,
+    ):
+        uow.undo.rollback_to(4)
+    with store.transaction() as uow:
+        assert stake(uow) == 9
+        uow.undo.rollback_to(5)
+        assert stake(uow) == 5
+
+
+def test_the_journal_never_reaches_further_than_it_did(store: Store):
+    with store.transaction() as uow:
+        assert uow.undo.reach() is None
+        uow.cursor.move_to(block(9), None, 0)
+        assert uow.undo.reach() == 0
+        uow.undo.prune_to(7)
+        uow.undo.prune_to(6)
+        assert uow.undo.reach() == 7
+
+
+def test_in_history_one_can_only_stay(store: Store):
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        uow.undo.prune_to(100)
+        assert uow.undo.reach() == 9
+
+
+def test_a_interval_that_was_closed_above_is_open_again(store: Store):
+    before, after = (
+        KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0)),
+        KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0)),
+    )
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        uow.kickouts.write([before, after, KickoutDue(address(3), Position(7, 0, 0), None)])
+        uow.undo.rollback_to(6)
+        assert uow.kickouts.open() == [replace(before, closed_at=None)]
+        assert uow.kickouts.of_node(address(2)) == [after]
+
+
+def test_the_first_event_of_all_is_forgotten(store: Store):
+    last = LastEvent(Position(5, 0, 0), 50)
+    images = PreImages(5, {}, {task_key(1): None}, {}, (None,))
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        uow.changes(Changes(tasks={task_key(1): task(1)}, last=last, pre_images=[images]), 1)
+        uow.undo.rollback_to(4)
+        assert uow.last_event.get() is None
+        assert uow.tasks.named([task_key(1)]) == {}
+
+
+def test_the_state_of_the_contract_goes_back_too(store: Store):
+    old, new = NodeIndex(0, address(1), retired=False), NodeIndex(0, address(1), retired=True)
+    images = RoundsPreImages(5, {}, {0: old}, {}, ())
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(9), None, 0)
+        uow.rounds.write(RoundsChanges(indexes={0: new}, pre_images=[images]))
+        assert uow.rounds.load().indexes == {0: new}
+        uow.undo.rollback_to(4)
+        assert uow.rounds.load().indexes == {0: old}
+
+
+def test_a_long_journal_is_undone_whole(store: Store):
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(99), None, 0)
+        tasks = [task(number) for number in range(400)]
+        images = PreImages(7, {}, {each.key: None for each in tasks[:300]}, {}, ())
+        uow.tasks.save(tasks[300:])
+        untouched = list(uow.projections.dump())
+        changed = {each.key: each for each in tasks[:300]}
+        uow.changes(Changes(tasks=changed, pre_images=[images]), 1)
+        uow.undo.rollback_to(6)
+        assert list(uow.projections.dump()) == untouched

@@ -1,0 +1,107 @@
+"""Who dispatches finds waiting tasks and their groups without looking at history."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+from sqlalchemy import Select, select, text
+
+from oracle.domain.blocks import Position
+from oracle.domain.state.task import Ending, Task
+from oracle.store.database import Store
+from oracle.store.engine import parsed, reading_engine
+from oracle.store.state.task_repository import IS_WAITING
+from oracle.store.tables.state_tables import task as table
+from tests.support.examples import examples
+from tests.unit.store import samples
+from tests.unit.store.folding import forget_everything
+from tests.unit.store.samples import address, group_key, task, task_key
+
+quick = examples(30)
+rows_of_tasks = st.lists(samples.tasks, max_size=6, unique_by=lambda each: each.key)
+# Few groups, so that some are shared.
+groups = st.none() | st.integers(1, 3).map(group_key)
+
+
+def creation(each: Task) -> Position:
+    return each.created_at or Position(-1, -1, -1, -1)
+
+
+@quick
+@given(rows=rows_of_tasks)
+def test_a_task_waits_from_its_creation_to_its_start_or_end(store: Store, rows: list[Task]):
+    wanted = [
+        each
+        for each in rows
+        if each.created_at and each.node is None and not each.runs and each.ending is None
+    ]
+    with store.transaction() as uow:
+        forget_everything(uow)
+        uow.tasks.save(rows)
+        found = uow.tasks.waiting()
+        assert uow.tasks.count_waiting() == len(found)
+    assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
+    assert [creation(each) for each in found] == sorted(creation(each) for each in wanted)
+
+
+@quick
+@given(rows=rows_of_tasks, shared=st.lists(groups, min_size=6, max_size=6))
+def test_a_group_has_the_tasks_that_no_group_has_scored(store: Store, rows, shared):
+    rows = [replace(each, group=group) for each, group in zip(rows, shared, strict=False)]
+    asked = [group_key(1), group_key(2)]
+    wanted = [each for each in rows if each.group in asked and each.scored_in is None]
+    with store.transaction() as uow:
+        forget_everything(uow)
+        uow.tasks.save(rows)
+        found = uow.tasks.of_groups(asked)
+    assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
+
+
+def test_a_start_ends_the_wait_and_taking_it_back_begins_it_again(store: Store):
+    waiting = task(1, created_at=Position(7, 0, 0))
+    started = replace(waiting, node=address(1), started_at=Position(8, 0, 0))
+    ended = replace(waiting, ending=Ending.ABORTED)
+    with store.transaction() as uow:
+        for row, found in ((started, []), (ended, []), (waiting, [waiting])):
+            uow.tasks.save([row])
+            assert uow.tasks.waiting() == found
+
+
+def test_of_no_group_there_are_no_tasks(store: Store):
+    with store.transaction() as uow:
+        uow.tasks.save([task(1)])
+        assert uow.tasks.of_groups([]) == []
+        assert uow.tasks.of_groups([group_key(number) for number in range(1_200)]) == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "index"),
+    [
+        (select(table).where(IS_WAITING), "waiting_task"),
+        (
+            select(table).where(table.c.task_group.in_([b"1", b"2"]), table.c.scored_in.is_(None)),
+            "unscored_task",
+        ),
+    ],
+)
+def test_the_indexes_are_those_that_are_asked(
+    store: Store, database_url: str, chosen: Select[tuple[object, ...]], index: str
+):
+    with store.transaction() as uow:
+        uow.tasks.save(
+            task(n, node=address(n), created_at=Position(n, 0, 0), scored_in=group_key(n))
+            for n in range(500)
+        )
+        uow.tasks.save([task(999, created_at=Position(1, 0, 0), group=group_key(1))])
+        assert [each.key for each in uow.tasks.waiting()] == [task_key(999)]
+    engine = reading_engine(parsed(database_url))
+    with engine.connect() as connection:
+        is_sqlite = engine.dialect.name == "sqlite"
+        if not is_sqlite:
+            # Of a table this small it might read every row.
+            connection.execute(text("SET enable_seqscan = off"))
+        said = str(chosen.compile(engine, compile_kwargs={"literal_binds": True}))
+        explain = "EXPLAIN QUERY PLAN " if is_sqlite else "EXPLAIN "
+        plan = "\n".join(str(row) for row in connection.execute(text(explain + said)))
+    engine.dispose()
+    assert index in plan

@@ -1,0 +1,45 @@
+"""Nodes, tasks and scenes as a test of selection wants them: everything free, nothing asked."""
+
+from collections.abc import Iterable, Set as AbstractSet
+from typing import Any
+
+from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.task import Task, new_task
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.policy import PolicyInput
+from tests.support import histories
+
+NOW = 100_000
+
+
+def a_node(name: str, **values: Any) -> Node:
+    """A member at rest whose H is 1; `values` are its row's."""
+    made = new_node(histories.node(name), NOW, 0)
+    made.membership = Membership.MEMBER
+    made.stake = 100 * UNIT
+    for field, value in values.items():
+        setattr(made, field, value)
+    return made
+
+
+def a_task(name: str = "t", **values: Any) -> Task:
+    """A task that was created in block 1 and asks for nothing; `values` are its row's."""
+    made = new_task(histories.task(name))
+    made.created_at = Position(1, 0, 0)
+    for field, value in values.items():
+        setattr(made, field, value)
+    return made
+
+
+def a_policy_input(
+    nodes: Iterable[Node],
+    rules: Rules = SEED,
+    *,
+    time: int = NOW,
+    taken: AbstractSet[Address] = frozenset(),
+) -> PolicyInput:
+    return PolicyInput({node.address: node for node in nodes}, rules, time, taken)

@@ -1,0 +1,115 @@
+"""The draw by itself: what holds for all candidates, and whether chances are what they say."""
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Address
+from oracle.systems.weighted_draw import Drawn, draw
+from tests.support.histories import node
+
+SEEDS = st.binary(min_size=32, max_size=32)
+WEIGHTS = st.integers(0, 2**63)
+CANDIDATES = st.dictionaries(st.sampled_from([*map(node, "ABCDEFGH")]), WEIGHTS, max_size=8).map(
+    lambda weights: list(weights.items())
+)
+
+# Upper 0.001 points of chi-square, NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.4.
+CRITICAL = {5: 20.515}
+DRAWS = 100_000
+
+
+def names(drawn: list[Drawn]) -> list[Address]:
+    return [each.node for each in drawn]
+
+
+@given(CANDIDATES, SEEDS, st.integers(0, 9))
+def test_nobody_is_drawn_twice_and_nobody_is_left_out(candidates, seed, draws):
+    drawn = names(draw(candidates, seed, draws))
+    assert len(set(drawn)) == len(drawn) == min(draws, len(candidates))
+    assert set(drawn) <= {address for address, _ in candidates}
+
+
+@given(CANDIDATES, SEEDS, st.randoms())
+def test_the_order_of_the_candidates_says_nothing(candidates, seed, random):
+    shuffled = random.sample(candidates, len(candidates))
+    assert draw(shuffled, seed, 8) == draw(candidates, seed, 8)
+
+
+@given(CANDIDATES, SEEDS, st.integers(1, 8))
+def test_more_draws_begin_with_the_fewer_ones(candidates, seed, draws):
+    assert draw(candidates, seed, draws) == draw(candidates, seed, 8)[:draws]
+
+
+@given(CANDIDATES, SEEDS)
+def test_a_node_of_weight_zero_comes_after_all_the_others(candidates, seed):
+    weights = dict(candidates)
+    drawn = [weights[each] > 0 for each in names(draw(candidates, seed, 8))]
+    assert drawn == sorted(drawn, reverse=True)
+
+
+@given(CANDIDATES, SEEDS)
+def test_each_draw_can_be_checked_by_hand(candidates, seed):
+    left = dict(sorted(candidates))
+    for i, drawn in enumerate(draw(candidates, seed, 8)):
+        counting = left if any(left.values()) else dict.fromkeys(left, 1)
+        assert drawn.total == sum(counting.values())
+        assert drawn.digest == "0x" + sha256(seed + bytes(24) + i.to_bytes(8, "big")).hexdigest()
+        assert drawn.x == int(drawn.digest, 16) % drawn.total
+        below = sum(weight for address, weight in counting.items() if address < drawn.node)
+        assert below <= drawn.x < below + counting[drawn.node]
+        del left[drawn.node]
+
+
+def test_of_equal_weights_x_counts_the_nodes():
+    nodes = sorted(map(node, "ABCDEFGH"))
+    for n in range(20):
+        (drawn,) = draw([(each, 1) for each in nodes], bytes(31) + bytes((n,)), 1)
+        assert drawn.node == nodes[drawn.x]
+
+
+def test_where_no_weight_is_left_each_that_is_left_counts_one():
+    drawn = draw([(node(name), 0) for name in "ABCDE"], bytes(32), 5)
+    assert [each.total for each in drawn] == [5, 4, 3, 2, 1]
+
+
+def test_a_seed_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="32 bytes, this one 31"):
+        draw([(node("A"), 1)], bytes(31), 1)
+
+
+@pytest.mark.parametrize(
+    "candidates", [[(node("A"), -1)], [(node("A"), 1), (node("A"), 2)]], ids=["negative", "twice"]
+)
+def test_candidates_that_make_no_sense_are_refused(candidates):
+    with pytest.raises(ValueError, match=r"0 or more|stands twice"):
+        draw(candidates, bytes(32), 1)
+
+
+def test_a_hundred_thousand_draws_follow_the_weights():
+    weights = {node(str(weight)): weight for weight in (1, 2, 3, 5, 8, 13)}
+    firsts, seconds = dict.fromkeys(weights, 0), dict.fromkeys(weights, 0)
+    candidates = list(weights.items())
+    for n in range(DRAWS):
+        first, second = draw(candidates, sha256(n.to_bytes(4, "big")).digest(), 2)
+        firsts[first.node] += 1
+        seconds[second.node] += 1
+    total = sum(weights.values())
+    chance = {each: weight / total for each, weight in weights.items()}
+    # Second, when another one was first and left the rest among themselves.
+    after = {
+        each: sum(
+            chance[other] * chance[each] / (1 - chance[other]) for other in chance if other != each
+        )
+        for each in chance
+    }
+    assert chi_square(firsts, chance) < CRITICAL[5]
+    assert chi_square(seconds, after) < CRITICAL[5]
+    # The test can tell: nobody would take these for draws at equal chances.
+    assert chi_square(seconds, dict.fromkeys(weights, 1 / 6)) > 100 * CRITICAL[5]
+
+
+def chi_square(seen: dict[Address, int], chances: dict[Address, float]) -> float:
+    expected = {each: chance * DRAWS for each, chance in chances.items()}
+    return sum((seen[each] - expected[each]) ** 2 / expected[each] for each in expected)

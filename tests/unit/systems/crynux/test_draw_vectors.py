@@ -1,0 +1,55 @@
+"""Five worked draws: the file, an independent reference and our code say the same."""
+
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.task import new_task
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import SEED_POLICY
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.weighted_draw import draw, seed_for
+from tests.support.vectors import FOLDER, Vector, vectors_of
+from tests.unit.domain.scoring.test_vectors_reliability import units
+from tests.unit.systems.crynux.making import NOW, a_policy_input
+from tests.unit.systems.crynux.reference_draw import text
+
+
+def node_of(vector: Vector) -> Node:
+    node = new_node(Address(vector["address"]), NOW, 0)
+    node.membership = Membership.MEMBER
+    node.stake = int(vector["stake"])
+    node.pool = bytes(vector["scores"])
+    node.base = units(vector["reliability"])
+    node.models, node.in_use = tuple(vector["on_disk"]), tuple(vector["in_use"])
+    node.running = int(vector["busy"])
+    return node
+
+
+def test_the_file_is_what_the_reference_computes():
+    assert (FOLDER / "draw.json").read_text(encoding="utf-8") == text()
+
+
+@vectors_of("draws", file="draw")
+def test_every_step_of_a_worked_draw_is_ours(vector):
+    expected, nodes = vector["expected"], [node_of(each) for each in vector["nodes"]]
+    task = new_task(TaskKey(vector["task"]))
+    task.models = tuple(vector["models"])
+    seed = seed_for(Hash(vector["block_hash"]), task.key)
+    assert f"0x{seed.hex()}" == expected["seed"]
+
+    verdicts = SEED_POLICY.follow().verdicts(task, a_policy_input(nodes))
+    able = [verdict for verdict in verdicts if verdict.weight is not None]
+    assert [{"node": verdict.node, **verdict.parts} for verdict in able] == expected["candidates"]
+
+    drawn = draw([(each.node, each.weight or 0) for each in able], seed, vector["draws"])
+    said = [
+        {"i": i, "sum": str(each.total), "digest": each.digest, "x": str(each.x)}
+        | {"node": each.node}
+        for i, each in enumerate(drawn)
+    ]
+    assert said == expected["drawn"]
+
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    for node in nodes:
+        pool.put(node)
+    assert pool.draw(task, NOW, seed, draws=vector["draws"]) == drawn

@@ -1,0 +1,227 @@
+"""Who may have a task, with what weight and why not: what holds for every network."""
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.requirements import Out
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting, locality_boost
+from oracle.systems.policy import CandidateVerdict, PolicyInput
+from tests.support.histories import node
+from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
+from tests.unit.systems.crynux.networks import networks, quick, requests
+
+POLICIES = st.sampled_from([SEED_POLICY, RELAY_POLICY])
+
+
+def verdicts(
+    policy: CrynuxPolicy, task: Task, policy_input: PolicyInput
+) -> list[CandidateVerdict]:
+    return policy.follow().verdicts(task, policy_input)
+
+
+@quick
+@given(networks(), requests(), POLICIES)
+def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
+    said = verdicts(policy, task, a_policy_input(nodes))
+    members = [each.address for each in nodes if each.membership is Membership.MEMBER]
+    assert [each.node for each in said] == sorted(members)
+    for each in said:
+        assert (each.weight is None) == (each.out is not None)
+        assert each.out is None or Out(each.out) is not Out.NO_MEMBER
+        assert each.weight is None or each.weight >= 0
+
+
+@quick
+@given(networks(), requests(), POLICIES, st.randoms())
+def test_the_order_of_the_nodes_says_nothing(nodes, task, policy, random):
+    shuffled = random.sample(nodes, len(nodes))
+    assert verdicts(policy, task, a_policy_input(shuffled)) == verdicts(
+        policy, task, a_policy_input(nodes)
+    )
+
+
+@quick
+@given(networks(), requests())
+def test_a_stake_counts_beside_the_largest_only(nodes, task):
+    doubled = [replace(each, stake=2 * (each.stake or 0)) for each in nodes]
+    before = verdicts(SEED_POLICY, task, a_policy_input(nodes))
+    after = verdicts(SEED_POLICY, task, a_policy_input(doubled))
+    assert after == before
+
+
+@quick
+@given(networks(), requests())
+def test_an_excluded_node_is_out_whatever_else_it_has(nodes, task):
+    policy_input = a_policy_input([replace(each, base=UNIT // 11, since=NOW) for each in nodes])
+    assert all(each.weight is None for each in verdicts(SEED_POLICY, task, policy_input))
+
+
+@quick
+@given(networks(), requests())
+def test_nobody_loses_weight_by_a_further_model(nodes, task):
+    policy_input = a_policy_input(nodes)
+    for each in verdicts(SEED_POLICY, task, policy_input):
+        if each.weight is not None:
+            owner = policy_input.nodes[each.node]
+            richer = replace(owner, models=task.models, in_use=task.models)
+            others = {**policy_input.nodes, each.node: richer}
+            after = verdicts(SEED_POLICY, task, replace(policy_input, nodes=others))
+            weight = next(a.weight for a in after if a.node == each.node)
+            assert weight is not None
+            assert weight >= each.weight
+
+
+@quick
+@given(networks(), requests())
+def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
+    said = verdicts(SEED_POLICY, task, a_policy_input(nodes))
+    if any(each.out == Out.MODELS_NOT_ON_DISK for each in said):
+        chosen = [each.node for each in said if each.weight is not None]
+        models = {each.address: each.models for each in nodes}
+        assert chosen
+        assert all(set(task.models) <= set(models[each]) for each in chosen)
+
+
+@quick
+@given(networks(), requests(), st.integers(0, UNIT))
+def test_no_candidate_weighs_less_than_the_floor(nodes, task, floor):
+    policy = CrynuxPolicy("seed", 1, Weighting(weight_floor=floor))
+    plain = verdicts(SEED_POLICY, task, a_policy_input(nodes))
+    for before, after in zip(plain, verdicts(policy, task, a_policy_input(nodes)), strict=True):
+        assert after.weight == (None if before.weight is None else max(before.weight, floor))
+
+
+REASONS: dict[str, tuple[Out | None, dict[str, Any], dict[str, Any]]] = {
+    "paused": (Out.PAUSED, {"paused": True}, {}),
+    "busy": (Out.BUSY, {"running": 1}, {}),
+    "paused while busy": (Out.PAUSED, {"paused": True, "running": 1}, {}),
+    "excluded": (Out.EXCLUDED, {"base": UNIT // 10 - 1}, {}),
+    "just not excluded": (None, {"base": UNIT // 10}, {}),
+    "no card known": (Out.GPU_UNKNOWN, {}, {"required_gpu": "A100"}),
+    "another card": (Out.GPU_NAME, {"gpu_name": "T4"}, {"required_gpu": "A100"}),
+    "a card of a longer name": (Out.GPU_NAME, {"gpu_name": "A100-SXM"}, {"required_gpu": "A100"}),
+    "card without its memory": (
+        Out.VRAM_UNKNOWN,
+        {"gpu_name": "A100"},
+        {"required_gpu": "A100", "required_gpu_vram": 40},
+    ),
+    "card with more memory": (
+        Out.GPU_VRAM,
+        {"gpu_name": "A100", "gpu_vram": 80},
+        {"required_gpu": "A100", "required_gpu_vram": 40},
+    ),
+    "card of whatever memory": (None, {"gpu_name": "A100"}, {"required_gpu": "A100"}),
+    "card, and minimum ignored": (
+        None,
+        {"gpu_name": "A100", "gpu_vram": 40},
+        {"required_gpu": "A100", "required_gpu_vram": 40, "min_vram": 80},
+    ),
+    "empty card is none": (None, {}, {"required_gpu": ""}),
+    "no memory known": (Out.VRAM_UNKNOWN, {}, {"min_vram": 8}),
+    "too little memory": (Out.VRAM_TOO_SMALL, {"gpu_vram": 7}, {"min_vram": 8}),
+    "just enough memory": (None, {"gpu_vram": 8}, {"min_vram": 8}),
+    "no version known": (Out.VERSION_UNKNOWN, {}, {"version": (1, 0, 0)}),
+    "an older version": (Out.VERSION, {"version": (1, 0, 9)}, {"version": (1, 1, 0)}),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_a_reason_is_one_of_a_closed_list(name):
+    out, values, asked = REASONS[name]
+    said = verdicts(SEED_POLICY, a_task(**asked), a_policy_input([a_node("A", **values)]))
+    assert [each.out for each in said] == [out]
+
+
+def test_a_node_taken_for_another_task_is_out():
+    policy_input = a_policy_input([a_node("A"), a_node("B")], taken=frozenset({node("A")}))
+    said = verdicts(SEED_POLICY, a_task(), policy_input)
+    assert [each.out for each in said] == [Out.TAKEN, None]
+
+
+def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
+    nodes = [a_node("A", models=("base:a",)), a_node("B")]
+    task = a_task(models=("base:a",))
+    outs = [
+        [each.out for each in verdicts(SEED_POLICY, task, a_policy_input(nodes, taken=taken))]
+        for taken in (frozenset(), frozenset({node("A")}))
+    ]
+    assert outs == [[None, Out.MODELS_NOT_ON_DISK], [Out.TAKEN, None]]
+
+
+def test_a_verdict_shows_what_the_weight_is_made_of():
+    nodes = [a_node("A", stake=25 * UNIT, pool=bytes([8])), a_node("B")]
+    said = verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))[0]
+    expected = {"S": Fraction(1, 2), "QoS": Fraction(4, 5), "M": Fraction(1)}
+    expected["W"] = expected["S"] * expected["QoS"] / (expected["S"] + expected["QoS"])
+    assert list(said.parts) == ["S", "QoS", "M", "W"]
+    for name, value in expected.items():
+        assert len(said.parts[name]) == len("0.") + 18
+        assert abs(Fraction(said.parts[name]) - value) < Fraction(1, UNIT)
+    assert said.weight == int(Fraction(said.parts["W"]) * UNIT)
+
+
+def test_locality_is_rounded_down_line_by_line():
+    counted = frozenset("abcdefghijk")
+    owner = a_node("A", models=("a",), in_use=("a",))
+    # 1 + 0.7/11 + 0.3/11, both rounded down: one unit less than 1 + 1/11 rounded down.
+    assert locality_boost(owner, counted, SEED_WEIGHTING) == UNIT + UNIT // 11 - 1
+
+
+def test_a_node_whose_mean_is_0_weighs_the_floor_and_no_more():
+    policy = CrynuxPolicy("seed", 1, Weighting(weight_floor=UNIT // 50))
+    nodes = [a_node("A", pool=bytes(3)), a_node("B")]
+    weights = [each.weight for each in verdicts(policy, a_task(), a_policy_input(nodes))]
+    assert weights == [UNIT // 50, UNIT // 3]
+
+
+def test_the_largest_stake_counts_also_where_its_node_is_busy():
+    nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
+    # S and QoS are one half.
+    weights = [each.weight for each in verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))]
+    assert weights == [None, UNIT // 4]
+
+
+def test_a_model_in_use_counts_also_where_its_disk_was_never_told():
+    nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
+    said = verdicts(SEED_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes))
+    assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), 1]
+
+
+def test_the_relay_asks_for_base_models_and_looks_at_no_others():
+    nodes = [
+        a_node("A", models=("base:a", "plain"), in_use=("base:a", "lora:c")),
+        a_node("B", models=("base:a", "lora:c"), in_use=("base:a",)),
+    ]
+    task = a_task(models=("base:a", "lora:c", "controlnet:d", "plain"))
+    said = verdicts(RELAY_POLICY, task, a_policy_input(nodes, RELAY))
+    # A name without a prefix is a base model's.
+    assert [each.out for each in said] == [None, Out.MODELS_NOT_ON_DISK]
+    assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), Fraction(23, 20)]
+
+
+@pytest.mark.parametrize("field", ["weight_floor", "disk_boost", "memory_boost"])
+def test_a_negative_parameter_is_refused_by_name(field):
+    values: dict[str, Any] = {field: -1}
+    with pytest.raises(ValueError, match=field):
+        Weighting(**values)
+
+
+def test_a_relay_node_stays_out_until_its_reliability_is_back():
+    member: Node = a_node("A", excluded=True, base=79 * UNIT // 100)
+    outs = [
+        verdicts(RELAY_POLICY, a_task(), a_policy_input([member], RELAY, time=NOW + seconds))[
+            0
+        ].out
+        for seconds in (0, 600)
+    ]
+    assert outs == [Out.EXCLUDED, None]
+    assert verdicts(SEED_POLICY, a_task(), a_policy_input([member], SEED))[0].out is None

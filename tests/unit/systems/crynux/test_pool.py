@@ -1,0 +1,237 @@
+"""The pool beside the plain way: whatever happens to a network, both say the same."""
+
+from dataclasses import replace
+
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux import candidate_pool as pool_module
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import CrynuxFollower
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.registry import rule_set
+from oracle.systems.weighted_draw import draw
+from tests.support import histories
+from tests.support.examples import examples
+from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
+from tests.unit.systems.crynux.networks import NAMES, ROWS, networks, requests
+
+LEGACY = {
+    "vram_weight": "0.3",
+    "timeout_weight": "0.2",
+    "speed_weight": "0.5",
+    "least_timeout_seconds": "60",
+    "kickout_below": "2",
+    "kickout_tasks": "10",
+}
+SETTINGS: list[tuple[Rules, Weighting]] = [
+    (SEED, SEED_WEIGHTING),
+    (SEED, Weighting(weight_floor=UNIT // 50)),
+    (RELAY, RELAY_WEIGHTING),
+    # All pools are lost in the middle of what is looked at.
+    (replace(RELAY, restarts=(NOW + 30,)), SEED_WEIGHTING),
+    # Every score depends on all others.
+    (rule_set("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), SEED_WEIGHTING),
+]
+TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node), max_size=3)
+
+
+class Network(RuleBasedStateMachine):
+    """A network that changes at random; the pool is told, the plain way looks at all of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: dict[Address, Node] = {}
+        self.time = NOW
+        self.tasks: list[Task] = [a_task()]
+
+    @initialize(setting=st.sampled_from(SETTINGS), nodes=networks())
+    def begin(self, setting: tuple[Rules, Weighting], nodes: list[Node]) -> None:
+        self.scoring, self.weighting = setting
+        self.pool = CandidatePool(*setting)
+        for each in nodes:
+            self.nodes[each.address] = each
+            self.pool.put(each)
+
+    @rule(name=st.sampled_from(NAMES), values=ROWS)
+    def changes(self, name: str, values: dict[str, object]) -> None:
+        made = a_node(name, **values)
+        self.nodes[made.address] = made
+        self.pool.put(made)
+
+    @rule(name=st.sampled_from(NAMES))
+    def is_gone(self, name: str) -> None:
+        """As where a block in which it first came is undone."""
+        self.nodes.pop(histories.node(name), None)
+        self.pool.drop(histories.node(name))
+
+    @rule(name=st.sampled_from(NAMES), running=st.integers(0, 1))
+    def starts_or_ends(self, name: str, running: int) -> None:
+        made = self.nodes.get(histories.node(name))
+        if made is not None:
+            made.running = running
+            self.pool.put(made)
+
+    @rule(task=requests())
+    def brings(self, task: Task) -> None:
+        self.tasks = [*self.tasks[-2:], task]
+
+    @rule(seconds=st.sampled_from([-600, -40, 12, 40, 600]))
+    def goes_on(self, seconds: int) -> None:
+        self.time += seconds
+
+    @rule(seed=st.binary(min_size=32, max_size=32), taken=TAKEN)
+    def draws(self, seed: bytes, taken: frozenset[Address]) -> None:
+        for task in self.tasks:
+            expected = draw(self.plainly(task, taken), seed, 3)
+            assert self.pool.draw(task, self.time, seed, draws=3, taken=taken) == expected
+
+    @rule(taken=TAKEN)
+    def judges(self, taken: frozenset[Address]) -> None:
+        self.agrees(taken)
+
+    @invariant()
+    def agrees_always(self) -> None:
+        self.agrees(frozenset())
+
+    def agrees(self, taken: frozenset[Address]) -> None:
+        for task in self.tasks:
+            expected = self.plainly(task, taken)
+            assert self.pool.candidates(task, self.time, taken) == expected
+            assert self.pool.has_candidate(task, self.time, taken) == bool(expected)
+
+    def plainly(self, task: Task, taken: frozenset[Address]) -> list[tuple[Address, int]]:
+        policy_input = a_policy_input(
+            self.nodes.values(), self.scoring, time=self.time, taken=taken
+        )
+        verdicts = CrynuxFollower(self.weighting).verdicts(task, policy_input)
+        return [(each.node, each.weight) for each in verdicts if each.weight is not None]
+
+
+TestNetwork = Network.TestCase
+TestNetwork.settings = settings(examples(60), stateful_step_count=25)
+
+
+def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():
+    pool, member = CandidatePool(SEED, SEED_WEIGHTING), a_node("A")
+    pool.put(member)
+    assert pool.has_candidate(a_task(), NOW)
+    member.running = 1
+    assert pool.has_candidate(a_task(), NOW)
+    pool.put(member)
+    assert not pool.has_candidate(a_task(), NOW)
+
+
+def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    rich, poor = a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)
+    weights = []
+    for change in (
+        lambda: pool.put(poor),
+        lambda: pool.put(rich),
+        lambda: pool.drop(rich.address),
+    ):
+        change()
+        weights += [weight for _, weight in pool.candidates(a_task(), NOW)]
+    # S is 1, 1/2, 1; QoS is 1/2: harmonic means.
+    assert weights == [UNIT // 3, UNIT // 4, UNIT // 3]
+
+
+def test_time_may_go_back_to_where_a_node_was_excluded():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool.put(a_node("A", base=UNIT // 20))
+    pool.put(a_node("B"))
+    for seconds, members in ((600, "AB"), (0, "B"), (600, "AB"), (0, "B")):
+        found = [address for address, _ in pool.candidates(a_task(), NOW + seconds)]
+        assert found == [*map(histories.node, members)]
+        drawn = pool.draw(a_task(), NOW + seconds, bytes(32), draws=9)
+        assert {each.node for each in drawn} == set(found)
+
+
+def test_the_floor_holds_while_a_node_heals():
+    pool = CandidatePool(SEED, Weighting(weight_floor=UNIT // 50))
+    pool.put(a_node("A", pool=bytes(3), base=UNIT // 2))
+    assert pool.candidates(a_task(), NOW) == [(histories.node("A"), UNIT // 50)]
+
+
+def test_without_a_fallback_nobody_has_a_task_whose_models_nobody_has():
+    pool, task = CandidatePool(RELAY, RELAY_WEIGHTING), a_task(models=("base:a",))
+    pool.put(a_node("A"))
+    assert not pool.has_candidate(task, NOW)
+    pool.put(a_node("B", models=("base:a",)))
+    assert [address for address, _ in pool.candidates(task, NOW)] == [histories.node("B")]
+
+
+def test_pools_that_were_lost_count_from_then_on():
+    rules = replace(RELAY, restarts=(NOW + 30,))
+    pool = CandidatePool(rules, SEED_WEIGHTING)
+    # A mean of 7.5 that comes back as 7.
+    pool.put(a_node("A", pool=bytes([10, 5])))
+    weights = [pool.candidates(a_task(), NOW + seconds)[0][1] for seconds in (0, 30, 29)]
+    before, after = 75 * UNIT // 175, 7 * UNIT // 17
+    assert weights == [before, after, before]
+
+
+def test_many_changes_at_once_are_all_seen():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
+    for each in nodes:
+        pool.put(each)
+    assert len(pool.candidates(a_task(), NOW)) == len(nodes)
+    for each in nodes[:250]:
+        each.running = 1
+        pool.put(each)
+    found = [address for address, _ in pool.candidates(a_task(), NOW)]
+    assert found == sorted(each.address for each in nodes[250:])
+
+
+def test_invented_requirements_do_not_fill_the_memory():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool.put(a_node("A", gpu_vram=10_000))
+    for vram in range(1, 300):
+        assert pool.has_candidate(a_task(min_vram=vram), NOW)
+    assert len(pool._views) == pool_module._VIEWS
+
+
+def test_invented_requirements_do_not_fill_the_memory_of_a_large_network(monkeypatch):
+    monkeypatch.setattr(pool_module, "_PLACES", 1_000)
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    for n in range(300):
+        pool.put(a_node(f"{n}"))
+    for n in range(20):
+        assert len(pool.candidates(a_task(models=(f"base:{n}",)), NOW)) == 300
+        assert kept_in(pool) <= 1_000
+    # The latest are still ready.
+    assert len(pool._views) == 3
+
+
+def test_one_kind_of_task_is_kept_ready_however_large_the_network(monkeypatch):
+    monkeypatch.setattr(pool_module, "_PLACES", 100)
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    for n in range(300):
+        pool.put(a_node(f"{n}"))
+    for models in ((), ("base:a",), ()):
+        assert len(pool.candidates(a_task(models=models), NOW)) == 300
+        assert kept_in(pool) == 300
+
+
+def test_changes_that_no_task_asks_about_do_not_pile_up():
+    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    nodes = [a_node(f"{n}", gpu_vram=24) for n in range(300)]
+    for each in nodes:
+        pool.put(each)
+    for n in range(20):
+        assert pool.has_candidate(a_task(min_vram=n), NOW)
+    for each in nodes:
+        pool.put(each)
+    assert sum(len(view.changed) for view in pool._views.values()) <= 20 * 101
+
+
+def kept_in(pool: CandidatePool) -> int:
+    return sum(len(view.near._rows) + len(view.far._rows) for view in pool._views.values())

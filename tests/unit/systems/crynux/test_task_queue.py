@@ -1,0 +1,178 @@
+"""The task queue: what holds whatever waits in it, and what its settings refuse."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.state.task import Ending, Task
+from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for, is_waiting
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
+from tests.support import histories
+from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
+from tests.unit.systems.crynux.networks import a_row, quick, requests
+
+PRICING = Pricing(
+    {TaskKind.SD: Fraction(30), TaskKind.LLM: Fraction(10), TaskKind.SD_FT: Fraction(0)},
+    {TaskKind.SD: Fraction(20), TaskKind.LLM: Fraction(1, 10), TaskKind.SD_FT: Fraction(0)},
+)
+OFFERS = st.fixed_dictionaries({
+    "fee": st.sampled_from([None, 0, 10, 11, 40]),
+    "size": st.sampled_from([None, 0, 1, 3]),
+    "kind": st.sampled_from([None, *TaskKind]),
+    "created_at": st.integers(1, 4).map(lambda block: Position(block, 0, 0)),
+})  # fmt: skip
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> list[Task]:
+    """Up to eight tasks, several of the same value or the same block."""
+    asked = draw(st.lists(st.tuples(requests(), OFFERS), max_size=8))
+    return [
+        replace(task, key=histories.task(f"{n}"), **offer) for n, (task, offer) in enumerate(asked)
+    ]
+
+
+def by_value(tasks: list[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: (-PRICING.value_of(task), task.created_at, task.key))
+
+
+@quick
+@given(queues(), st.sampled_from([SEED_POLICY, RELAY_POLICY]), a_row("A"))
+def test_a_freed_node_takes_the_best_task_that_it_could_be_drawn_for(tasks, policy, node):
+    """Heads of groups and all tasks one by one come to the same."""
+    freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
+    freed = replace(freed, base=a_node("A").base, excluded=False)
+    follower, policy_input = policy.follow(), a_policy_input([freed])
+    able = [task for task in tasks if follower.verdicts(task, policy_input)[0].weight is not None]
+    chosen = TaskQueue(PRICING, policy.weighting, tasks).next_for(freed)
+    assert (chosen and chosen.task) == next(iter(by_value(able)), None)
+
+
+@quick
+@given(queues())
+def test_every_task_waits_in_one_group_the_most_valuable_first(tasks):
+    queue = TaskQueue(PRICING, SEED_WEIGHTING, tasks)
+    assert [each.task for each in queue.in_order()] == by_value(tasks)
+    groups = queue.groups()
+    assert sum(map(len, groups.values())) == len(queue) == len(tasks)
+    for group, entries in groups.items():
+        assert [each.task for each in entries] == by_value([each.task for each in entries])
+        for each in entries:
+            asked = each.task.required_gpu or None
+            memory = each.task.required_gpu_vram if asked else each.task.min_vram
+            assert group == QueueGroup(memory or 0, asked)
+
+
+@quick
+@given(queues(), st.integers(1, 9))
+def test_what_is_dropped_is_worth_no_more_than_what_stays(tasks, room):
+    queue = TaskQueue(PRICING, SEED_WEIGHTING, tasks)
+    dropped = queue.overflow(room)
+    for each in dropped:
+        queue.discard(each.key)
+    stay = [each.task for each in queue.in_order()]
+    assert stay == by_value(tasks)[:room]
+    assert [each.task for each in reversed(dropped)] == by_value(tasks)[room:]
+
+
+@quick
+@given(queues(), st.randoms())
+def test_a_queue_is_what_is_in_it_however_it_came_there(tasks, random):
+    queue = TaskQueue(PRICING, SEED_WEIGHTING, random.sample(tasks, len(tasks)))
+    for task in tasks[::2]:
+        queue.discard(task.key)
+        queue.discard(task.key)
+    for task in tasks:
+        queue.add(task)
+    for task in tasks[::3]:
+        queue.discard(task.key)
+    left = [task for n, task in enumerate(tasks) if n % 3]
+    assert queue.groups() == TaskQueue(PRICING, SEED_WEIGHTING, left).groups()
+
+
+def test_of_equal_tasks_the_oldest_is_taken_and_the_newest_dropped():
+    tasks = [a_task(f"{9 - n}", fee=10, created_at=Position(n, 0, 0)) for n in range(3)]
+    queue = TaskQueue(PRICING, SEED_WEIGHTING, tasks)
+    assert [each.task for each in queue.in_order()] == tasks
+    assert [each.task for each in queue.overflow(1)] == [tasks[2], tasks[1]]
+
+
+def test_groups_stand_by_memory_then_by_card_and_any_card_last():
+    tasks = [
+        a_task("1", min_vram=16),
+        a_task("2", required_gpu="T4", required_gpu_vram=16),
+        a_task("3", required_gpu="A4", required_gpu_vram=16),
+        a_task("4", min_vram=24),
+    ]
+    groups = TaskQueue(PRICING, SEED_WEIGHTING, tasks).groups()
+    assert [*groups] == [(24, None), (16, "A4"), (16, "T4"), (16, None)]
+
+
+def test_a_head_is_passed_over_by_a_node_that_cannot_run_it():
+    tasks = [
+        a_task("1", fee=90, version=(2, 0, 0)),
+        a_task("2", fee=80, models=("base:a",)),
+        a_task("3", fee=70),
+    ]
+    node = a_node("A", version=(1, 0, 0))
+    taken = []
+    for weighting in (SEED_WEIGHTING, RELAY_WEIGHTING):
+        head = TaskQueue(PRICING, weighting, tasks).next_for(node)
+        assert head is not None
+        taken.append(head.task.fee)
+    assert taken == [80, 70]
+
+
+def test_a_value_is_exact_and_an_estimate_at_least_a_second():
+    assert PRICING.value_of(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
+    assert PRICING.value_of(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
+    half = dict.fromkeys(TaskKind, Fraction(1, 4))
+    assert Pricing(half, half).value_of(a_task(fee=7, size=1)) == 7
+
+
+def test_silence_about_kind_or_size_gains_nothing():
+    assert PRICING.estimated_seconds(a_task(size=3)) == 30 + 3 * 20
+    assert PRICING.estimated_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
+    assert PRICING.value_of(a_task()) == 0
+
+
+def test_a_price_list_is_whole_and_not_negative():
+    seconds = dict.fromkeys(TaskKind, Fraction(1))
+    with pytest.raises(ValueError, match="unit_seconds: nothing said of sd"):
+        Pricing(seconds, {})
+    with pytest.raises(ValueError, match="fixed_seconds: must be 0 or more for llm"):
+        Pricing({**seconds, TaskKind.LLM: Fraction(-1)}, seconds)
+
+
+@pytest.mark.parametrize(
+    ("members", "alpha", "room"),
+    [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
+)
+def test_the_room_is_a_share_of_the_members_and_at_least_one(members, alpha, room):
+    assert capacity_for(members, Fraction(alpha)) == room
+
+
+@pytest.mark.parametrize("alpha", [0, -1])
+def test_a_room_of_nothing_is_refused(alpha):
+    with pytest.raises(ValueError, match="alpha"):
+        capacity_for(10, Fraction(alpha))
+
+
+@pytest.mark.parametrize(
+    ("waits", "values"),
+    [
+        (True, {}),
+        (True, {"queued": True}),
+        (False, {"created_at": None}),
+        (False, {"started_at": Position(2, 0, 0)}),
+        (False, {"ending": Ending.ABORTED}),
+    ],
+)
+def test_a_task_waits_from_its_creation_to_its_start_or_end(waits, values):
+    assert is_waiting(a_task(**values)) == waits

@@ -1,0 +1,94 @@
+"""Task values, groups of the queue, freed nodes and eviction as the documents have them."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for, is_waiting
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from tests.support.vectors import the_vector
+from tests.unit.systems.crynux.making import a_node, a_task
+
+ORDER = the_vector("queue/q-02 HEAD order: priority desc, id asc, queued only, keyset pagination")
+VALUES = the_vector("queue/q-08 doc task value table")
+FIGURE = the_vector("queue/q-09 2024 dispatch figure: freed RTX 4080 (16GB)")
+EVICTION = the_vector("queue/q-12 max size S = alpha*N, eviction of the lowest value")
+
+
+def pricing(fixed: int, unit: int) -> Pricing:
+    return Pricing(
+        dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(unit))
+    )
+
+
+# Every task takes a second: its value is its fee.
+SECOND = pricing(1, 0)
+
+
+def created(n: int, **values: Any) -> Task:
+    return a_task(f"{n}", created_at=Position(n, 0, 0), **values)
+
+
+@pytest.mark.parametrize("case", VALUES["cases"])
+def test_a_value_is_the_fee_over_the_estimated_seconds(case):
+    task = a_task(fee=case["fee_cnx"], size=case["images"], kind=TaskKind.SD)
+    # The table gives the seconds of all images together.
+    unit = Fraction(case["image_s"], case["images"])
+    assert unit.denominator == 1
+    value = pricing(case["fixed_s"], unit.numerator).value_of(task)
+    assert abs(value - Fraction(case["value"])) < Fraction(1, 10**17)
+
+
+def test_the_order_is_by_value_then_by_age():
+    tasks = [
+        created(each["id"], fee=each["priority"], started_at=started(each))
+        for each in ORDER["tasks"]
+    ]
+    names = {task.key: each["name"] for task, each in zip(tasks, ORDER["tasks"], strict=True)}
+    queue = TaskQueue(SECOND, SEED_WEIGHTING, filter(is_waiting, tasks))
+    assert [names[each.key] for each in queue.in_order()] == ORDER["expected_page"]
+
+
+def started(vector: dict[str, Any]) -> Position | None:
+    return Position(99, 0, 0) if vector.get("status") == "Started" else None
+
+
+def test_a_freed_node_compares_the_heads_of_its_own_groups():
+    queue = TaskQueue(SECOND, SEED_WEIGHTING)
+    groups = {name: group_named(name) for name in FIGURE["groups"]}
+    n = 0
+    for name, fees in FIGURE["groups"].items():
+        for fee in fees:
+            vram, gpu = groups[name]
+            asked = {"required_gpu": gpu, "required_gpu_vram": vram} if gpu else {"min_vram": vram}
+            queue.add(created(n := n + 1, fee=fee, **asked))
+    freed = a_node("A", gpu_name="4080", gpu_vram=16)
+    heads = {group: each.value for group, each in queue.heads_for(freed).items()}
+    assert heads == {groups[name]: value for name, value in FIGURE["candidates_heads"].items()}
+    assert not {groups[name] for name in FIGURE["not_candidate"]} & set(heads)
+    chosen = queue.next_for(freed)
+    assert chosen is not None
+    assert chosen.value == FIGURE["expected_value"]
+
+
+def group_named(name: str) -> QueueGroup:
+    vram, gpu = name.split("GB/")
+    return QueueGroup(int(vram), None if gpu == "Any" else gpu)
+
+
+@pytest.mark.parametrize("case", EVICTION["cases"])
+def test_a_full_queue_drops_the_least_valuable_the_new_one_included(case):
+    room = capacity_for(case["n_nodes"], Fraction(case["alpha"]))
+    fees = [*map(int, case["queue_values"]), int(case["new_value"])]
+    queue = TaskQueue(SECOND, SEED_WEIGHTING, (created(n, fee=fee) for n, fee in enumerate(fees)))
+    dropped = queue.overflow(room)
+    for each in dropped:
+        queue.discard(each.key)
+    assert [f"{each.value}" for each in dropped] == [case["expected"]["evicted_value"]]
+    assert [f"{each.value}" for each in queue.in_order()] == case["expected"]["queue"]
+    assert len(queue) == room

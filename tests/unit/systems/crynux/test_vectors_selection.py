@@ -1,0 +1,182 @@
+"""Weights, locality and candidates as the seed and the relay have them."""
+
+from fractions import Fraction
+from math import floor
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_policy import RELAY_POLICY, SEED_POLICY, CrynuxPolicy
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.predownload import by_weight
+from oracle.systems.crynux.selection_weight import locality_boost
+from oracle.systems.weighted_draw import draw
+from tests.support.histories import node
+from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
+from tests.unit.domain.scoring.test_vectors_reliability import close_to, units
+from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
+
+SYSTEMS: dict[str, tuple[Rules, CrynuxPolicy]] = {
+    "seed_current": (SEED, SEED_POLICY),
+    "relay_head": (RELAY, RELAY_POLICY),
+}
+FILTERS = named_vectors("candidate_filter")
+# Those of one task and named nodes; the others are cases of something else.
+PLAIN = {name: entry for name, entry in FILTERS.items() if "expected" in entry}
+GATED = "cf-04 base-model gate needs every base model, auxiliaries ignored"
+EXCLUDING = "cf-09 excluded node removed, no fallback when all excluded, recovered node kept"
+RESERVING = "cf-10 reservations inside one matching round"
+VERSIONS = "cf-11 version rule"
+MODELS = tuple(f"base:{n}" for n in range(3))
+
+
+def system_of(vector: Vector) -> tuple[Rules, CrynuxPolicy]:
+    return SYSTEMS[vector.get("profile", "seed_current")]
+
+
+@vectors_of("selection")
+def test_a_weight_is_made_of_stake_qos_and_locality(vector):
+    rules, policy = system_of(vector)
+    total = vector["nodes"][0]["total"]
+    nodes = [weighed_node(f"{n}", each) for n, each in enumerate(vector["nodes"])]
+    task = a_task(models=MODELS[:total])
+    largest = max(int(each["stake"]) for each in vector["nodes"])
+    # Also one who never gets the task has a stake that counts, here the same.
+    nodes.append(a_node("Z", paused=True, stake=largest))
+    verdicts = policy.follow().verdicts(task, a_policy_input(nodes, rules))
+    parts = [verdict.parts for verdict in verdicts][:-1]
+    assert len(parts) == len(vector["expected"])
+    everything = sum(units(each["W"]) for each in parts)
+    for found, expected in zip(parts, vector["expected"], strict=True):
+        for name in ("S", "QoS", "M", "W"):
+            assert close_to(expected[name], units(found[name])), name
+        assert close_to(expected["p"], units(found["W"]) * UNIT // everything)
+
+
+def weighed_node(name: str, vector: Vector) -> Node:
+    """A vector's node; its QoS is a score's tenth, and it has models `0` to `local`."""
+    local = vector.get("local", vector["total"])
+    score = floor(10 * Fraction(vector["qos"]))
+    assert Fraction(score, 10) == Fraction(vector["qos"])
+    return a_node(
+        name,
+        stake=int(vector["stake"]),
+        pool=bytes([score]),
+        models=MODELS[:local],
+        in_use=MODELS[: vector["in_use"]],
+    )
+
+
+def test_a_mean_of_zero_is_no_new_node():
+    """Which the relay has otherwise (sel-05 is the seed's)."""
+    nodes = [a_node("A", pool=bytes(3))]
+    assert [
+        policy.follow().verdicts(a_task(), a_policy_input(nodes, rules))[0].parts["QoS"][:3]
+        for rules, policy in SYSTEMS.values()
+    ] == ["0.0", "0.5"]
+
+
+@vectors_of("locality_table")
+def test_more_models_at_hand_boost_more(vector):
+    made = a_node("A", models=MODELS[: vector["local"]], in_use=MODELS[: vector["in_use"]])
+    boost = locality_boost(made, frozenset(MODELS[: vector["total"]]), SEED_POLICY.weighting)
+    assert f"{boost / UNIT:.6f}" == vector["boost"]
+
+
+def candidate(name: str, vector: Vector) -> Node:
+    version = vector.get("version")
+    return a_node(
+        name,
+        gpu_name=vector.get("gpu"),
+        gpu_vram=vector.get("vram"),
+        version=version_of(version),
+        models=tuple(vector.get("on_disk", ())),
+        running=int(vector.get("status") == "Busy" or "has_current_task" in vector),
+        excluded=vector.get("flag", False),
+        base=units(vector.get("h", "1")),
+    )
+
+
+def asking(vector: Vector) -> Task:
+    return a_task(
+        min_vram=vector.get("min_vram"),
+        required_gpu=vector.get("required_gpu"),
+        required_gpu_vram=vector.get("required_gpu_vram"),
+        version=version_of(vector.get("version")),
+        models=tuple(vector.get("models", ())),
+    )
+
+
+def version_of(text: str | None) -> tuple[int, int, int] | None:
+    if text is None:
+        return None
+    major, minor, patch = map(int, text.split("."))
+    return major, minor, patch
+
+
+def candidates(task: Task, nodes: list[Node], system: tuple[Rules, CrynuxPolicy]) -> list[Address]:
+    rules, policy = system
+    verdicts = policy.follow().verdicts(task, a_policy_input(nodes, rules))
+    return [verdict.node for verdict in verdicts if verdict.weight is not None]
+
+
+def addresses(names: list[str]) -> list[Address]:
+    return sorted(node(name) for name in names)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_candidates_are_those_that_fit_and_have_the_models(name):
+    vector = PLAIN[name]
+    nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
+    systems = [system_of(vector)] if "profile" in vector else SYSTEMS.values()
+    for system in systems:
+        assert candidates(asking(vector["task"]), nodes, system) == addresses(vector["expected"])
+
+
+def test_the_relay_weighs_no_model_on_disk():
+    vector = FILTERS[GATED]
+    nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
+    verdicts = RELAY_POLICY.follow().verdicts(asking(vector["task"]), a_policy_input(nodes, RELAY))
+    boosts = {verdict.parts["M"] for verdict in verdicts if verdict.weight is not None}
+    assert [Fraction(boost) for boost in boosts] == [vector["on_disk_weight_boost"]]
+
+
+@pytest.mark.parametrize("case", FILTERS[EXCLUDING]["cases"])
+def test_an_excluded_node_is_gone_until_it_recovers(case):
+    nodes = [candidate(each["id"], each) for each in case["nodes"]]
+    assert candidates(a_task(), nodes, SYSTEMS["relay_head"]) == addresses(case["expected"])
+
+
+@pytest.mark.parametrize("case", FILTERS[RESERVING]["cases"])
+def test_a_reserved_node_is_not_drawn_again(case):
+    nodes = [a_node(name) for name in FILTERS[RESERVING]["candidates"]]
+    taken = frozenset(addresses(case["reserved"]))
+    verdicts = RELAY_POLICY.follow().verdicts(a_task(), a_policy_input(nodes, RELAY, taken=taken))
+    left = [(each.node, each.weight) for each in verdicts if each.weight is not None]
+    drawn = draw(left, bytes(32), 1)
+    expected = case["expected"]
+    assert [each.node for each in drawn] == ([] if expected is None else [node(expected)])
+    assert (not left) == bool(case["empty_pool_count"])
+
+
+@pytest.mark.parametrize("case", FILTERS[VERSIONS]["cases"])
+def test_a_version_suits_within_its_major(case):
+    nodes = [a_node("A", version=version_of(case["node"]))]
+    task = a_task(version=version_of(case["task"]))
+    assert bool(candidates(task, nodes, SYSTEMS["seed_current"])) == case["ok"]
+
+
+# Named here, so that who lists the vectors that are run knows it without running the test.
+ZERO_WEIGHT_LAST = the_vector(
+    "model_distribution/md-02 zero-weight nodes come last, in address order"
+)
+
+
+def test_nodes_of_weight_zero_are_asked_last_in_order_of_address():
+    vector = ZERO_WEIGHT_LAST
+    weights = [(Address(each["address"]), each["stake"]) for each in vector["nodes"]]
+    assert by_weight(weights) == vector["expected"]

@@ -1,0 +1,103 @@
+"""Legacy rules with numbers that come out even, and what the tests of this folder build on."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.ids import Address
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.task import Task, new_task
+from oracle.systems.policy import PolicyInput
+from oracle.systems.registry import rule_set
+from tests.support.histories import History, node, task
+
+CHOSEN = {
+    "legacy.vram_weight": "0.25",
+    "legacy.timeout_weight": "0.25",
+    "legacy.speed_weight": "0.5",
+    "legacy.least_timeout_seconds": "60",
+    "legacy.kickout_below": "7",
+    "legacy.kickout_tasks": "3",
+}
+RULES = rule_set("legacy", CHOSEN)
+
+
+def legacy_with(**changes: Any) -> LegacyRules:
+    assert RULES.legacy is not None
+    return replace(RULES.legacy, **changes)
+
+
+def rules_with(**changes: Any) -> Rules:
+    return replace(RULES, legacy=legacy_with(**changes))
+
+
+def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
+    """A task on three nodes that commit, then disclose in the order of letters given, and ends."""
+    commits, discloses = orders
+    for place, on in enumerate(dict.fromkeys(commits + discloses + silent)):
+        history.starts(name, on, place=place)
+    for on in commits:
+        history.after(1).commits(name, on)
+    for on in discloses:
+        history.after(1).discloses(name, on)
+    return history.after(1).succeeds(name)
+
+
+def member(name: str, **values: Any) -> Node:
+    """A free member, as a scene has it."""
+    made = new_node(node(name), 0, 0)
+    made.membership = Membership.MEMBER
+    for key, value in values.items():
+        assert hasattr(made, key)
+        setattr(made, key, value)
+    return made
+
+
+def cards(counts: dict[tuple[str, int], int]) -> list[Node]:
+    """Members of these cards: `{("RTX 4090", 24): 3}`."""
+    return [
+        member(f"{n}", gpu_name=model, gpu_vram=vram)
+        for n, (model, vram) in enumerate(
+            each for each, count in counts.items() for _ in range(count)
+        )
+    ]
+
+
+def scored(made: Node, total: int, count: int) -> Node:
+    """Give a node this sum of task scores in the window that time 0 lies in."""
+    made.window_sum, made.window_count = total, count
+    return made
+
+
+def policy_input_of(
+    nodes: Iterable[Node], rules: Rules = RULES, taken: Iterable[str] = ()
+) -> PolicyInput:
+    return PolicyInput({each.address: each for each in nodes}, rules, 0, {node(n) for n in taken})
+
+
+def wanted(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
+    """A task that waits; `gpt` or Stable Diffusion."""
+    made = new_task(task(name))
+    made.kind = TaskKind.LLM if gpt else TaskKind.SD
+    made.created_at = Position(1, 0, 0)
+    for key, value in values.items():
+        assert hasattr(made, key)
+        setattr(made, key, value)
+    return made
+
+
+def close_to(number: str, value: int | None) -> bool:
+    """Vectors are rounded to nearest, we round down at every line.
+
+    See docs/reference/scoring-rules.md#numbers.
+    """
+    whole, _, digits = number.partition(".")
+    return value is not None and abs(int(whole + digits.ljust(18, "0")) - value) <= 2
+
+
+def addresses(*names: str) -> list[Address]:
+    return [node(name) for name in names]

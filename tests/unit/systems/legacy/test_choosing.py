@@ -1,0 +1,215 @@
+"""Three nodes for a task: candidates, card groups, equal chances.
+
+See docs/reference/sources.md#crynux-dispatching-of-2024.
+"""
+
+from collections import Counter, defaultdict
+from fractions import Fraction
+from functools import partial
+from hashlib import sha256
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.legacy import trio_selection
+from oracle.systems.legacy.grading import CardGroup, by_card, by_vram, card_group_of
+from oracle.systems.legacy.legacy_eligibility import candidacy_of
+from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
+from oracle.systems.legacy.submission_speed import speeds
+from oracle.systems.weighted_draw import Pick, draw, picks
+from tests.support.examples import examples
+from tests.support.histories import node
+from tests.unit.systems.legacy.networks import cards, member, policy_input_of, scored, wanted
+
+FIGURE = {
+    ("RTX 4090", 24): 3,
+    ("RTX 3090", 24): 2,
+    ("RTX 4080", 16): 4,
+    ("RTX 3080", 16): 3,
+    ("RTX 4000 Ada", 16): 1,
+    ("RTX 4070", 12): 5,
+}
+SEED32 = bytes(range(32))
+
+
+def verdicts_of(task, policy_input, policy=LEGACY_POLICY):
+    return {verdict.node: verdict for verdict in policy.follow().verdicts(task, policy_input)}
+
+
+def weights_of(task, policy_input, policy=LEGACY_POLICY):
+    told = verdicts_of(task, policy_input, policy).values()
+    return {verdict.node: verdict.weight for verdict in told if verdict.weight is not None}
+
+
+def chosen_for(task, policy_input, seed=SEED32):
+    chosen = LEGACY_POLICY.choose(task, policy_input, seed)
+    assert chosen is not None
+    return chosen
+
+
+def test_nodes_are_grouped_by_card_and_cards_by_video_memory():
+    groups = by_vram(by_card(cards(FIGURE)))
+    assert {vram: [card.model for card in those] for vram, those in groups.items()} == {
+        12: ["RTX 4070"],
+        16: ["RTX 3080", "RTX 4000 Ada", "RTX 4080"],
+        24: ["RTX 3090", "RTX 4090"],
+    }
+
+
+def test_a_gpt_task_takes_cards_that_three_nodes_have():
+    found = candidacy_of(wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE)))
+    assert list(found.groups) == [
+        CardGroup(16, "RTX 3080"),
+        CardGroup(16, "RTX 4080"),
+        CardGroup(24, "RTX 4090"),
+    ]
+    assert Counter(found.out.values()) == {"too_few_of_its_card": 3, "vram_too_small": 5}
+
+
+def test_another_task_takes_any_three_with_video_memory_enough():
+    found = candidacy_of(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
+    assert (list(found.groups), found.size) == ([None], 13)
+    few = candidacy_of(wanted(), policy_input_of(cards({("RTX 4090", 24): 2})))
+    assert (few.groups, set(few.out.values())) == ({}, {"too_few_candidates"})
+
+
+def test_busy_paused_and_taken_nodes_and_unknown_cards_are_out():
+    nodes = cards({("RTX 4090", 24): 6})
+    nodes[0].running, nodes[1].paused = 1, True
+    nodes += [member("x"), member("y", gpu_name="RTX 4090"), member("z", gpu_vram=24)]
+    found = candidacy_of(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
+    assert found.size == 3
+    assert found.out == {
+        node("0"): "busy",
+        node("1"): "paused",
+        node("2"): "taken",
+        node("x"): "gpu_unknown",
+        node("y"): "vram_unknown",
+        node("z"): "gpu_unknown",
+    }
+
+
+def test_a_task_without_enough_candidates_has_to_wait():
+    policy_input = policy_input_of(cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2}))
+    assert LEGACY_POLICY.choose(wanted(gpt=True), policy_input, SEED32) is None
+    assert LEGACY_POLICY.choose(wanted(), policy_input, SEED32) is not None
+
+
+@given(st.binary(min_size=32, max_size=32), st.booleans())
+def test_three_different_candidates_are_chosen_of_one_card_where_it_must_be(seed, gpt):
+    nodes = cards(FIGURE)
+    task, policy_input = wanted(gpt=gpt, min_vram=16), policy_input_of(nodes)
+    chosen = chosen_for(task, policy_input, seed)
+    addresses = {each.node for each in chosen.nodes}
+    assert len(addresses) == 3
+    assert addresses <= weights_of(task, policy_input).keys()
+    assert (chosen.card is None, chosen.lot is None) == (not gpt, not gpt)
+    if gpt:
+        made = {each.address: card_group_of(each) for each in nodes}
+        assert {made[address] for address in addresses} == {chosen.card}
+
+
+def chances_to_run(sizes, monkeypatch):
+    """Enumerate every draw there is, each once: which nodes run the task, how often."""
+    groups = {(f"card {n}", 24): size for n, size in enumerate(sizes)}
+    nodes = cards(groups)
+    policy_input, task = policy_input_of(nodes), wanted(gpt=True)
+    found = candidacy_of(task, policy_input)
+    chances: dict[str, Fraction] = defaultdict(Fraction)
+    for lot in range(sum(sizes)):
+        monkeypatch.setattr(trio_selection, "picks", partial(fixed, lot))
+        card, _ = trio_selection._drawn_group(found, SEED32)
+        trios = list(combinations([each.address for each in found.groups[card]], 3))
+        for trio in trios:
+            for address in trio:
+                chances[address] += Fraction(1, sum(sizes) * len(trios))
+    return chances
+
+
+def fixed(x, weights, *_):
+    """The draw of `picks` for this x, by the same rule: the first whose sum exceeds it."""
+    place = next(n for n in range(len(weights)) if sum(weights[: n + 1]) > x)
+    return iter([Pick(place, "0x", x, sum(weights))])
+
+
+@pytest.mark.parametrize("sizes", [(3,), (3, 4), (3, 3, 9), (5, 4, 3, 7)])
+def test_every_node_of_a_gpt_task_has_the_same_chance_however_large_its_group(sizes, monkeypatch):
+    chances = chances_to_run(sizes, monkeypatch)
+    assert set(chances.values()) == {Fraction(3, sum(sizes))}
+    assert len(chances) == sum(sizes)
+
+
+@pytest.mark.parametrize("gpt", [True, False])
+def test_equal_chances_show_in_the_verdicts(gpt):
+    nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 7})
+    scored(nodes[0], 1, 1)
+    scored(nodes[5], 20, 1)
+    weights = weights_of(wanted(gpt=gpt), policy_input_of(nodes), LEGACY_EQUAL_POLICY)
+    assert len(weights) == 10
+    assert max(weights.values()) - min(weights.values()) <= 1
+    assert UNIT - 10 <= sum(weights.values()) <= UNIT
+
+
+def test_within_a_group_nodes_are_drawn_by_their_speed():
+    nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 3})
+    for made, total in zip(nodes, (20, 10, 0), strict=False):
+        scored(made, total, 1)
+    told = verdicts_of(wanted(gpt=True), policy_input_of(nodes))
+    assert [told[made.address].weight for made in nodes] == [
+        UNIT // 2 * 2 // 3,
+        UNIT // 2 // 3,
+        0,
+        *[UNIT // 2 // 3] * 3,
+    ]
+    assert dict(told[nodes[1].address].parts) == {
+        "card": "RTX 4090, 24 GB",
+        "of_its_card": "3",
+        "card_chance": "0.500000000000000000",
+        "B": "0.500000000000000000",
+        "weight": "0.500000000000000000",
+    }
+    assert told[nodes[4].address].parts["B"] == "none"
+
+
+def test_of_nodes_without_any_weight_each_counts_the_same():
+    nodes = [scored(made, 0, 1) for made in cards({("RTX 4090", 24): 4})]
+    assert set(weights_of(wanted(), policy_input_of(nodes)).values()) == {UNIT // 4}
+    assert len(chosen_for(wanted(), policy_input_of(nodes)).nodes) == 3
+
+
+def test_under_other_rules_the_pool_stands_for_the_window():
+    nodes = cards({("RTX 4090", 24): 3})
+    nodes[0].pool, nodes[1].pool = bytes([10, 10]), bytes([5])
+    found = speeds(nodes, 0, SEED, equal=False)
+    assert [found[made.address].share for made in nodes] == [UNIT, UNIT // 2, None]
+
+
+def test_the_draws_are_those_of_the_seed():
+    """The group by a seed of its own, the nodes as any draw: anybody can repeat it."""
+    nodes = cards(FIGURE)
+    chosen = chosen_for(wanted(gpt=True), policy_input_of(nodes))
+    of_groups = sha256(SEED32 + b"card group").digest()
+    # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
+    lot = next(picks([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
+    assert chosen.lot == lot
+    group = [each.address for each in nodes if card_group_of(each) == chosen.card]
+    assert chosen.nodes == draw([(address, UNIT) for address in group], SEED32, 3)
+
+
+@examples(30)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.booleans())
+def test_every_member_gets_a_verdict_and_the_weights_make_one(counts, gpt):
+    nodes = cards({(f"card {n}", 8): count for n, count in enumerate(counts)})
+    told = verdicts_of(wanted(gpt=gpt), policy_input_of(nodes))
+    assert list(told) == sorted(made.address for made in nodes)
+    weights = [verdict.weight for verdict in told.values() if verdict.weight is not None]
+    assert all((verdict.weight is None) == bool(verdict.out) for verdict in told.values())
+    assert not weights or UNIT - 2 * len(nodes) <= sum(weights) <= UNIT
+
+
+def test_products_of_cards_and_memory_are_groups_of_their_own():
+    nodes = cards(dict.fromkeys(product(("A", "B"), (8, 16)), 1))
+    assert len(by_card(nodes)) == 4

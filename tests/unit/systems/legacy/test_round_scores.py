@@ -1,0 +1,200 @@
+"""Two rounds of submission: who scores what, when, and in which window.
+
+See docs/reference/sources.md#crynux-qos-of-2024.
+"""
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.legacy_round_scores import round_scores
+from oracle.domain.ids import GroupKey
+from oracle.domain.scoring.legacy_rules import IDLE_RULES
+from oracle.domain.scoring.rules import Rules
+from tests.support.histories import GENESIS_TIME, History, folded, node, task
+from tests.unit.systems.legacy.networks import RULES, ran, rules_with
+
+
+def scores_of(history, rules=RULES):
+    _, changes = folded(history, rules)
+    return {entry.node: entry.score for entry in changes.scores}
+
+
+def scored(history, **expected):
+    return scores_of(history) == {node(name): score for name, score in expected.items()}
+
+
+def started(*names):
+    history = History().joins(*names)
+    for place, name in enumerate(names):
+        history.starts("1", name, place=place)
+    return history.after(5)
+
+
+def test_every_round_scores_by_its_own_order():
+    assert scored(ran(History().joins("A", "B", "C"), "1", "ABC", "CBA"), A=12, B=10, C=12)
+
+
+def test_a_node_that_commits_and_falls_silent_keeps_its_commitment_score():
+    history = started("A", "B", "C").commits("1", "A").commits("1", "B").discloses("1", "B")
+    assert scored(history.times_out("1"), A=10, B=15, C=0)
+
+
+def test_an_error_reported_before_committing_stands_in_both_rounds():
+    history = started("A", "B", "C").reports_error("1", "A").commits("1", "B").commits("1", "C")
+    history.discloses("1", "C").discloses("1", "B").succeeds("1")
+    assert scored(history, A=20, B=7, C=7)
+
+
+def test_an_error_reported_after_committing_stands_in_the_disclosure_alone():
+    history = started("A", "B", "C").commits("1", "A").commits("1", "B").reports_error("1", "B")
+    assert scored(history.discloses("1", "A").succeeds("1"), A=15, B=15, C=0)
+
+
+def test_three_error_reports_score_like_submissions():
+    history = started("A", "B", "C")
+    for name in "BCA":
+        history.reports_error("1", name)
+    assert scored(history.aborts("1"), B=20, C=10, A=4)
+
+
+def test_a_task_that_nobody_submitted_anything_of_is_ignored():
+    fold, changes = folded(started("A", "B", "C").aborts("1"), RULES)
+    assert changes.scores == []
+    assert all(made.window_count == 0 for made in fold.ledger.nodes.values())
+    assert fold.ledger.tasks[task("1")].scored_in is None
+
+
+def test_a_task_scores_where_the_last_of_its_parts_ends():
+    history = started("A", "B", "C").commits("1", "A").succeeds("1", "A").succeeds("1", "B")
+    assert scores_of(history) == {}
+    _, changes = folded(history.after(7).times_out("1", by="C"), RULES)
+    assert [(entry.at, entry.time) for entry in changes.scores] == [
+        (history.events[-1].at, history.time)
+    ] * 3
+
+
+def test_a_slashed_node_keeps_what_its_order_gave():
+    history = started("A", "B").commits("1", "B").commits("1", "A").discloses("1", "B")
+    history.is_invalidated("1", "B").is_slashed("B").succeeds("1", "A")
+    assert scored(history, A=5, B=20)
+
+
+def test_a_score_that_comes_after_the_node_has_left_is_recorded_like_any_other():
+    history = started("A", "B").commits("1", "A").quits("A").succeeds("1")
+    assert scored(history, A=10, B=0)
+
+
+def test_a_score_names_its_task_as_group():
+    _, changes = folded(ran(History().joins("A", "B", "C"), "1", "ABC", "ABC"), RULES)
+    assert {entry.group for entry in changes.scores} == {GroupKey(task("1"))}
+    assert [entry.seq for entry in changes.scores] == [1, 1, 1]
+
+
+def test_validation_groups_score_nothing():
+    history = History().joins("A").starts("1", "A").submits("1").closes("g", "1").succeeds("1")
+    fold, changes = folded(history, RULES)
+    assert (changes.scores, changes.results[0].scored) == ([], False)
+    assert fold.ledger.nodes[node("A")].pool == b""
+
+
+def test_reliability_stays_whole_whatever_happens():
+    history = started("A", "B").times_out("1")
+    fold, changes = folded(history, RULES)
+    assert {made.base for made in fold.ledger.nodes.values()} == {UNIT}
+    assert {change.cause.value for change in changes.reliability} == {"joined"}
+
+
+def test_positions_alone_decide_not_the_places_in_the_task():
+    history = started("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
+    runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
+    told = round_scores(runs, RULES)
+    assert [scored.commitment_rank for scored in told] == [None, 2, 1]
+    assert [scored.task_score for scored in told] == [0, 5, 10]
+
+
+# Windows
+
+NEW_MONTH = datetime(2024, 2, 1, tzinfo=UTC)
+
+
+def at(history, moment):
+    return history.after(int(moment.timestamp()) - history.time)
+
+
+def of_window(history, name, rules=RULES):
+    made = folded(history, rules)[0].ledger.nodes[node(name)]
+    return made.window, made.window_sum, made.window_count
+
+
+def test_a_task_counts_in_the_month_in_which_it_ends():
+    history = at(History().joins("A", "B", "C"), NEW_MONTH - timedelta(seconds=10))
+    ran(history, "1", "ABC", "ABC")
+    assert of_window(history, "A") == (54 * 12, 20, 1)
+    history = at(History().joins("A", "B", "C"), NEW_MONTH - timedelta(seconds=2))
+    ran(history, "1", "ABC", "ABC")
+    assert of_window(history, "A") == (54 * 12 + 1, 20, 1)
+
+
+def test_a_new_window_starts_from_nothing():
+    history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
+    ran(history.after(40 * 86_400), "2", "CBA", "CBA")
+    assert of_window(history, "A") == (1, 4, 1)
+
+
+def test_a_window_may_be_of_seconds():
+    rules = rules_with(window_seconds=100)
+    history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
+    ran(history.after(100), "2", "BCA", "BCA")
+    assert of_window(history, "B", rules) == ((GENESIS_TIME + 114) // 100, 20, 1)
+
+
+def test_time_that_falls_back_opens_no_earlier_window():
+    rules = rules_with(window_seconds=100)
+    history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
+    ran(history.after(-500), "2", "ABC", "ABC")
+    assert of_window(history, "A", rules) == (10, 40, 2)
+
+
+def test_a_kicked_out_node_comes_back_with_an_empty_window():
+    history = ran(History().joins("A", "B", "C"), "1", "BCA", "BCA")
+    history.is_kicked_out("A").quits("B").after(5).joins("A", "B")
+    assert of_window(history, "A")[1:] == (0, 0)
+    assert of_window(history, "B")[1:] == (20, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"q_max": 19}, "^q_max: must be 20 or more, as two rounds bring that$"),
+        ({"penalty": UNIT // 2}, "^penalty: must be 1 under legacy rules"),
+        ({"first_penalty": UNIT}, "^first_penalty: must not be there under legacy rules"),
+        ({"boost": 1}, "^boost: must be 0 under legacy rules"),
+        # It would let a node come back with the window that it was kicked out for.
+        ({"rejoin_floor": UNIT}, "^rejoin_floor: must not be there under legacy rules"),
+    ],
+)
+def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        replace(RULES, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"kickout_below": 3}, "^kickout_below: set legacy.kickout_below"),
+        ({"pool_size": 30}, "^pool_size: .*legacy.window_seconds .*legacy.kickout_tasks"),
+        ({"zero_mean_is_new": True}, "^zero_mean_is_new: .*new_node_long_term"),
+        ({"restarts": (9,)}, "^restarts: legacy keeps no pool"),
+        ({"tau_seconds": 900}, "^tau_seconds: legacy has no reliability"),
+    ],
+)
+def test_a_rule_that_would_do_nothing_is_refused_with_what_does_it(changes, told):
+    with pytest.raises(ValueError, match=told):
+        replace(RULES, **changes)
+
+
+def test_every_rule_that_does_nothing_is_one_of_the_rules():
+    assert {field.name for field in fields(Rules)} >= IDLE_RULES.keys()

@@ -1,0 +1,173 @@
+"""What waits for three nodes, and what a freed node brings to run.
+
+See docs/reference/sources.md#crynux-dispatching-of-2024, Task Queue.
+"""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import UNIT
+from oracle.systems.legacy.grading import CardGroup
+from oracle.systems.legacy.legacy_queue import LegacyQueue, TaskGroup
+from oracle.systems.legacy.trio_selection import combinations
+from tests.support.examples import examples
+from tests.support.histories import node, task
+from tests.unit.systems.legacy.networks import cards, member, wanted
+
+
+def fee_of(waiting):
+    return Fraction(waiting.fee or 0)
+
+
+def queue_of(*tasks):
+    return LegacyQueue(fee_of, tasks)
+
+
+def costs(fee, vram, *, gpt=False, block=1, **values):
+    made = wanted(f"{fee}/{vram}/{gpt}/{block}", gpt=gpt, fee=fee, min_vram=vram, **values)
+    made.created_at = Position(block, 0, 0)
+    return made
+
+
+def taken(queue, freed, others):
+    offer = queue.next_for(freed, [freed, *others])
+    return None if offer is None else (offer.group.text, int(offer.waiting.value))
+
+
+def test_the_same_card_makes_a_trio_of_its_own():
+    nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
+    same, largest = combinations(nodes[0], nodes)
+    assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
+    assert [each.address for each in same.partners] == [node("1"), node("2")]
+    # The freed node's own memory is the limit: everybody else has as much.
+    assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
+
+
+def test_the_largest_minimum_leaves_out_who_would_lower_it():
+    nodes = cards({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
+    (found,) = combinations(nodes[0], nodes)
+    assert (found.vram, [each.gpu_name for each in found.partners]) == (12, ["B", "C"])
+
+
+def test_two_free_nodes_make_no_trio():
+    nodes = cards({("RTX 4090", 24): 2})
+    assert combinations(nodes[0], nodes) == []
+    assert queue_of(costs(9, 0)).next_for(nodes[0], nodes) is None
+
+
+def test_cards_that_nobody_knows_make_no_trio_of_one_card():
+    nodes = [member(name) for name in "ABC"]
+    (found,) = combinations(nodes[0], nodes)
+    assert (found.card, found.vram) == (None, 0)
+    assert taken(queue_of(costs(5, 0), costs(9, 0, gpt=True)), nodes[0], nodes) == ("SD/0GB", 5)
+
+
+def test_without_two_of_its_card_a_freed_node_takes_no_gpt_task():
+    nodes = cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2})
+    queue = queue_of(costs(90, 8, gpt=True), costs(10, 24), costs(5, 8))
+    assert taken(queue, nodes[0], nodes) == ("SD/24GB", 10)
+
+
+def test_the_most_valuable_head_wins_and_of_equal_ones_the_older():
+    nodes = cards({("RTX 4090", 24): 3})
+    queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
+    assert taken(queue, nodes[0], nodes) == ("GPT/24GB", 40)
+    queue.discard(task("40/24/True/1"))
+    assert taken(queue, nodes[0], nodes) == ("SD/16GB", 40)
+
+
+def test_a_head_that_the_nodes_cannot_run_is_passed_over():
+    nodes = cards({("RTX 4090", 24): 3})
+    for made in nodes:
+        made.version = (1, 2, 0)
+    queue = queue_of(costs(40, 16, version=(2, 0, 0)), costs(30, 16, version=(1, 1, 0)))
+    assert taken(queue, nodes[0], nodes) == ("SD/16GB", 30)
+    nodes[1].version = (1, 0, 0)
+    assert taken(queue, nodes[0], nodes) is None
+
+
+def test_partners_are_drawn_by_weight_among_those_that_can_run_it():
+    nodes = cards({("RTX 4090", 24): 4})
+    nodes[1].version = (1, 0, 0)
+    for made in (nodes[0], *nodes[2:]):
+        made.version = (2, 0, 0)
+    offer = queue_of(costs(1, 8, version=(2, 0, 0))).next_for(nodes[0], nodes)
+    trio = offer.trio(lambda _: UNIT, bytes(32))
+    assert trio[0] == node("0")
+    assert set(trio[1:]) == {node("2"), node("3")}
+
+
+def test_what_is_put_again_stands_once():
+    queue = queue_of(costs(1, 8), costs(1, 8))
+    assert len(queue) == 1
+    queue.discard(task("1/8/False/1"))
+    queue.discard(task("1/8/False/1"))
+    assert (len(queue), queue.groups()) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("waits", "dropped"),
+    [
+        ([(5, 1), (3, 2), (4, 3)], [3]),
+        # The new one included; of equal ones the newest.
+        ([(5, 1), (3, 2), (2, 3)], [2]),
+        ([(5, 1), (5, 2), (5, 3)], [5]),
+    ],
+)
+def test_a_queue_that_is_too_long_drops_the_least_valuable(waits, dropped):
+    queue = queue_of(*(costs(fee, 8 * block, block=block) for fee, block in waits))
+    assert [int(each.value) for each in queue.overflow(2)] == dropped
+    assert (
+        queue.overflow(2)[0].created.block == min(waits, key=lambda each: (each[0], -each[1]))[1]
+    )
+    assert len(queue.overflow(0)) == 3
+
+
+VRAMS = st.sampled_from([8, 16, 24, 40])
+WAITING = st.tuples(st.integers(0, 9), VRAMS, st.booleans(), st.integers(1, 9))
+FREE = st.lists(st.tuples(st.sampled_from("AB"), VRAMS), min_size=1, max_size=7)
+
+
+@examples(60)
+@given(st.sets(WAITING, max_size=8), FREE)
+def test_the_best_task_that_any_three_with_the_freed_node_can_run_is_taken(waits, free):
+    """All threes tried one by one: the short way misses none.
+
+    See docs/reference/sources.md#crynux-dispatching-of-2024.
+    """
+    nodes = [member(f"{n}", gpu_name=model, gpu_vram=vram) for n, (model, vram) in enumerate(free)]
+    tasks = [costs(fee, vram, gpt=gpt, block=block) for fee, vram, gpt, block in waits]
+    offer = queue_of(*tasks).next_for(nodes[0], nodes)
+    best = min(
+        (
+            (-made.fee, made.created_at, made.key)
+            for made in tasks
+            if any(
+                can_run(made, (nodes[0], one, other))
+                for n, one in enumerate(nodes[1:], start=1)
+                for other in nodes[n + 1 :]
+            )
+        ),
+        default=None,
+    )
+    assert (None if offer is None else offer.waiting[:3]) == best
+
+
+def can_run(made, trio):
+    alike = len({(each.gpu_name, each.gpu_vram) for each in trio}) == 1
+    large = all(each.gpu_vram >= made.min_vram for each in trio)
+    return large and (alike or made.kind.value != "llm")
+
+
+def test_groups_are_listed_with_their_tasks_by_value():
+    queue = queue_of(costs(1, 8), costs(2, 8), costs(3, 24, gpt=True), costs(4, 16))
+    told = {group: [int(each.value) for each in waits] for group, waits in queue.groups().items()}
+    assert told == {
+        TaskGroup(gpt=False, vram=8): [2, 1],
+        TaskGroup(gpt=False, vram=16): [4],
+        TaskGroup(gpt=True, vram=24): [3],
+    }
+    assert [int(each.value) for each in queue.in_order()] == [4, 3, 2, 1]

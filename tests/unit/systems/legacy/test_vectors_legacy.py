@@ -1,0 +1,205 @@
+"""The legacy documents' numbers as the vectors have them, and what the contracts agreed to."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import pytest
+
+from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.legacy_round_scores import RoundScores, round_scores
+from oracle.domain.scoring.legacy_factors import (
+    PopulationMaxima,
+    incentive_shares,
+    peers_at,
+    promptness_of,
+    size_of,
+    speed_of,
+)
+from oracle.domain.state.task import Run
+from oracle.systems.legacy.legacy_queue import LegacyQueue
+from tests.support.histories import History, folded, node, task
+from tests.support.vectors import Vector, the_vector, vectors_of
+from tests.unit.systems.legacy.networks import (
+    RULES,
+    cards,
+    close_to,
+    legacy_with,
+    member,
+    rules_with,
+    scored,
+    wanted,
+)
+
+
+@vectors_of("legacy_scores")
+def test_the_scores_are_those_of_the_document(vector):
+    _SCORES[vector["id"].split()[0]](vector)
+
+
+def sizes(vector: Vector) -> None:
+    peers = PopulationMaxima(max(vector["vram_gb"]), 0, 0)
+    for vram, share in zip(vector["vram_gb"], vector["R"], strict=True):
+        assert close_to(share, size_of(vram, peers))
+
+
+def promptness(vector: Vector) -> None:
+    legacy = legacy_with(least_timeout_seconds=vector["o_min"])
+    peers = PopulationMaxima(0, max(vector["timeouts"]), 0)
+    # Where the formula divides by 0 the decision is 1 for every node.
+    expected = vector["P"] or ["1"] * len(vector["timeouts"])
+    for timeout, share in zip(vector["timeouts"], expected, strict=True):
+        assert close_to(share, promptness_of(timeout, peers, legacy))
+
+
+def task_scores(vector: Vector) -> None:
+    for case in vector["cases"]:
+        ranks = [case["commit_rank"], case["disclose_rank"]]
+        assert scores_at(*ranks).task_score == case["ts"]
+
+
+def scores_at(*ranks: int | str) -> RoundScores:
+    """The scores of a node with these ranks among three, the others on the other places."""
+    names = "XYZ"
+    history = History().joins("A", *names)
+    for place, name in enumerate(("A", *names[:2])):
+        history.starts("1", name, place=place)
+    for rank, says in zip(ranks, (history.commits, history.discloses), strict=True):
+        order = [*names[:2]]
+        if isinstance(rank, int):
+            order.insert(rank - 1, "A")
+        for name in order:
+            says("1", name)
+    runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
+    return round_scores(runs, RULES)[0]
+
+
+def speeds(vector: Vector) -> None:
+    nodes = {
+        name: scored(member(name), sum(scores), len(scores))
+        for name, scores in vector["nodes"].items()
+    }
+    peers = peers_at(nodes.values(), 0, RULES)
+    assert peers is not None
+    for name, scores in vector["nodes"].items():
+        mean = floor(Fraction(sum(scores), len(scores)) * UNIT) if scores else None
+        for expected, value in ((vector["ns"], mean), (vector["B"], speed_of(mean, peers))):
+            assert (expected[name] is None) is (value is None)
+            assert value is None or close_to(expected[name], value)
+
+
+def ignored_task(vector: Vector) -> None:
+    (before,) = vector["scores_before"]
+    history = History().joins("A").starts("1", "A", place=0).commits("1", "A")
+    history.discloses("1", "A").succeeds("1").starts("2", "A", place=0).aborts("2")
+    fold, changes = folded(history, RULES)
+    assert [entry.score for entry in changes.scores] == [before] == vector["scores_after"]
+    assert fold.ledger.nodes[node("A")].window_count == 1
+
+
+def mining(vector: Vector) -> None:
+    said = vector["example"]
+    third = floor(Fraction(said["weights"][0]) * UNIT)
+    rules = rules_with(
+        vram_weight=third, timeout_weight=third, speed_weight=third, least_timeout_seconds=0
+    )
+    # R, P and B of 1/0.5/0.8 and 0.5/1/0.4, against a third who sets the scale but was not online.
+    values = ((24, 120, 16, 720), (12, 0, 8, 360), (24, 240, 20, 0))
+    nodes = []
+    for name, (vram, timeout, score, hours) in zip("ABC", values, strict=True):
+        made = scored(member(name, gpu_vram=vram, timeout=timeout), score, 1)
+        made.online_seconds = hours * 3600
+        nodes.append(made)
+    shares = incentive_shares(nodes, 0, rules)
+    for name, expected in zip("AB", said["expected"], strict=True):
+        paid = shares[node(name)] * int(said["T_a"])
+        assert abs(paid - floor(Fraction(expected) * UNIT)) <= 2 * int(said["T_a"])
+
+
+_SCORES = {
+    "lg-01": sizes,
+    "lg-02": promptness,
+    "lg-03": promptness,
+    "lg-04": task_scores,
+    "lg-05": speeds,
+    "lg-06": ignored_task,
+    "lg-07": mining,
+}
+
+
+PROFILE = the_vector("profiles/legacy_doc")
+
+
+def test_the_rules_are_those_of_the_document():
+    said, numbers = PROFILE, json.loads(RULES.to_json())
+    assert numbers["rank_scores"] == said["round_scores"]
+    assert numbers["absent_score"] == said["timeout_score"]
+    assert numbers["q_max"] == said["max_task_score"]
+    assert said["rounds"] == ["commitment", "disclosure"]
+    assert [name.partition("_")[0] for name in RoundScores._fields[::2]] == said["rounds"]
+    assert (said["window"], numbers["legacy"]["window_seconds"]) == ("calendar month", None)
+    assert said["all_timeout"] == "task ignored"
+    assert round_scores([Run(0, node("A"), Position(1, 0, 0), 0)], RULES) == []
+
+
+# The contracts of that time scored 10/9/6: where nobody fails, by the same orders.
+CONTRACT = replace(RULES, rank_scores=(10, 9, 6))
+
+
+@vectors_of("legacy_contract_qos")
+def test_the_contracts_scored_by_the_same_orders_where_nobody_failed(vector):
+    history = History().joins("n0", "n1", "n2")
+    for place in range(3):
+        history.starts("1", f"n{place}", place=place)
+    for name in vector.get("commit_order", []):
+        history.commits("1", name)
+    for name in vector.get("disclose_order", []):
+        history.discloses("1", name)
+    if "commit_order" not in vector:
+        for name in ("n0", "n1", "n2"):
+            history.reports_error("1", name)
+    _, changes = folded(history.aborts("1"), CONTRACT)
+    told = {entry.node: entry.score for entry in changes.scores}
+    assert told == {node(name): score for name, score in vector["expected"].items()}
+
+
+FIGURE = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
+PRICES = the_vector("queue/q-11 legacy contract queue, price = fee/cap")
+
+
+def test_three_free_4090_take_the_task_of_the_figure():
+    tasks = []
+    for group, fees in FIGURE["groups"].items():
+        kind, vram = group.removesuffix("GB").split("/")
+        tasks += [
+            wanted(f"{group} {fee}", gpt=kind == "GPT", min_vram=int(vram), fee=fee)
+            for fee in fees
+        ]
+    queue = LegacyQueue(lambda made: Fraction(made.fee or 0), tasks)
+    nodes = cards({("RTX 4090", 24): 3})
+    offers = queue.offers_for(nodes[0], nodes)
+    assert {offer.group.text: int(offer.waiting.value) for offer in offers} == FIGURE[
+        "candidate_heads"
+    ]
+    assert int(offers[0].waiting.value) == FIGURE["expected_value"]
+    heads = {group.text: int(waits[0].value) for group, waits in queue.groups().items()}
+    assert {name: heads[name] for name in heads.keys() - {o.group.text for o in offers}} == FIGURE[
+        "excluded"
+    ]
+
+
+def test_the_contracts_queue_is_ours_with_its_own_value():
+    tasks = [
+        wanted(f"{n}", fee=said["fee"], size=said["cap"]) for n, said in enumerate(PRICES["tasks"])
+    ]
+    queue = LegacyQueue(lambda made: Fraction(made.fee or 0, made.size or 1), tasks)
+    first = next(queue.in_order())
+    assert first.key == tasks[PRICES["expected_first_index_0_based"]].key
+    assert first.value == PRICES["expected_price"]
+
+
+@pytest.mark.parametrize("nodes", [[], [member("A")]])
+def test_a_network_without_numbers_has_no_scores(nodes):
+    assert peers_at(nodes, 0, RULES) == PopulationMaxima(0, 0, 0)

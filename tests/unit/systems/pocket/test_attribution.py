@@ -1,0 +1,88 @@
+"""Who is credited with what: as the fold has it, for any history that a chain may tell."""
+
+from typing import Any
+
+from hypothesis import given
+
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import WorkingSet
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.state.task import Ending
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.pocket.attribution import Answer, Attribution, TaskOutcome, Terminal
+from tests.support.examples import examples
+from tests.support.random_histories import any_events, any_histories
+
+WELL = (Ending.SUCCEEDED, Ending.REFUNDED)
+FAULT = (Ending.INVALIDATED, Ending.TIMED_OUT)
+Said = tuple[str, Address, float | None]
+
+
+def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, Ending | None]]:
+    """A task's nodes with when they started, where they answered first, and how they ended."""
+    task = ledger.tasks.get(key)
+    if task is None:
+        return {}
+    found = {
+        run.node: (run.started_time, run.committed_at or run.reported_at, run.ending)
+        for run in task.runs
+    }
+    if task.node is not None:
+        found[task.node] = (task.started_time or 0, task.stopped_at, task.ending)
+    return found
+
+
+def by_the_fold(events: list[DomainEvent]) -> list[Said]:
+    """What the fold makes of a history, told as outcomes."""
+    fold, notes, times = Fold(SEED), list[Said](), dict[Position, int]()
+    for event in events:
+        times[event.at] = event.time
+        key = getattr(event, "task", None)
+        before = parts(fold.ledger, key) if key else {}
+        fold.many([event])
+        if key is None:
+            continue
+        for node, (started, answered, ending) in parts(fold.ledger, key).items():
+            if node not in before:
+                assert isinstance(event, said.TaskStarted)
+                notes.append(("assigned", node, None))
+            elif ending is not before[node][2]:
+                stopped = event.time if answered is None else times[answered]
+                notes.append(told(node, ending, max(0, stopped - started)))
+    return notes
+
+
+def told(node: Address, ending: Ending | None, seconds: int) -> Said:
+    if ending in WELL:
+        return "succeeded", node, float(seconds)
+    return ("failed" if ending in FAULT else "released"), node, None
+
+
+def by_us(events: list[DomainEvent]) -> list[Said]:
+    tasks, notes = Attribution(by_kind=True), list[Said]()
+    for event in events:
+        if isinstance(event, said.TaskCreated):
+            tasks.created(event)
+        elif isinstance(event, said.TaskStarted):
+            if tasks.started(event) is not None:
+                notes.append(("assigned", event.node, None))
+        elif isinstance(event, Answer):
+            tasks.answered(event)
+        elif isinstance(event, Terminal):
+            notes += [_said(outcome) for outcome in tasks.ended(event)]
+    return notes
+
+
+def _said(outcome: TaskOutcome) -> Said:
+    if outcome.duration is not None:
+        return "succeeded", outcome.node, outcome.duration
+    return ("failed" if outcome.is_fault else "released"), outcome.node, None
+
+
+@examples(100)
+@given(any_histories(any_events))
+def test_outcomes_are_the_endings_that_the_fold_sees(events):
+    assert by_us(events) == by_the_fold(events)

@@ -1,0 +1,71 @@
+"""Pocket blames for a cancellation whom the fold blames, and frees everybody else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oracle.domain.events.network_events import TaskCancelled
+from oracle.domain.fold.working_set import ReliabilityCause
+from oracle.systems.pocket.attribution import Attribution, TaskOutcome
+from tests.support.histories import History, folded, node, task
+
+
+def three(commits: str, discloses: str, errors: str = "", accepted: str = "") -> History:
+    """`accepted`: who was paid before the rest was cancelled."""
+    history = History().joins("A", "B", "C")
+    for place, name in enumerate("ABC"):
+        history.starts("1", name, place=place)
+    for name in errors:
+        history.after(1).reports_error("1", name)
+    for name in commits:
+        history.after(1).commits("1", name)
+    for name in discloses:
+        history.after(1).discloses("1", name)
+    if accepted:
+        history.validates("1").succeeds("1", by=accepted)
+    history.after(900).says(TaskCancelled, task=task("1"))
+    for name in "ABC":
+        if name != accepted:
+            history.says(TaskCancelled, task=task("1"), node=node(name))
+    return history
+
+
+def outcomes(history: History) -> list[TaskOutcome]:
+    attribution, found = Attribution(by_kind=False), []
+    deeds: dict[str, Callable[[Any], object]] = {
+        "TaskStarted": attribution.started,
+        "ResultCommitted": attribution.answered,
+        "TaskErrorReported": attribution.answered,
+        "ResultDisclosed": attribution.disclosed,
+        "TaskValidated": attribution.accepted,
+        "TaskSucceeded": lambda event: found.extend(attribution.ended(event)),
+        "TaskCancelled": lambda event: found.extend(attribution.ended(event)),
+    }
+    for event in history.events:
+        deeds.get(type(event).__name__, lambda _: None)(event)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("commits", "discloses", "errors", "accepted"),
+    [
+        ("", "", "", ""),
+        ("AC", "", "", ""),
+        ("ABC", "B", "", ""),
+        ("ABC", "CAB", "", ""),
+        ("ABC", "BA", "", "A"),
+        ("A", "", "B", ""),
+        ("AC", "C", "B", ""),
+    ],
+)
+def test_the_same_nodes_are_blamed(commits: str, discloses: str, errors: str, accepted: str):
+    history = three(commits, discloses, errors, accepted)
+    _, changes = folded(history)
+    timed_out = {
+        change.node for change in changes.reliability if change.cause is ReliabilityCause.TIMED_OUT
+    }
+    found = outcomes(history)
+    assert changes.anomalies == []
+    assert len(found) == 3
+    assert {outcome.node for outcome in found if outcome.is_fault} == timed_out

@@ -1,0 +1,262 @@
+"""What holds of every ranking: bounds, order, scale, chances; and the options of compute."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Address
+from oracle.systems.pocket.explain_row import explain_line, parts_of
+from oracle.systems.pocket.node_record import Record
+from oracle.systems.pocket.parameters import (
+    ARTICLE,
+    PORTAL_API_HEAD,
+    AllShelved,
+    Benchmark,
+    Parameters,
+    compute,
+)
+from oracle.systems.pocket.picking import pick, pick_many
+from oracle.systems.pocket.ranking import Reason, evaluate, rank
+from oracle.systems.pocket.record_stats import NodeStats
+from tests.support.examples import examples
+from tests.support.vectors import named_vectors
+
+SLOW = compute(20)
+EVERY = pytest.mark.parametrize(
+    "params", [ARTICLE, PORTAL_API_HEAD, SLOW], ids=["article", "head", "compute"]
+)
+_latencies = st.sampled_from((0.1, 0.15, 0.15001, 0.2, 0.5, 1.0, 1.2, 2.0, 30.0))
+
+
+@st.composite
+def _standings(draw: st.DrawFn) -> list[NodeStats]:
+    names = range(draw(st.integers(0, 12)))
+    return [_standing(draw, Address(f"n{n:02}")) for n in names]
+
+
+def _standing(draw: st.DrawFn, node: Address) -> NodeStats:
+    attempts = draw(st.sampled_from((0, 1, 2, 3, 20, 49, 50, 51, 500)))
+    good = draw(st.sampled_from((0, attempts // 2, attempts, attempts, attempts)))
+    failing = draw(st.booleans()) and good == 0
+    rate = good / attempts if attempts else 1.0
+    median = draw(_latencies) if good else 0.0
+    tail = draw(st.sampled_from((0.0, 0.1, 0.3, 7.0))) if good else 0.0
+    return NodeStats(node, attempts, rate, median, median + tail, failing)
+
+
+def alike(*latencies: float, attempts: int = 30) -> list[NodeStats]:
+    return [
+        NodeStats(Address(f"n{n:02}"), attempts, 1.0, latency, latency, failing=False)
+        for n, latency in enumerate(latencies)
+    ]
+
+
+def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
+    """Return the tickets of each, in the order in which they are given."""
+    found = {row.node: row.tickets for row in rank(standings, 0, params).rows}
+    return [found[stats.node] for stats in standings]
+
+
+@EVERY
+@examples(50)
+@given(standings=_standings())
+def test_tickets_are_whole_and_between_none_and_ten(standings, params):
+    ranking = rank(standings, 0, params)
+    assert all(0 <= row.tickets <= params.max_tickets for row in ranking.rows)
+    assert all(row.score == row.tickets / 10 for row in ranking.rows)
+    assert ranking.total == sum(row.tickets for row in ranking.rows)
+
+
+@EVERY
+@examples(50)
+@given(standings=_standings())
+def test_chances_sum_to_one_and_follow_the_tickets(standings, params):
+    ranking = rank(standings, 0, params)
+    assert sum(row.probability for row in ranking.rows) == pytest.approx(min(len(standings), 1))
+    if not ranking.degraded:
+        assert [row.chances for row in ranking.rows] == [row.tickets for row in ranking.rows]
+
+
+@EVERY
+@examples(50)
+@given(standings=_standings(), order=st.randoms(use_true_random=False))
+def test_another_order_of_candidates_changes_only_ties(standings, order, params):
+    shuffled = list(standings)
+    order.shuffle(shuffled)
+    ranked, again = rank(standings, 0, params), rank(shuffled, 0, params)
+    latencies = [row.stats.weighted for row in ranked.rows]
+    assert latencies == [row.stats.weighted for row in again.rows]
+    if len(set(latencies)) == len(latencies):
+        assert ranked.rows == again.rows
+
+
+@examples(50)
+@given(standings=_standings(), power=st.integers(-6, 12))
+def test_latencies_and_expectation_at_another_scale_give_the_same_tickets(standings, power):
+    # By powers of two nothing is rounded, so that there is no edge to fall over.
+    scale = 2.0**power
+    scaled = [s._replace(median=s.median * scale, weighted=s.weighted * scale) for s in standings]
+    params = replace(ARTICLE, expected=ARTICLE.expected * scale)
+    assert tickets(scaled, params) == tickets(standings, ARTICLE)
+
+
+@examples(50)
+@given(standings=_standings())
+def test_the_trace_adds_up_to_the_tickets(standings):
+    factor = 10
+    for row in rank(standings, 0, ARTICLE).rows:
+        assert row.factor_before == factor
+        assert row.factor_after == row.factor_before - row.lost or row.factor_after in (0, 1)
+        if row.reason in (Reason.TOP_TIER, Reason.PENALISED, Reason.ZEROED, Reason.UNTESTED):
+            assert row.tickets == row.factor_after
+        factor = row.factor_after
+
+
+def test_a_staircase_ends_at_the_bottom_where_the_benchmark_is_what_is_expected():
+    cases = {case["name"]: case for case in named_vectors("ranking", file="pocket").values()}
+    stairs = alike(*(n["median_s"] for n in cases["staircase_hides_slow_nodes"]["input"]))
+    assert tickets(stairs, ARTICLE) == [10] * 24
+    found = tickets(stairs, replace(ARTICLE, benchmark=Benchmark.EXPECTED))
+    assert found == sorted(found, reverse=True)
+    # 0.322 s more than expected cost 11.27 tickets, however many stand between.
+    assert (found[0], found[-1]) == (10, 1)
+
+
+@examples(50)
+@given(standings=_standings())
+def test_against_what_is_expected_only_the_own_latency_costs(standings):
+    params = replace(ARTICLE, benchmark=Benchmark.EXPECTED)
+    slow = [s for s in standings if s.median > params.expected and s.success_rate > 0]
+    assert tickets(slow, params) == [tickets([s], params)[0] for s in slow]
+
+
+def test_a_lone_slow_node_is_compared_with_what_is_expected_or_with_nothing():
+    assert tickets(alike(0.25), ARTICLE) == [10]
+    assert tickets(alike(0.25), replace(ARTICLE, benchmark=Benchmark.EXPECTED)) == [6]
+
+
+def test_a_factor_driven_to_nothing_stays_one_where_zero_is_off():
+    slow = alike(0.1, 9.0, attempts=500)
+    assert tickets(slow, ARTICLE) == [10, 0]
+    assert tickets(slow, replace(ARTICLE, zero_weight_attempts=None)) == [10, 1]
+
+
+def test_the_two_limits_of_failures_are_apart():
+    dead = NodeStats(Address("dead"), 3, 0.0, 0.0, 0.0, failing=False)
+    slow = NodeStats(Address("slow"), 3, 1.0, 9.0, 9.0, failing=False)
+    fast = NodeStats(Address("fast"), 3, 1.0, 0.1, 0.1, failing=False)
+    assert tickets([dead, fast, slow], replace(ARTICLE, shelve_failures=3)) == [0, 10, 1]
+
+
+def shelved() -> list[NodeStats]:
+    return [
+        NodeStats(Address("flagged"), 50, 0.0, 0.0, 0.0, failing=True),
+        NodeStats(Address("worse"), 60, 0.0, 0.0, 0.0, failing=False),
+        NodeStats(Address("bad"), 50, 0.0, 0.0, 0.0, failing=False),
+    ]
+
+
+def test_where_all_are_shelved_all_have_the_same_chance_and_the_callers_order():
+    ranking = rank(shelved(), 0, ARTICLE)
+    assert ranking.degraded
+    assert [pick(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
+
+
+def test_where_all_are_shelved_latency_is_no_order():
+    slow = NodeStats(Address("slow"), 50, 1.0, 2.0, 2.0, failing=True)
+    fast = NodeStats(Address("fast"), 50, 1.0, 1.0, 1.0, failing=True)
+    ranking = rank([slow, fast], 0, ARTICLE)
+    assert [row.node for row in ranking.rows] == ["fast", "slow"]
+    assert [pick(ranking, u) for u in (0, 0.5)] == ["slow", "fast"]
+
+
+def test_the_least_bad_stands_in_where_that_is_asked_for():
+    ranking = rank(shelved(), 0, replace(ARTICLE, all_shelved=AllShelved.LEAST_BAD))
+    assert ranking.degraded
+    assert [pick(ranking, u) for u in (0, 0.5, 0.99)] == ["bad", "bad", "bad"]
+    assert pick_many(ranking, [0.9, 0.9, 0.9, 0.9]) == ["bad", "worse", "flagged"]
+
+
+def test_a_slow_node_is_less_bad_than_one_that_fails():
+    slow = NodeStats(Address("slow"), 60, 1.0, 9.0, 9.0, failing=False)
+    params = replace(ARTICLE, benchmark=Benchmark.EXPECTED, all_shelved=AllShelved.LEAST_BAD)
+    assert pick(rank([*shelved(), slow], 0, params), 0) == "slow"
+
+
+@examples(50)
+@given(standings=_standings(), us=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
+def test_nobody_is_picked_twice_for_a_group(standings, us):
+    ranking = rank(standings, 0, ARTICLE)
+    chosen = pick_many(ranking, us)
+    assert len(chosen) == len(set(chosen)) == min(len(us), len(standings))
+    if chosen:
+        assert chosen[0] == pick(ranking, us[0])
+    # Nobody without a ticket comes before the last that has one.
+    without = [ranking_tickets == 0 for ranking_tickets in _tickets_of(chosen, standings)]
+    assert without == sorted(without)
+
+
+def _tickets_of(chosen: list[Address], standings: list[NodeStats]) -> Iterator[int]:
+    found = {row.node: row.tickets for row in rank(standings, 0, ARTICLE).rows}
+    return (found[node] for node in chosen)
+
+
+def test_a_number_of_one_or_more_picks_nobody():
+    with pytest.raises(ValueError, match=r"u must be at least 0 and below 1, not 1\.0"):
+        pick(rank(alike(0.1), 0, ARTICLE), 1.0)
+
+
+def test_nobody_ranked_is_nobody_picked():
+    with pytest.raises(ValueError, match="nobody is ranked"):
+        pick(rank([], 0, ARTICLE), 0.5)
+
+
+def test_a_node_at_its_cap_is_left_out_and_an_untested_one_gets_one_task():
+    params = replace(ARTICLE, in_flight_cap=2)
+    records = {
+        Address("one"): Record(successes=1, counts_until=9.0, in_flight=1),
+        Address("two"): Record(successes=1, counts_until=9.0, in_flight=2),
+        Address("new"): Record(in_flight=1),
+    }
+    ranking = evaluate(records, list(records), 0, params)
+    assert [row.node for row in ranking.rows] == ["one"]
+    assert ranking.left_out == ("two", "new")
+
+
+def test_an_evaluation_reads_no_samples_however_many_there_are():
+    record = Record(successes=9, counts_until=9.0, median=0.1, weighted=0.1)
+    del record.samples
+    nodes = [Address(f"n{n}") for n in range(24)]
+    assert len(evaluate(dict.fromkeys(nodes, record), nodes, 0, ARTICLE).rows) == 24
+
+
+ASKED = {
+    "no outcome lately, so it counts as fast": (0.0, 0, 1.0),
+    "median 0.10000 s is within the expected 0.15 s": (0.1, 30, 1.0),
+    "success rate 0.5000 of 30 attempts is not above 0.95": (0.3, 30, 0.5),
+    "no success, with 3 of 50 attempts": (0.0, 3, 0.0),
+    "no success in 70 attempts": (0.0, 70, 0.0),
+}
+
+
+@pytest.mark.parametrize("why", ASKED)
+def test_an_operator_is_told_why_in_a_line(why: str):
+    latency, attempts, rate = ASKED[why]
+    node = NodeStats(Address("n"), attempts, rate, latency, latency, failing=False)
+    (row,) = rank([node], 0, ARTICLE).rows
+    assert explain_line(row) == f"{row.tickets} of 10 tickets: {why}"
+    assert parts_of(row)["why"] == explain_line(row)
+
+
+def test_an_operator_is_told_what_the_nodes_before_have_cost_it():
+    first, second, third = (
+        explain_line(row) for row in rank(alike(0.16, 0.3, 0.4), 0, ARTICLE).rows
+    )
+    assert first.endswith("latency 0.16000 s is the first that is measured, and costs nothing")
+    assert second.endswith("latency 0.30000 s is 0.14000 s over 0.16000 s, which costs 5")
+    assert third == (
+        "1 of 10 tickets: weighted latency 0.40000 s is 0.10000 s over 0.30000 s,"
+        " which costs 4; 5 lost to the nodes ranked before"
+    )

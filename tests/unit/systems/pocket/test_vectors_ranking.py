@@ -1,0 +1,219 @@
+"""Pocket's vectors of numbers, statistics, rankings, the article's table and slow work."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.systems.pocket.js_arithmetic import quantile, round_half_up, to_fixed
+from oracle.systems.pocket.node_record import Record
+from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
+from oracle.systems.pocket.picking import pick
+from oracle.systems.pocket.ranking import Ranking, rank
+from oracle.systems.pocket.record_stats import FlagSet, NodeStats
+from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
+
+PROFILES = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["article", "head"])
+
+POCKET = "pocket"
+CONSTANTS = named_vectors("constants", file=POCKET)
+ROWS = named_vectors("article_table/rows", file=POCKET)
+RELAYS = the_vector("article_table/total_relays", file=POCKET)
+# What the constants are called here.
+FIELDS = {
+    "EXPECTED_SUCCESS_LATENCY_s": "expected",
+    "WEIGHT_MULTIPLIER_per_s": "multiplier",
+    "max_weight_factor": "max_tickets",
+    "success_rate_full_weight_strictly_above": "success_rate_full",
+    "p90_coefficient": "p90_weight",
+    "p90_used_when_total_results_strictly_above": "p90_min_results",
+    "max_failures_per_period": "shelve_failures",
+    "service_log_ttl_s_sliding": "counts_ttl",
+    "timing_log_ttl_s_fixed": "samples_ttl",
+    "failure_flag_true_ttl_s": "flag_ttl",
+    "failure_flag_false_ttl_s": "cleared_ttl",
+    "timing_log_max_samples": "max_samples",
+    "error_counter_ttl_s": "errors_ttl",
+    "archival_timeout_variance": "early_margin",
+    "archival_counter_ttl_s": "early_ttl",
+    "removed_from_session_ttl_s": "removed_ttl",
+}
+# They differ by profile, or are no setting: a test of their own each.
+APART = {"error_counter_strictly_above", "latency_decimals", "archival_timeout_limit"}
+
+
+@pytest.mark.parametrize("constant", sorted(CONSTANTS.keys() - APART))
+@PROFILES
+def test_the_constants_are_upstreams(constant: str, params: Parameters):
+    assert getattr(params, FIELDS[constant]) == CONSTANTS[constant]
+
+
+@PROFILES
+def test_one_number_of_upstream_sets_two_of_ours(params: Parameters):
+    assert params.zero_weight_attempts == params.shelve_failures
+
+
+def test_the_limit_of_errors_in_a_row_is_of_the_head_alone():
+    limit = CONSTANTS["error_counter_strictly_above"]
+    assert (PORTAL_API_HEAD.errors_limit, ARTICLE.errors_limit) == (limit, None)
+
+
+def test_five_decimals_are_kept():
+    assert to_fixed(1 / 3) == "0." + CONSTANTS["latency_decimals"] * "3"
+
+
+def test_twenty_early_failures_remove_a_node_where_that_is_asked_for():
+    limit = CONSTANTS["archival_timeout_limit"]
+    params = replace(ARTICLE, early_failures=limit)
+    record = Record()
+    for n in range(limit):
+        assert record.removed_until == 0
+        record.failed_early(n, params)
+    assert record.removed_until == limit - 1 + params.removed_ttl
+
+
+@vectors_of("arithmetic/round", file=POCKET)
+def test_numbers_are_rounded_as_in_javascript(vector: Vector):
+    assert round_half_up(vector["x"]) == vector["expected"]
+
+
+@vectors_of("arithmetic/to_fixed_5", file=POCKET)
+def test_numbers_are_written_as_in_javascript(vector: Vector):
+    assert to_fixed(vector["x"]) == vector["expected"]
+
+
+@vectors_of("arithmetic/quantiles", file=POCKET)
+def test_quantiles_lie_between_two_samples(vector: Vector):
+    assert quantile(vector["sorted"], 0.5) == vector["median"]
+    assert quantile(vector["sorted"], 0.9) == vector["p90"]
+
+
+@vectors_of("arithmetic/reduce", file=POCKET)
+def test_every_second_sample_stays_once_there_are_too_many(vector: Vector):
+    # One more success on top of what the list holds; it comes last.
+    samples = [(float(n), 0.0) for n in range(1, vector["n"])]
+    record = Record(samples=samples, samples_until=300.0)
+    record.succeeded(float(vector["n"]), 1.0, ARTICLE)
+    kept = [duration for duration, _ in record.samples]
+    assert (len(kept), kept[0], kept[-1]) == (vector["len"], vector["first"], vector["last"])
+
+
+def standings(rows: list[Vector]) -> list[NodeStats]:
+    return [
+        NodeStats(
+            node=Address(row["id"]),
+            attempts=row["attempts"],
+            success_rate=row["success_rate"],
+            median=row["median_s"],
+            weighted=row["weighted_s"],
+            failing=row.get("failure", False),
+        )
+        for row in rows
+    ]
+
+
+def tickets(ranking: Ranking) -> dict[str, int]:
+    return {row.node: row.tickets for row in ranking.rows}
+
+
+def limited(params: Parameters, failures: int) -> Parameters:
+    """Upstream's one number for both: when to shelve, and when a factor may stay 0."""
+    return replace(params, shelve_failures=failures, zero_weight_attempts=failures)
+
+
+@vectors_of("ranking", file=POCKET)
+@PROFILES
+def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: Parameters):
+    ranking = rank(standings(vector["input"]), 0, limited(params, vector["max_failures"]))
+    expected = vector["expected"]
+    assert [row.node for row in ranking.rows] == expected["order"]
+    assert tickets(ranking) == expected["tickets"]
+    assert ranking.total == expected["total"]
+    assert ranking.degraded == (expected["picks"] == "uniform over all nodes")
+    flagged = [effect.node for effect in ranking.effects if isinstance(effect, FlagSet)]
+    assert flagged == expected["newly_flagged"]
+    chances = {row.node: round(row.probability, 6) for row in ranking.rows}
+    assert chances == expected["probability"]
+    picks = [] if ranking.degraded else expected["picks"]
+    assert [pick(ranking, p["u"]) for p in picks] == [p["node"] for p in picks]
+
+
+@vectors_of("article_table/cases", file=POCKET)
+@PROFILES
+def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: Parameters):
+    rows = {f"n{row['rank']}": row for row in ROWS.values()}
+    weighted = {step["id"]: step["weighted_s"] for step in vector["steps"]}
+    ranking = rank(
+        [
+            NodeStats(
+                node=Address(name),
+                attempts=vector["attempts_used"][name],
+                success_rate=row["relays"] / (row["relays"] + row["failures"]),
+                median=row["median_ms"] / 1000,
+                weighted=weighted[name],
+                failing=False,
+            )
+            for name, row in rows.items()
+        ],
+        0,
+        params,
+    )
+    trace = [
+        {
+            "id": row.node,
+            "weighted_s": row.stats.weighted,
+            "benchmark_s": row.benchmark,
+            "difference_s": round(row.difference, 6),
+            "lost": row.lost,
+            "tickets": row.tickets,
+        }
+        for row in ranking.rows
+    ]
+    assert trace == vector["steps"]
+    assert tickets(ranking) == vector["tickets"]
+    assert ranking.total == vector["total"]
+    shares = {row.node: round(row.probability, 6) for row in ranking.rows}
+    assert shares == vector["expected_share"]
+    assert distance(shares, rows) == vector["total_variation_distance_to_observed"]
+
+
+def distance(shares: dict[Address, float], rows: dict[str, Vector]) -> float:
+    apart = (abs(shares[Address(n)] - row["relays"] / RELAYS) for n, row in rows.items())
+    return round(float(sum(apart)) / 2, 4)
+
+
+@vectors_of("article_table/rows", file=POCKET)
+def test_the_articles_rows_say_what_their_counts_say(vector: Vector):
+    rate = vector["relays"] / (vector["relays"] + vector["failures"])
+    assert round(rate, 6) == vector["success_rate_if_relays_are_successes"]
+    assert round(vector["relays"] / RELAYS, 6) == vector["observed_share"]
+
+
+@vectors_of("scaled_to_slow_work", file=POCKET)
+@PROFILES
+def test_slow_work_is_told_apart_once_it_is_scaled(vector: Vector, params: Parameters):
+    in_seconds = replace(params, expected=vector["expected_s"])
+    assert in_seconds.multiplier == pytest.approx(vector["multiplier_per_s"], abs=1e-12)
+    ranked = [
+        row | {"success_rate": 1, "weighted_s": vector["weighted_s"][row["id"]]}
+        for row in vector["input"]
+    ]
+    by_seconds = rank(standings(ranked), 0, in_seconds)
+    assert tickets(by_seconds) == vector["tickets"]
+    chances = {row.node: round(row.probability, 6) for row in by_seconds.rows}
+    assert chances == vector["probability"]
+    # The same in multiples of what is expected, without a unit.
+    expected = vector["expected_s"]
+    multiples = [
+        row | {"median_s": row["median_s"] / expected, "weighted_s": row["weighted_s"] / expected}
+        for row in ranked
+    ]
+    by_multiples = rank(standings(multiples), 0, replace(in_seconds, scaled=True))
+    assert tickets(by_multiples) == vector["tickets"]
+
+
+@vectors_of("scaled_to_slow_work", file=POCKET)
+def test_the_weighted_latency_is_the_median_and_three_tenths_of_p90(vector: Vector):
+    for row in vector["input"]:
+        weighted = row["median_s"] + ARTICLE.p90_weight * row["p90_s"]
+        assert weighted == pytest.approx(vector["weighted_s"][row["id"]])

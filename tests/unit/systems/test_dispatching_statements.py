@@ -1,0 +1,266 @@
+"""What the current dispatching document says with numbers and examples, each once.
+
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-dispatching.
+"""
+
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.fixed_point import UNIT
+from oracle.systems.crynux.crynux_policy import SEED_POLICY
+from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, stake_score, weight_of
+from oracle.systems.policy import CandidateVerdict, PolicyInput
+from tests.support.histories import History, folded, node, task
+
+CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
+# A second of work and no more, so that a task's value is its fee.
+ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
+parts_of_one = st.integers(0, UNIT)
+
+
+def joined(*names: str, **values: Any) -> History:
+    """Members that differ in nothing but their names and cards, `4090`, `4080` or `3080`."""
+    history = History()
+    for name in names:
+        card, vram = CARDS.get(name.partition(" ")[0], ("RTX 4090", 24))
+        history.joins(name, stake=100, gpu_name=card, gpu_vram=vram, **values)
+    return history
+
+
+def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
+    """What the policy says of each member, by name, once the task `name` is there."""
+    fold, _ = folded(history)
+    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    said = SEED_POLICY.follow().verdicts(fold.ledger.tasks[task(name)], policy_input)
+    return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
+
+
+def weights(history: History, name: str = "t") -> dict[str, int]:
+    """The candidates alone, with their weights."""
+    said = verdicts(history, name).items()
+    return {who: one.weight for who, one in said if one.weight is not None}
+
+
+def queued(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
+    """A queue of tasks by name, fee and what they ask for, the oldest first."""
+    history = History()
+    for name, fee, wanted in orders:
+        history.after(1).creates(name, fee=fee, **wanted)
+    fold, _ = folded(history)
+    return TaskQueue(ONE_SECOND, SEED_WEIGHTING, fold.ledger.tasks.values())
+
+
+def taken_by(queue: TaskQueue, name: str) -> str | None:
+    fold, _ = folded(joined(name))
+    found = queue.next_for(fold.ledger.nodes[node(name)])
+    return None if found is None else bytes.fromhex(found.key[2:]).lstrip(b"\0").decode()
+
+
+# Who is a candidate
+
+
+def test_a_task_without_requests_goes_to_any_free_member():
+    assert weights(joined("4090", "3080").creates("t")).keys() == {"4090", "3080"}
+
+
+def test_a_required_gpu_leaves_the_group_of_that_card_alone():
+    history = joined("4090", "4080", "3080 a", "3080 b")
+    history.creates("t", required_gpu="RTX 3080", required_gpu_vram=16)
+    assert weights(history).keys() == {"3080 a", "3080 b"}
+
+
+def test_a_group_of_16_gb_holds_all_cards_of_that_size_and_larger_ones_may_too():
+    history = joined("4090", "4080", "3080").joins("small", gpu_name="GTX", gpu_vram=8)
+    assert weights(history.creates("t", min_vram=16)).keys() == {"4090", "4080", "3080"}
+
+
+def test_nobody_is_a_candidate_where_nobody_meets_the_criteria():
+    assert weights(joined("4080").creates("t", min_vram=40)) == {}
+
+
+def test_who_has_all_models_shuts_out_everybody_else():
+    history = joined("one", "all", "none").adds_model("one", "base")
+    history.adds_model("all", "base").adds_model("all", "lora")
+    assert weights(history.creates("t", models=("base", "lora"))).keys() == {"all"}
+
+
+def test_where_nobody_has_all_models_everybody_stays():
+    history = joined("one", "none").adds_model("one", "base")
+    assert weights(history.creates("t", models=("base", "lora"))).keys() == {"one", "none"}
+
+
+def test_only_who_is_eligible_counts_as_having_the_models():
+    history = joined("busy", "free").adds_model("busy", "base").starts("other", "busy")
+    assert weights(history.creates("t", models=("base",))).keys() == {"free"}
+
+
+def test_an_excluded_node_is_no_candidate_and_comes_back_by_itself():
+    history = joined("A", "B")
+    for name in "12":
+        history.starts(name, "A").times_out(name)
+    history.creates("t")
+    assert verdicts(history)["A"].out == "excluded"
+    assert weights(history.after(20)).keys() == {"A", "B"}
+
+
+# Model locality
+
+
+@pytest.mark.parametrize(
+    ("on_disk", "loaded", "boost"),
+    [(0, False, "1"), (1, False, "1.35"), (2, False, "1.7"), (2, True, "2")],
+)
+def test_models_on_disk_and_in_memory_boost_as_the_formula_says(on_disk, loaded, boost):
+    models = ("base", "lora")
+    history = joined("A")
+    for model in models[:on_disk]:
+        history.adds_model("A", model)
+    if loaded:
+        history.creates("before", models=models).starts("before", "A").succeeds("before")
+    said = verdicts(history.creates("t", models=models))["A"]
+    assert Fraction(said.parts["M"]) == Fraction(boost)
+
+
+# Stake
+
+
+def test_doubling_the_stake_raises_the_score_by_the_root_of_two():
+    single, double = (stake_score(stake, 200) for stake in (100, 200))
+    assert double == UNIT
+    assert single == isqrt(UNIT * UNIT // 2)
+
+
+@given(st.integers(0, 10**30), st.integers(0, 10**30), st.integers(1, 10**30))
+def test_a_larger_stake_scores_no_less_and_none_above_one(one, other, more):
+    low, high = sorted((one, other))
+    largest = high + more
+    assert 0 <= stake_score(low, largest) <= stake_score(high, largest) <= UNIT
+
+
+@given(st.integers(1, 10**30), st.integers(1, 10**30))
+def test_the_root_dampens_large_stakes(one, other):
+    low, high = sorted((one, other))
+    assert stake_score(low, high) * high >= UNIT * low - high
+
+
+def test_a_stake_split_into_four_nodes_weighs_more_than_in_one():
+    # Against the document: a root prefers many small stakes, so it invites Sybils.
+    whole = joined("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
+    split = joined("rival", "a", "b", "c", "d").updates("rival", stake=400)
+    one = weights(whole.creates("t"))
+    four = weights(split.creates("t"))
+    share = Fraction(one["whole"], sum(one.values()))
+    assert share == Fraction(1, 2)
+    assert 1 - Fraction(four["rival"], sum(four.values())) > Fraction(3, 4) - Fraction(1, 20)
+
+
+# The weight
+
+
+@given(parts_of_one, parts_of_one)
+def test_neither_stake_nor_qos_makes_up_for_the_other(stake, qos):
+    assert weight_of(UNIT, stake, qos, SEED_WEIGHTING) <= min(stake, qos)
+
+
+@given(st.integers(1, UNIT), st.integers(1, UNIT), st.integers(UNIT, 2 * UNIT))
+def test_the_weight_is_half_of_the_harmonic_mean_times_locality(stake, qos, boost):
+    harmonic = Fraction(2) / (Fraction(UNIT, stake) + Fraction(UNIT, qos))
+    exact = harmonic / 2 * boost
+    assert 0 <= exact - weight_of(boost, stake, qos, SEED_WEIGHTING) < 1
+
+
+def test_faster_nodes_are_likelier_whatever_card_they_claim():
+    history = joined("4090", "3080").scores("4090", 2).scores("3080", 10).creates("t")
+    assert weights(history)["3080"] > weights(history)["4090"]
+
+
+def test_each_success_raises_the_chance_of_a_node_that_was_penalised():
+    history = joined("A", "B").starts("late", "A").times_out("late").creates("t")
+    seen = []
+    for n in range(5):
+        found = weights(history)
+        seen.append(Fraction(found["A"], sum(found.values())))
+        history.starts(f"good {n}", "A").succeeds(f"good {n}")
+    assert seen == sorted(set(seen))
+    assert seen[0] < Fraction(1, 2)
+
+
+def test_a_node_whose_mean_is_0_can_not_be_drawn_though_it_is_eligible():
+    found = weights(joined("A", "B").scores("A", 0).after(3600).creates("t"))
+    assert found["A"] == 0
+    assert found["B"] > 0
+
+
+# The queue
+
+
+def test_tasks_wait_in_groups_by_vram_and_then_by_card():
+    queue = queued(
+        ("a", 1, {"min_vram": 16}),
+        ("b", 1, {"min_vram": 24}),
+        ("c", 1, {"required_gpu": "RTX 4090", "required_gpu_vram": 24}),
+        ("d", 1, {"required_gpu": "A100", "required_gpu_vram": 24}),
+    )
+    assert list(queue.groups()) == [
+        QueueGroup(24, "A100"),
+        QueueGroup(24, "RTX 4090"),
+        QueueGroup(24, None),
+        QueueGroup(16, None),
+    ]
+
+
+def test_a_group_is_in_order_of_value():
+    (entries,) = queued(("a", 2, {}), ("b", 9, {}), ("c", 5, {})).groups().values()
+    assert [entry.value for entry in entries] == [9, 5, 2]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "image", "fee", "images", "value"),
+    [(0, 20, 10, 1, "1/2"), (30, 20, 10, 1, "1/5"), (30, 20, 15, 2, "3/14"), (0, 0, 7, 1, "7")],
+)
+def test_value_is_fee_over_estimated_time(fixed, image, fee, images, value):
+    pricing = Pricing(
+        dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(image))
+    )
+    fold, _ = folded(History().creates("t", fee=fee, size=images))
+    assert pricing.value_of(fold.ledger.tasks[task("t")]) == Fraction(value)
+
+
+def test_a_freed_node_takes_the_best_of_its_own_card_and_of_any_group_that_fits_it():
+    orders = (
+        ("any 24", 40, {"min_vram": 24}),
+        ("4080", 30, {"required_gpu": "RTX 4080", "required_gpu_vram": 16}),
+        ("any 16", 20, {"min_vram": 16}),
+        ("3080", 35, {"required_gpu": "RTX 3080", "required_gpu_vram": 16}),
+    )
+    queue = queued(*orders)
+    assert taken_by(queue, "4080") == "4080"
+    assert taken_by(queue, "4090") == "any 24"
+    queue.discard(task("4080"))
+    assert taken_by(queue, "4080") == "any 16"
+
+
+@pytest.mark.parametrize(
+    ("members", "alpha", "room"), [(10, "5", 50), (3, "0.5", 1), (1, "0.2", 1), (7, "1.5", 10)]
+)
+def test_the_queue_has_room_for_so_many_tasks(members, alpha, room):
+    assert capacity_for(members, Fraction(alpha)) == room
+
+
+def test_a_full_queue_drops_its_least_valuable_task():
+    queue = queued(("a", 5, {}), ("b", 3, {"min_vram": 8}), ("new", 4, {}))
+    assert [entry.key for entry in queue.overflow(2)] == [task("b")]
+
+
+def test_the_task_that_comes_last_may_be_the_one_that_is_dropped():
+    queue = queued(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
+    assert [entry.key for entry in queue.overflow(2)] == [task("new")]

@@ -1,0 +1,204 @@
+"""What the legacy QoS document says with numbers and examples, each once.
+
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-qos-of-2024.
+"""
+
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.legacy_factors import Factors, factors_at, incentive_shares, peers_at
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.node_scores import is_kickout_due, lacks_task
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.systems.crynux.requirements import misfit, requirement_of
+from oracle.systems.registry import rule_set
+from tests.support.histories import GENESIS_TIME, History, folded, node, task
+
+# None of these was ever published (docs/explanation/crynux.md#what-its-sources-say-differently):
+# numbers that come out even.
+CHOSEN = {
+    "legacy.vram_weight": "0.25",
+    "legacy.timeout_weight": "0.25",
+    "legacy.speed_weight": "0.5",
+    "legacy.least_timeout_seconds": "60",
+    "legacy.kickout_below": "7",
+    "legacy.kickout_tasks": "3",
+}
+RULES = rule_set("legacy", CHOSEN)
+IN_MARCH, IN_APRIL = (int(datetime(2024, month, 1, tzinfo=UTC).timestamp()) for month in (3, 4))
+
+
+def legacy() -> LegacyRules:
+    assert RULES.legacy is not None
+    return RULES.legacy
+
+
+def runs(history: History, name: str, *nodes: str, silent: tuple[str, ...] = ()) -> History:
+    """A task on three nodes that commit and disclose in the order given, a second apart."""
+    for place, on in enumerate((*nodes, *silent)):
+        history.starts(name, on, place=place)
+    for on in nodes:
+        history.after(1).commits(name, on)
+    for on in nodes:
+        history.after(1).discloses(name, on)
+    return history.succeeds(name) if nodes else history.aborts(name)
+
+
+def nodes_after(history: History, rules: Rules = RULES) -> dict[str, Node]:
+    fold, _ = folded(history, rules)
+    found = fold.ledger.nodes.items()
+    return {bytes.fromhex(each[2:]).lstrip(b"\0").decode(): known for each, known in found}
+
+
+def factors(history: History, name: str) -> Factors:
+    known = nodes_after(history)
+    peers = peers_at(known.values(), history.time, RULES)
+    assert peers is not None
+    return factors_at(known[name], history.time, legacy(), peers)
+
+
+def task_scores(history: History) -> dict[str, list[int]]:
+    _, changes = folded(history, RULES)
+    told: dict[str, list[int]] = {}
+    for entry in changes.scores:
+        name = bytes.fromhex(entry.node[2:]).lstrip(b"\0").decode()
+        told.setdefault(name, []).append(entry.score)
+    return told
+
+
+# The three scores
+
+
+def test_the_three_scores_and_their_sum_are_what_the_formulas_say():
+    history = History().joins("A", gpu_vram=24, timeout=120).joins("B", gpu_vram=8, timeout=60)
+    history.joins("C", gpu_vram=16, timeout=300)
+    runs(history, "t", "B", "A", "C")
+    found = factors(history, "A")
+    # Node scores 20, 10 and 4; V 24 of 24; O 120 between 60 and 300.
+    assert (found.size, found.promptness) == (UNIT, 3 * UNIT // 4)
+    assert found.speed == UNIT // 2
+    assert found.combined == UNIT // 4 + 3 * UNIT // 16 + UNIT // 4
+    assert factors(history, "B").size == UNIT // 3
+
+
+def test_a_shorter_timeout_scores_more():
+    history = History()
+    for seconds in (60, 120, 180, 300):
+        history.joins(str(seconds), timeout=seconds)
+    seen = [factors(history, str(seconds)).promptness for seconds in (60, 120, 180, 300)]
+    assert seen == [UNIT, 3 * UNIT // 4, UNIT // 2, 0]
+
+
+def test_cards_of_one_size_score_the_same_for_it_however_fast():
+    history = History().joins("new", gpu_name="RTX 4060", gpu_vram=8)
+    history.joins("old", gpu_name="RTX 3060", gpu_vram=8).joins("big", gpu_vram=24)
+    assert factors(history, "new").size == factors(history, "old").size == UNIT // 3
+
+
+def test_a_card_of_6_gb_gets_no_task_that_needs_12():
+    history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
+    fold, _ = folded(history, RULES)
+    wanted = requirement_of(fold.ledger.tasks[task("t")])
+    fits = [misfit(fold.ledger.nodes[node(name)], wanted) for name in ("6", "12")]
+    assert fits == ["vram_too_small", None]
+
+
+# Submission speed
+
+
+def test_each_round_scores_by_order_of_submission():
+    history = History()
+    for place, name in enumerate("ABC"):
+        history.starts("t", name, place=place)
+    for name in "ABC":
+        history.after(1).commits("t", name)
+    for name in "CA":
+        history.after(1).discloses("t", name)
+    # 10 and 5; 5 and silent; 2 and 10.
+    assert task_scores(history.succeeds("t")) == {"A": [15], "B": [5], "C": [12]}
+
+
+def test_a_task_without_any_submission_is_ignored():
+    history = runs(History().joins("A", "B", "C"), "t", silent=("A", "B", "C"))
+    assert task_scores(history) == {}
+    assert factors(history, "A").speed is None
+
+
+def test_the_node_score_moves_where_a_task_ends():
+    history = History().joins("A", "B", "C")
+    seen = []
+    for n, order in enumerate(("ABC", "BAC", "BCA")):
+        runs(history, str(n), *order)
+        seen.append(factors(history, "A").tally.node_score)
+    assert seen == [20 * UNIT, 15 * UNIT, 34 * UNIT // 3]
+
+
+def test_a_new_month_begins_with_nothing():
+    history = History().joins("A", "B", "C").after(IN_MARCH - GENESIS_TIME)
+    runs(history, "t", "A", "B", "C")
+    assert factors(history, "A").tally.node_score == 20 * UNIT
+    history.after(IN_APRIL - 1 - history.time)
+    assert factors(history, "A").tally.node_score == 20 * UNIT
+    assert factors(history.after(1), "A").tally.node_score is None
+
+
+def test_a_window_may_be_so_many_seconds_instead():
+    rules = rule_set("legacy", CHOSEN | {"legacy.window_seconds": "100"})
+    history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
+    assert not lacks_task(nodes_after(history, rules)["A"], history.time, rules)
+    later = history.time // 100 * 100 + 100
+    assert lacks_task(nodes_after(history, rules)["A"], later, rules)
+
+
+def test_a_node_without_a_task_in_the_window_has_no_speed_score():
+    history = runs(History().joins("A", "B", "C", "idle"), "t", "A", "B", "C")
+    assert factors(history, "idle").speed is None
+    known = nodes_after(history)
+    assert [name for name in known if lacks_task(known[name], history.time, RULES)] == ["idle"]
+
+
+# What the scores are for
+
+
+@pytest.mark.parametrize(
+    ("scores", "shares"), [((20, 10, 4), [588, 294, 118]), ((20, 0, 0), [1000, 0, 0])]
+)
+def test_a_fee_is_split_by_the_scores_of_its_task(scores, shares):
+    assert fee_shares(1000, scores) == shares
+
+
+def test_a_node_below_the_line_with_tasks_enough_is_due_for_a_kickout():
+    history = History().joins("A", "B", "C")
+    for n in range(2):
+        runs(history, str(n), "A", "B", "C")
+    assert not is_kickout_due(nodes_after(history)["C"], RULES)
+    known = nodes_after(runs(history, "3", "A", "B", "C"))
+    assert [name for name in known if is_kickout_due(known[name], RULES)] == ["C"]
+
+
+def test_a_node_that_was_switched_off_scores_0_and_soon_falls_below_the_line():
+    history = runs(History().joins("A", "B", "off"), "good", "off", "A", "B")
+    due = []
+    for n in range(4):
+        runs(history, str(n), "A", "B", silent=("off",))
+        due.append(is_kickout_due(nodes_after(history)["off"], RULES))
+    # Means of 10, 6 2/3, 5 and 4; at least three tasks.
+    assert due == [False, True, True, True]
+
+
+def test_incentives_go_by_score_and_time_online():
+    history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
+    runs(history, "t", "A", "B", "C").after(1000).quits("C")
+    shares = incentive_shares(nodes_after(history).values(), history.time, RULES)
+    assert shares.keys() == {node("A"), node("B")}
+    # Equal time: by Q alone, 0.25 + 0.25 + 0.5 against 0.25 + 0.25 + 0.25.
+    assert Fraction(shares[node("A")], shares[node("B")]) == pytest.approx(Fraction(4, 3))
+    later = history.joins("C").after(1000)
+    grown = incentive_shares(nodes_after(later).values(), later.time, RULES)
+    assert 0 < grown[node("C")] < grown[node("B")]

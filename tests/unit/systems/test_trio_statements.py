@@ -1,0 +1,138 @@
+"""What the legacy dispatching document says, where no other test shows it.
+
+docs/fidelity/ says which statement is shown by which test.
+See docs/reference/sources.md#crynux-dispatching-of-2024.
+"""
+
+from fractions import Fraction
+
+import pytest
+
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.task import Task
+from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY, LegacyPolicy
+from oracle.systems.legacy.legacy_queue import LegacyQueue
+from oracle.systems.policy import CandidateVerdict, PolicyInput
+from oracle.systems.registry import rule_set
+from tests.support.histories import History, folded, task
+
+CARDS = {"4090": 24, "4080": 16, "3080": 16, "3070": 12}
+GPT, SD = TaskKind.LLM, TaskKind.SD
+SEED = bytes(32)
+RULES: Rules = rule_set(
+    "legacy",
+    {
+        "legacy.vram_weight": "0.25",
+        "legacy.timeout_weight": "0.25",
+        "legacy.speed_weight": "0.5",
+        "legacy.least_timeout_seconds": "60",
+        "legacy.kickout_below": "2",
+        "legacy.kickout_tasks": "3",
+    },
+)
+
+
+def joined(**cards: int) -> History:
+    """So many nodes of each card, `_4090=3`: nodes `4090 0` to `4090 2`."""
+    history = History()
+    for card, count in cards.items():
+        model = card.removeprefix("_")
+        for n in range(count):
+            history.joins(f"{model} {n}", gpu_name=f"RTX {model}", gpu_vram=CARDS[model])
+    return history
+
+
+def named(key: str) -> str:
+    return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
+
+
+def seen(history: History) -> tuple[Task, PolicyInput]:
+    fold, _ = folded(history, RULES)
+    return fold.ledger.tasks[task("t")], PolicyInput(fold.ledger.nodes, RULES, history.time)
+
+
+def verdicts(
+    history: History, policy: LegacyPolicy = LEGACY_POLICY
+) -> dict[str, CandidateVerdict]:
+    return {named(one.node): one for one in policy.follow().verdicts(*seen(history))}
+
+
+def candidates(history: History) -> set[str]:
+    return {name for name, one in verdicts(history).items() if one.weight is not None}
+
+
+# Who is a candidate
+
+
+def test_the_three_nodes_of_a_finished_task_are_free_again():
+    history = joined(_4090=3).creates("t", kind=SD)
+    for place in range(3):
+        history.starts("other", f"4090 {place}", place=place)
+    assert candidates(history) == set()
+    assert len(candidates(history.succeeds("other"))) == 3
+
+
+def test_a_new_task_is_chosen_for_while_others_wait_for_other_nodes():
+    history = joined(_3070=3).creates("large", kind=SD, min_vram=24, fee=9).queues("large")
+    choice = LEGACY_POLICY.choose(*seen(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED)
+    assert choice is not None
+    assert len(choice.nodes) == 3
+
+
+# How likely they are
+
+
+def with_a_laggard() -> History:
+    """Three nodes of one card, of which `4090 2` has timed out on every task."""
+    history = joined(_4090=3)
+    for n in range(2):
+        for place in range(3):
+            history.starts(f"old {n}", f"4090 {place}", place=place)
+        for step in (history.commits, history.discloses):
+            for place in range(2):
+                step(f"old {n}", f"4090 {place}")
+        history.times_out(f"old {n}", by="4090 2").succeeds(f"old {n}")
+    return history.creates("t", kind=SD)
+
+
+def test_a_node_that_times_out_has_a_low_probability():
+    found = verdicts(with_a_laggard())
+    assert found["4090 2"].weight == 0
+    first, second = (found[name].weight or 0 for name in ("4090 0", "4090 1"))
+    assert first == pytest.approx(2 * second)
+
+
+def test_where_chances_are_to_be_equal_qos_does_not_count():
+    found = verdicts(with_a_laggard(), LEGACY_EQUAL_POLICY).values()
+    assert {one.weight for one in found} == {UNIT // 3}
+
+
+# A freed node and the queue
+
+
+def queued(*orders: tuple[str, TaskKind, int, int]) -> LegacyQueue:
+    """A queue of tasks by name, kind, least VRAM and value, the oldest first."""
+    history = History()
+    for name, kind, vram, value in orders:
+        history.after(1).creates(name, kind=kind, min_vram=vram, fee=value)
+    fold, _ = folded(history, RULES)
+    return LegacyQueue(lambda known: Fraction(known.fee or 0), fold.ledger.tasks.values())
+
+
+def offered(queue: LegacyQueue, freed: str, **cards: int) -> list[str]:
+    """The tasks that a freed node brings into reach, the best first."""
+    nodes = seen(joined(**cards).creates("t"))[1].nodes.values()
+    (node,) = (each for each in nodes if named(each.address) == freed)
+    return [named(offer.waiting.key) for offer in queue.offers_for(node, nodes)]
+
+
+def test_three_of_one_card_take_text_and_image_tasks_up_to_their_vram():
+    queue = queued(("sd", SD, 8, 1), ("gpt", GPT, 16, 2), ("large", GPT, 24, 9))
+    assert offered(queue, "4080 0", _4080=3) == ["gpt", "sd"]
+
+
+def test_three_of_different_cards_take_image_tasks_alone():
+    queue = queued(("sd", SD, 8, 1), ("gpt", GPT, 8, 9), ("large", SD, 24, 9))
+    assert offered(queue, "4080 0", _4080=1, _3080=1, _4090=1) == ["sd"]

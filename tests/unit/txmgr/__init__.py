@@ -1,0 +1,1 @@
+"""Tests of the transaction manager without a chain: fees, nonces, budgets."""

@@ -1,0 +1,39 @@
+"""What the contracts of rollups are asked is what was written by hand, byte for byte."""
+
+from eth_abi.abi import encode
+from eth_utils.abi import function_signature_to_4byte_selector
+
+from oracle.txmgr.client.l1_fees import L1Fee, l1_fee
+from tests.pools import view_of
+from tests.support.sending.faults import says
+from tests.support.sending.proxy import proxy
+
+WORD = f"{5:064x}"
+
+
+def asked(kind: L1Fee) -> list[str]:
+    """The calldata of all questions that a rollup's endpoint was asked."""
+    with proxy("http://127.0.0.1:9") as rollup:
+        rollup.rule("eth_call", says("0x" + WORD * 6))
+        assert l1_fee(view_of(rollup.url), kind, "0xabcd", 21_000) > 0
+        calls = [one["params"] for one in rollup.asked]
+    assert all(block == "latest" for _, block in calls)
+    return [call["data"] for call, _ in calls]
+
+
+def by_hand(signature: str, *given: object) -> str:
+    kinds = [kind for kind in signature.split("(")[1][:-1].split(",") if kind]
+    return "0x" + (function_signature_to_4byte_selector(signature) + encode(kinds, given)).hex()
+
+
+def test_an_op_chain_is_asked_for_both_fees_as_before():
+    written = b"\xff" * 180 + b"\xab\xcd"
+
+    assert asked(L1Fee.OPTIMISM) == [
+        by_hand("getL1Fee(bytes)", written),
+        by_hand("getOperatorFee(uint256)", 21_000),
+    ]
+
+
+def test_arbitrum_is_asked_for_its_prices_as_before():
+    assert asked(L1Fee.ARBITRUM) == [by_hand("getPricesInWei()")]
