@@ -11,8 +11,11 @@ _STAYS_QUIET = "a test in tests/unit may not {}: it belongs in tests/integration
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def quiet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forbid all three; PostgreSQL is spoken to by its own library, which asks nobody here."""
+    if request.node.get_closest_marker("postgres"):
+        # Its server is started once for the session, which is no doing of this test.
+        request.getfixturevalue("postgresql_template")
     for owner, name, what in (
         (time, "sleep", "sleep"),
         (socket.socket, "connect", "open a socket"),
