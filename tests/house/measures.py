@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 SHORT_LINES = 40
-LONG_PAGE_BYTES = 15_000
+LONG_PAGE_BYTES = 15 * 1024
 # Rooms of endpoints that we serve ourselves, and of signers, which are no endpoints of a chain.
 _OTHER_PROTOCOLS = {"demo", "fakechain", "devnet", "signing", "signers"}
 _READS_TEXT = ("startswith", "endswith")
@@ -244,7 +244,7 @@ def largest_page(house: House) -> str:
     """Return the longest page of the documents, decisions apart."""
     sizes = _pages(house)
     name = max(sizes, key=lambda page: sizes[page])
-    return f"{sizes[name] // 1000} KB ({name})"
+    return f"{sizes[name] // 1024} KB ({name})"
 
 
 def long_pages(house: House) -> list[str]:

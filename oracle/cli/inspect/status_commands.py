@@ -1,13 +1,10 @@
 """`status` and `nodes`: how far we are, and who is how good. Both only read."""
 
-import sys
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from oracle.cli.inspect.refused_senders import with_refused
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
@@ -24,6 +21,7 @@ from oracle.queries.json_answers import node_answer, status_answer
 from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
 from oracle.queries.text.certainty_text import told_of_surety
 from oracle.queries.text.status_text import shown_time, situation, standstill
+from oracle.queries.text.text_tables import WIDE, print_table
 
 _WithoutTaskOption = Annotated[
     bool,
@@ -33,7 +31,6 @@ _WithoutTaskOption = Annotated[
     ),
 ]
 
-_PIPE_WIDTH = 160
 _COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
 
 
@@ -102,14 +99,8 @@ def nodes(
     if as_json:
         print_json([node_answer(row) for row in rows])
         return
-    table = Table(box=None, pad_edge=False)
-    for name in _COLUMNS:
-        left, whole = name in {"node", "status"}, name == "node"
-        table.add_column(name, justify="left" if left else "right", no_wrap=whole)
-    for rank, row in enumerate(rows, start=1):
-        table.add_row(str(rank), *_cells(row))
-    # A pipe gets whole lines, however narrow rich takes it to be.
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    ranked = ((str(rank), *_cells(row)) for rank, row in enumerate(rows, start=1))
+    print_table(_COLUMNS, ranked, left=("status",), width=WIDE)
 
 
 def shown_lane(lane: int) -> str:

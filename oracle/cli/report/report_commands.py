@@ -3,8 +3,6 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.daemon.app import App
@@ -16,12 +14,12 @@ from oracle.domain.reports.lanes import (
     lanes_of,
 )
 from oracle.domain.reports.report import Report, decode
+from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.reporting.recompute import last_block_of, recall
 from oracle.store.reports.report_repository import ReportState, StoredReport
 
 _QOS_STEPS = 10_000
-# Wide enough for whole rows where the terminal is none.
-_PIPE_WIDTH = 160
+_COLUMNS = ("period", "as of block", "round", "words", "state", "reason")
 
 report = typer.Typer(no_args_is_help=True)
 
@@ -59,13 +57,14 @@ def _list(app: App, *, as_json: bool) -> None:
     if as_json:
         print_json([{**report_facts(one.report), **_fate(one)} for one in stored])
         return
-    table = Table("period", "as of block", "round", "words", "state", "reason")
-    for one in stored:
-        words = len(decode(one.report.records))
-        number = "" if one.round is None else str(one.round)
-        facts = (one.report.period, one.report.as_of.number, number, words, one.state.value)
-        table.add_row(*map(str, facts), one.reason or "")
-    _console().print(table)
+    print_table(_COLUMNS, map(_row, stored), left=("state", "reason"), width=WIDE)
+
+
+def _row(one: StoredReport) -> list[str]:
+    words = len(decode(one.report.records))
+    number = "" if one.round is None else str(one.round)
+    facts = (one.report.period, one.report.as_of.number, number, words, one.state.value)
+    return [*map(str, facts), one.reason or ""]
 
 
 def _show(app: App, period: int, *, as_json: bool) -> None:
@@ -99,19 +98,19 @@ def _show(app: App, period: int, *, as_json: bool) -> None:
 def _print_one(
     computed: Report, stored: StoredReport | None, lanes: list[dict[str, object]]
 ) -> None:
-    console = _console()
     when = f"as of block {computed.as_of.number} (time {computed.as_of.time})"
-    console.print(f"period {computed.period}, {when}, on top of round {computed.head_round}")
+    typer.echo(f"period {computed.period}, {when}, on top of round {computed.head_round}")
     if stored is None:
-        console.print("no report was cut for it: this one was computed from the stored logs")
+        typer.echo("no report was cut for it: this one was computed from the stored logs")
     else:
         words = "the same" if stored.report == computed else "NOT the same"
         reason = f": {stored.reason}" if stored.reason else ""
-        console.print(f"{stored.state.value}{reason}; computed anew it is {words}")
-    table = Table("lane", "node", "says")
-    for lane in lanes:
-        table.add_row(str(lane["index"]), str(lane["node"] or "-"), str(lane["says"]))
-    console.print(table if lanes else "it has nothing to say")
+        typer.echo(f"{stored.state.value}{reason}; computed anew it is {words}")
+    if not lanes:
+        typer.echo("it has nothing to say")
+        return
+    cells = ([str(lane["index"]), str(lane["node"] or "-"), str(lane["says"])] for lane in lanes)
+    print_table(("lane", "node", "says"), cells, left=("says",))
 
 
 def report_facts(found: Report) -> dict[str, object]:
@@ -144,8 +143,3 @@ def _spoken(lane: int) -> str:
     if lane == DO_NOT_SELECT:
         return "do not select"
     return f"{(lane - LOWEST_SCORE) / _QOS_STEPS:.4f}"
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)

@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 WIDTH = 100
+# For rows that are read one by one, or cut out by other programs: they do not fold.
+WIDE = 160
 _LONGEST = 40
 # Columns whose cells are looked up elsewhere: never folded.
 _NAMES = ("node", "task", "address")
@@ -40,11 +42,14 @@ def in_utc(seconds: int, form: str) -> str:
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: Collection[str] = (),
+    width: int = WIDTH,
 ) -> None:
     """Print rows under their names; numbers stand right, the columns of text named `left`.
 
-    Nothing is cut: addresses and keys stay whole, everything else folds where the line is full.
+    Nothing is cut: addresses and keys stay whole, everything else folds after `width` columns.
     """
     table = Table(box=None, pad_edge=False)
     for name in columns:
@@ -53,7 +58,7 @@ def print_table(
     for row in rows:
         # Not markup: a name may look like it.
         table.add_row(*(Text(cell) for cell in row))
-    console = Console(width=WIDTH)
+    console = Console(width=width)
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():
