@@ -229,8 +229,8 @@ def _show_signing(signing: SignerHistory | None, *, dry_run: bool) -> None:
     typer.echo(f"the contract is at round {signing.round}, {signing.last_report}", err=True)
     if signing.embargoed_until is not None:
         until = in_utc(signing.embargoed_until, "%Y-%m-%d %H:%M:%S")
-        keeps = "would keep" if dry_run else "keeps"
-        typer.echo(f"the signer {keeps} quiet until {until} UTC, chain time", err=True)
+        signs = "would sign" if dry_run else "signs"
+        typer.echo(f"the signer {signs} nothing until {until} UTC, chain time", err=True)
 
 
 def _answer(found: RecoveryFindings) -> dict[str, object]:

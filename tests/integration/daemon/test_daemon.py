@@ -151,7 +151,7 @@ def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
     settings["chain"]["endpoints"] = [moody.url]
     moody.mood = Mood.AWAY
     with starting(write(settings, tmp_path / "config.toml")) as running:
-        running.url = running.wait_for("waiting")["web"]
+        running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for("step_failed", step="chain", in_a_row=4)
         reasons = running.wait_until_not_ready()["reasons"]
         assert any(reason.startswith("chain: ") and "503" in reason for reason in reasons)

@@ -98,7 +98,7 @@ def test_a_daemon_whose_only_endpoint_lied_waits_and_goes_on_when_it_is_readmitt
     busy.provider.faults.clear()
 
     with starting(caught) as running:
-        running.url = running.wait_for("waiting")["web"]
+        running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for_text(
             "/readyz", f"{busy.urls[0]}: quarantined: proven wrong, `qos-oracle endpoint readmit`"
         )

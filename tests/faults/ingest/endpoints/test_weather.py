@@ -168,7 +168,7 @@ def test_a_signal_ends_a_run_once_that_waits(single: AChain, tmp_path: Path):
     path = write(settings(single, tmp_path), tmp_path / "config.toml")
 
     with starting(path, "--once") as run:
-        run.wait_for("waiting")
+        run.wait_for("waiting_for_endpoint")
 
         assert run.stop()[0] == 128 + signal.SIGTERM
 

@@ -48,7 +48,7 @@ def watched(office: Office) -> list[dict[str, object]]:
     office.index()
     with capture_logs() as logs:
         office.repeat(watch_key)
-    return [dict(line) for line in logs if line["event"] == "signed_elsewhere"]
+    return [dict(line) for line in logs if line["event"] == "unknown_signature_on_chain"]
 
 
 def low_on_chain(office: Office) -> None:

@@ -131,7 +131,7 @@ def test_a_daemon_that_starts_among_null_calls_waits_for_answers(
     network.play(1)
     door.rule(CALL, faults.null())
     with starting(config, "--publish") as running:
-        running.url = running.wait_for("waiting")["web"]
+        running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for("step_failed", in_a_row=4)
         assert running.get("/readyz").status_code == 503
         door.heal()
