@@ -159,7 +159,7 @@ def _written(
 def proof_behind(
     uow: UnitOfWork, rules: Rules, interval: KickoutDue, level: Level
 ) -> EvidenceProof:
-    """Look how well the blocks behind a interval's evidence were verified."""
+    """Look how well the blocks behind an interval's evidence were verified."""
     return proof_of(uow, interval, _entries_at(uow, rules, interval), level)
 
 

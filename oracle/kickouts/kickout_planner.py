@@ -67,7 +67,7 @@ class _PlanInputs:
 def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
     """Plan the next call about a kickout: cancel or execute, else all proposals; None: nothing.
 
-    History plans nothing: a interval that is open there may have closed since. Nor does a chain
+    History plans nothing: an interval that is open there may have closed since. Nor does a chain
     that stands still: nobody is to be blamed for what did not happen meanwhile
     (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are
     cancelled and nothing else.

@@ -1,7 +1,8 @@
 """Why a node's score is what it is: every entry behind it, down to transaction and log.
 
 What a node owner who lost income is shown. At the cursor the stored state is read; for an earlier
-block everything is folded anew from the stored logs, so nothing has to be believed.
+block node, peers and rounds are folded anew from the stored logs. Scores, changes and groups are
+the stored rows up to that block; tasks are as of the cursor.
 """
 
 from collections.abc import Callable, Iterable

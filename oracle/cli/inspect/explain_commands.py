@@ -1,4 +1,7 @@
-"""`explain`: the way from single tasks to the number on chain, for one node."""
+"""`explain`: the way from single tasks to the number on chain, for one node, as text.
+
+Its JSON is in queries.json_answers, what legacy rules have more in explain_legacy.
+"""
 
 import re
 from collections.abc import Iterator

@@ -68,7 +68,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class KickoutDue:
-    """A interval in which the kickout predicate held; `closed_at` None while it still does."""
+    """An interval in which the kickout predicate held; `closed_at` None while it still does."""
 
     node: Address
     opened_at: Position
@@ -106,7 +106,7 @@ class Changes:
     reliability: list[ReliabilityChange] = field(default_factory=list)
     results: list[GroupResult] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
-    # Spells opened, and intervals closed (a interval may stand here twice: opened, then closed).
+    # Intervals opened, and intervals closed (an interval may stand here twice: opened, then closed).
     kickouts: list[KickoutDue] = field(default_factory=list)
     last: LastEvent | None = None
     pre_images: list[PreImages] = field(default_factory=list)

@@ -31,7 +31,7 @@ def keep_watch(fork_context: ForkContext, folder: Folder, heads: Heads) -> Inges
     """Return why no window may be taken in now; None: one may.
 
     At the start of a process the newest and the final block are compared before anything is
-    fetched; the final one now and then from there on. A active halt is looked at for proof.
+    fetched; the final one now and then from there on. An active halt is looked at for proof.
 
     Raises:
         TransientError: no endpoint answers, or one was found to contradict the others.

@@ -205,7 +205,7 @@ class KickoutRepository:
         self._connection = connection
 
     def write(self, intervals: Sequence[KickoutDue]) -> None:
-        """Write intervals opened and closed; the last word about a interval counts."""
+        """Write intervals opened and closed; the last word about an interval counts."""
         newest = {(each.node, each.opened_at): each for each in intervals}
         upsert(
             self._connection,

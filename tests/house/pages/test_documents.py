@@ -57,3 +57,21 @@ def test_words_of_the_glossary_stand_once_and_in_order():
 def test_decisions_are_numbered_without_gaps_or_doubles():
     numbers = sorted(path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md"))
     assert len(numbers) == len(set(numbers))
+
+
+def test_every_path_that_contributing_names_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = {
+        word.partition("#")[0]
+        for code in re.findall(r"`([^`\n]+)`", text)
+        for word in code.split()
+        if "/" in word and not re.search(r"[<>(:]", word)
+    }
+    gone = {
+        path
+        for path in named
+        if not path.startswith(("build/", "./", "origin/"))
+        and not any(list(root.glob(path)) for root in (ROOT, ROOT / "oracle"))
+    }
+    assert len(named) > 20
+    assert gone == set()

@@ -1,4 +1,4 @@
-"""The contracts and receipts of rollups, as far as a account balance sees them."""
+"""The contracts and receipts of rollups, as far as an account balance sees them."""
 
 from eth_utils.abi import function_signature_to_4byte_selector
 
