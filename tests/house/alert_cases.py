@@ -87,6 +87,19 @@ CASES = (
     _case("OracleDeadLetters", "oracle_dead_letters", "1x10", "0x10"),
     _case("OracleUncovered", "oracle_uncovered_blocks", "5x20", "5x5 0x15", 15),
     AlertCase(
+        "OracleRereadStuck",
+        # That new ones come in is no progress.
+        {"oracle_blocks_below_level": "900x5 400x20 410x20"},
+        {
+            'oracle_blocks_below_level{instance="slow"}': "900x20 899x25",
+            'oracle_blocks_below_level{instance="sawtooth"}': "900x15 880 900x29",
+            'oracle_blocks_below_level{instance="was-down"}': "900x20 stale 900x24",
+            'oracle_blocks_below_level{instance="just-begun"}': "0x15 900x29",
+            'oracle_blocks_below_level{instance="done"}': "0x45",
+        },
+        40,
+    ),
+    AlertCase(
         "OracleRoundStale",
         {"oracle_round_age_seconds": "5401x10", "oracle_report_heartbeat_seconds": "3600x10"},
         # A longer heartbeat allows more.

@@ -6,9 +6,11 @@ import pytest
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
+from oracle.errors import TransientError
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
+from oracle.telemetry.metrics import REGISTRY
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import Follower, mined
 from tests.support.txmgr.stores import NewStore
@@ -78,3 +80,21 @@ def test_what_is_no_surer_afterwards_is_left_to_the_next_process(follower: Follo
     with follower.store.reading() as uow:
         assert rereader.due(follower.chain, uow, follower.folder) is None
         assert Rereader().due(follower.chain, uow, follower.folder) is not None
+
+
+def test_the_gauge_stands_still_while_nobody_gives_the_lowest_blocks(follower: Follower):
+    follower.chain.history_level = follower.chain.window_level = Level.BLOOMED
+    rereader = Rereader()
+    kept = follower.chain.blocks[30:]
+    del follower.chain.blocks[30:]
+
+    told = []
+    for _ in range(3):
+        with pytest.raises(TransientError):
+            reread_all(follower, rereader)
+        told.append(REGISTRY.get_sample_value("oracle_blocks_below_level"))
+    follower.chain.blocks += kept
+    reread_all(follower, rereader)
+
+    assert told == [FINAL + 1 - 20] * 3
+    assert REGISTRY.get_sample_value("oracle_blocks_below_level") == 0
