@@ -69,7 +69,7 @@ class _Counter(NamedTuple):
     word: int
 
 
-# By contract, under the names that services/integrity/counting.py gives to what was folded.
+# By contract, under the names that indexer.audit gives to what was folded.
 _COUNTERS: Mapping[str, Mapping[str, _Counter]] = MappingProxyType(
     {
         "TaskNetwork": {"members": _Counter("activeCount", 0)},

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ChainSource:
-    """Reads one chain through its endpoints; see services/ports.py `Chain`.
+    """Reads one chain through its endpoints; see chain.protocols, `ChainReader`.
 
     Used by one thread at a time; its own threads only read ahead.
     """
@@ -168,11 +168,11 @@ class ChainSource:
         *,
         than: str | None = None,
     ) -> BlockWindow:
-        """See services/ports.py."""
+        """See chain.protocols."""
         return self._windows.verified(blocks, level, endpoint, than)
 
     def witness(self, number: int, than: str | None = None) -> list[Witness]:
-        """See services/ports.py."""
+        """See chain.protocols."""
         return self._witnesses.all(number, than)
 
     def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:

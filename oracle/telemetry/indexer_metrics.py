@@ -132,7 +132,8 @@ REFUSED = Gauge(
 )
 BELOW_LEVEL = Gauge(
     "oracle_blocks_below_level",
-    "Blocks read less surely than verify.history asks for and the chain allows; read "
-    "again before anything is reported.",
+    "Final blocks that are to be read again: they were read less surely than verify.history asks "
+    "for and the chain allows. Nothing is reported while it is above 0. It falls with each window, "
+    "and stands still while no endpoint gives the lowest of them.",
     registry=REGISTRY,
 )

@@ -35,4 +35,9 @@ def _proof(store: Store, source: ChainSource, scope: IngestScope) -> list[tuple[
     told = f"every block of history can be read as {level.name.lower()}"
     if not below:
         return [("proof", told)]
-    return [("UNPROVEN", f"{below} blocks are below what can be reached: {told}; `run` does it")]
+    return [
+        (
+            "UNPROVEN",
+            f"{below} blocks are below what can be reached: {told}; `run` reads them again",
+        )
+    ]
