@@ -112,7 +112,7 @@ def test_a_kind_that_nobody_registered_is_not_sent(sqlite_office: Office):
     office = sqlite_office
     wanted(office)
     office.index()
-    with pytest.raises(FatalError, match="is a ping, which this account does not send"):
+    with pytest.raises(FatalError, match="is a ping, which is not ours to send"):
         office.repeat(next_step)
 
 
