@@ -133,7 +133,7 @@ REFUSED = Gauge(
 BELOW_LEVEL = Gauge(
     "oracle_blocks_below_level",
     "Final blocks that are to be read again: they were read less surely than verify.history asks "
-    "for and the chain allows. Nothing is reported while it is above 0. It falls with each window, "
+    "for and the chain allows. Nothing is reported while it is above 0. It falls with each window "
     "and stands still while no endpoint gives the lowest of them.",
     registry=REGISTRY,
 )

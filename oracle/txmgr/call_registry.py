@@ -204,7 +204,9 @@ class CallRegistry:
             self.register(kind)
 
     def register(self, kind: CallKind) -> None:
-        """Let calls of this kind be sent.
+        """Let calls of this kind be sent: also of one that nobody plans any more.
+
+        What the outbox still holds of a kind that is not registered stops the process.
 
         Raises:
             FatalError: there is one of this name.

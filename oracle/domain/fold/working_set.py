@@ -106,7 +106,7 @@ class Changes:
     reliability: list[ReliabilityChange] = field(default_factory=list)
     results: list[GroupResult] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
-    # Intervals opened, and intervals closed (an interval may stand here twice: opened, then closed).
+    # Intervals opened and intervals closed (one may stand here twice: opened, then closed).
     kickouts: list[KickoutDue] = field(default_factory=list)
     last: LastEvent | None = None
     pre_images: list[PreImages] = field(default_factory=list)
