@@ -207,10 +207,10 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
     freeze_garbage()
     with _serving(app, watch) as address:
         if before is None:
-            structlog.get_logger().info("standby", web=address)
+            structlog.get_logger().info("standby_started", web=address)
         else:
             reason = f"{before.holder} may be dead; its lease is not over"
-            structlog.get_logger().warning("waiting_for_endpoint", web=address, reason=reason)
+            structlog.get_logger().warning("waiting_for_lease", web=address, reason=reason)
         return await_lease(app, watch, stop, _COMMAND, before=before)
 
 

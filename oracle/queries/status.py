@@ -224,7 +224,6 @@ def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStat
                 members.append(node)
         peers = peers_at(members, cursor.time, rules)
         number, age = _round(uow, cursor.time)
-        gas_used, spent_wei = uow.outbox.slots.gas_spent()
         kicked = statuses[Membership.KICKED_OUT.value]
         return IndexStatistics(
             nodes=statuses,
@@ -237,8 +236,6 @@ def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStat
             round_age=age,
             outbox=_NO_INTENTS | uow.outbox.intents.counts(),
             anomalies=uow.anomalies.count(),
-            gas_used=gas_used,
-            spent_wei=spent_wei,
             balance_wei=balance_wei,
         )
 

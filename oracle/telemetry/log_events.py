@@ -47,8 +47,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "transaction_missing_effect": "A transaction succeeded without its event.",
     "unknown_signature_on_chain": "An accepted round or a proposed kickout has a signature of our "
     "key that this database never made; we sign nothing for a while.",
-    "standby": "Another process leads on this database; this one waits for the lease, and serves "
-    "HTTP at the address that it names.",
+    "standby": "Another process leads on this database, and this one waits for its lease: who "
+    "leads, and the epoch of the lease. Told again when another one leads.",
+    "standby_started": "With `--standby`: the process serves HTTP, where it says, and "
+    "looks for the lease.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
     "dispatches, epoch of the lease.",
     "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "
@@ -60,6 +62,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "statement_from_unknown_signer": "A peer showed a statement of somebody who is no signer.",
     "calibration_lost": "Blooms, roots or hashes that 20 blocks had "
     "proven are not true any more: less is proven from now on.",
-    "waiting_for_endpoint": "The daemon waits: for whom or what, how long, and why.",
+    "waiting_for_endpoint": "No endpoint that may be used answers: how long the daemon waits, and "
+    "why.",
+    "waiting_for_lease": "Who held the lease may be dead: the daemon waits until it is over.",
     "websocket_ended": "The websocket was given up; polling goes on.",
 }

@@ -135,8 +135,6 @@ class IndexStatistics:
     round_age: int | None = None
     outbox: Mapping[tuple[str, str], int] = field(default_factory=dict)
     anomalies: int = 0
-    gas_used: int = 0
-    spent_wei: int = 0
     balance_wei: int | None = None
     dispatch: DispatchStatistics | None = None
 
@@ -181,14 +179,6 @@ class _StatisticsCollector(Collector):
             "oracle_anomalies",
             "Events that broke a rule and were passed over.",
             value=statistics.anomalies,
-        )
-        yield CounterMetricFamily(
-            "oracle_gas_used",
-            "Gas of our final transactions, as the database counts it.",
-            value=statistics.gas_used,
-        )
-        yield CounterMetricFamily(
-            "oracle_spent_wei", "Fees of our final transactions.", value=statistics.spent_wei
         )
         if statistics.balance_wei is not None:
             yield GaugeMetricFamily(

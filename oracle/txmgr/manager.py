@@ -14,7 +14,6 @@ from oracle.txmgr.broadcaster import broadcast_unsent
 from oracle.txmgr.budget import resume_funded
 from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.dry_run import dry_context
 from oracle.txmgr.nonce_assignment import assign
 from oracle.txmgr.recovery.nonce_conflicts import compare_again, compare_at_start
 from oracle.txmgr.replacement.call_replacement import replace_next
@@ -73,7 +72,3 @@ class TransactionManager:
         if is_running:
             return compare_again(self.context)
         return compare_at_start(self.context, if_known)
-
-    def dry(self) -> "TransactionManager":
-        """Return one that does the same up to what it would sign, write or send."""
-        return TransactionManager(dry_context(self.context))

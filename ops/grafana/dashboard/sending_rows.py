@@ -219,18 +219,12 @@ _MONEY = Row(
         Panel(
             "Ether a second",
             ETHER,
-            (
-                rate("oracle_txmgr_spend_wei_total", "kind", over=WEI),
-                rate("oracle_spent_wei_total", legend="all", over=WEI),
-            ),
+            (rate("oracle_txmgr_spend_wei_total", "kind", over=WEI),),
         ),
         Panel(
             "Gas a second",
             PER_SECOND,
-            (
-                rate("oracle_txmgr_gas_used_total", "kind"),
-                rate("oracle_gas_used_total", legend="all"),
-            ),
+            (rate("oracle_txmgr_gas_used_total", "kind"),),
         ),
     ),
 )

@@ -142,16 +142,6 @@ class NonceQueries:
         signed = [one.signed.gas_limit * one.signed.max_fee_wei for one in self.attempts(slot)]
         return max([*costs, *signed], default=0)
 
-    def gas_spent(self) -> tuple[int, int]:
-        """Return (gas, wei) of everything that is final."""
-        rows = self._connection.execute(
-            select(pub_nonce.c.gas_used, pub_nonce.c.gas_price_wei, pub_nonce.c.l1_fee_wei).where(
-                pub_nonce.c.state == NonceState.FINAL.value, pub_nonce.c.gas_used.is_not(None)
-            )
-        )
-        spent = [(row[0], row[0] * (row[1] or 0) + (row[2] or 0)) for row in rows]
-        return sum(gas for gas, _ in spent), sum(wei for _, wei in spent)
-
     def missing(self, account: Account, below: int) -> list[int]:
         """Return the nonces under `below` that this database gave out and has no slot of.
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
+from oracle.queries.outbox_figures import OutboxRecount
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult
@@ -218,7 +219,7 @@ def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.pushed()
     office.until_final()
-    spent = sum(_paid(office))
+    spent = _paid(office)
     assert spent > 0
 
     office.restart(caps=replace(CAPS, cost_per_day=spent + 1))
@@ -284,6 +285,5 @@ def _step(office: Office) -> StepResult:
     return step
 
 
-def _paid(office: Office) -> list[int]:
-    with office.store.reading() as uow:
-        return [uow.outbox.slots.gas_spent()[1]]
+def _paid(office: Office) -> int:
+    return OutboxRecount().count(office.store, office.context.stamp.at).totals.wei.total()

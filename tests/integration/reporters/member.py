@@ -19,6 +19,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.report import Report
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, SignedStatement
+from oracle.telemetry.log_events import LOG_EVENTS
 from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
 from tests.support.cli.local_network import Settings, write
 
@@ -166,6 +167,7 @@ class Member:
 
     def lines(self, event: str | None = None, **facts: Any) -> list[dict[str, Any]]:
         """Its log since it was started last, one document a line; those with these facts."""
+        assert event is None or event in LOG_EVENTS
         if not self.log.exists():
             return []
         # What it is writing just now is no line yet.

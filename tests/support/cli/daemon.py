@@ -13,6 +13,8 @@ from typing import Any
 
 import requests
 
+from oracle.telemetry.log_events import LOG_EVENTS
+
 # A busy machine takes its time; nothing here is waited for so long where all is well.
 PATIENCE_SECONDS = 120
 # Within this it ends whatever its endpoint does, on a machine several times slower than most: the
@@ -39,6 +41,7 @@ class Daemon:
 
     def wait_for(self, event: str, **facts: Any) -> dict[str, Any]:
         """Wait until it has said this; fail with its log where it ends or keeps silent."""
+        assert event in LOG_EVENTS
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             for line in self.lines():

@@ -184,7 +184,8 @@ def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
         uow.outbox.slots.finalize(mined, NOW)
         assert named(uow.outbox, slot.intent_id).state is IntentState.FINAL
         assert uow.outbox.slots.watched(ME) == []
-        assert uow.outbox.slots.gas_spent() == (70_000, 630_000)
+        (ended,) = uow.outbox.counts.ended(ME, 0, 99)
+        assert (ended.gas_used, ended.cost_wei) == (70_000, 630_000)
 
 
 def test_a_failed_call_ends_reverted_with_its_reason(store: Store):

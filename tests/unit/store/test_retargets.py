@@ -188,6 +188,6 @@ def test_an_rebuilt_nonce_is_final_costs_what_it_cost_and_leaves_no_gap(store: S
         assert found is not None
         assert (found.state, found.block_number, found.opened_at) == (NonceState.FINAL, 30, 77)
         assert outbox.slots.committed_since(ME, 77) == 30
-        assert outbox.slots.gas_spent() == (10, 30)
+        assert (found.gas_used, found.gas_price_wei) == (10, 3)
         kinds = {one.request.kind for one in outbox.intents.newest(9)}
         assert kinds == {REBUILT}

@@ -43,7 +43,7 @@ def test_after_a_kill_the_next_one_starts_at_once(
             assert following.process.wait(PATIENCE) == 0
         else:
             assert following.wait_for("started")["epoch"] == held.epoch + 1
-            assert not said(following, "waiting")
+            assert not said(following, "waiting_for_lease")
 
 
 def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
@@ -53,7 +53,7 @@ def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
     path = config(resting, tmp_path / "one", url)
     _taken_elsewhere(url)
     with starting(path) as waiting:
-        waiting.url = waiting.wait_for("waiting_for_endpoint")["web"]
+        waiting.url = waiting.wait_for("waiting_for_lease")["web"]
         waiting.wait_for_text("/readyz", f"lease: waits for the lease of {ELSEWHERE}")
         assert waiting.wait_until_not_ready()["standby"] is False
         assert waiting.get("/livez").status_code == 200
@@ -68,7 +68,7 @@ def test_one_that_renews_its_lease_lives_and_is_left_alone(
     path = config(resting, tmp_path / "one", url)
     _taken_elsewhere(url)
     with starting(path) as refused:
-        refused.wait_for("waiting_for_endpoint")
+        refused.wait_for("waiting_for_lease")
         with Store.open(url) as store:
             until(lambda: _renewed(store) and refused.process.poll() is not None)
         assert refused.process.returncode == 1
@@ -82,7 +82,7 @@ def test_one_that_waits_for_a_lease_ends_when_told(
     path = config(resting, tmp_path / "one", empty_sqlite_url)
     _taken_elsewhere(empty_sqlite_url)
     with starting(path) as waiting:
-        waiting.wait_for("waiting_for_endpoint")
+        waiting.wait_for("waiting_for_lease")
         assert waiting.stop()[0] == 0
     assert lease(empty_sqlite_url).holder == ELSEWHERE
 

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from oracle.store.database import Store
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, JournalEntry
+from oracle.telemetry.log_events import LOG_EVENTS
 from tests.support.cli.daemon import STOP_SECONDS, Daemon, starting
 from tests.support.cli.local_network import LocalNetwork, local_network, write
 from tests.support.sending import faults
@@ -60,6 +61,7 @@ def let_it_run_out(url: str) -> None:
 
 
 def said(daemon: Daemon, event: str) -> bool:
+    assert event in LOG_EVENTS
     return any(line["event"] == event for line in daemon.lines())
 
 
@@ -102,7 +104,7 @@ def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_an
         assert waiting["leader"].startswith("qos-oracle run on ")
         assert not said(other, "started")
 
-        other.url = other.wait_for("standby")["web"]
+        other.url = other.wait_for("standby_started")["web"]
         ready = other.get("/readyz")
         assert (ready.status_code, ready.json()["standby"]) == (200, True)
         leader.url = leader.wait_for("started")["web"]
@@ -205,8 +207,12 @@ def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
     if state == "sending":
         until(gate.reached.is_set)
         return
-    event = {"waiting": "waiting", "standing by": "standby", "leading": "started"}[state]
-    daemon.wait_for(event)
+    events = {
+        "waiting": "waiting_for_endpoint",
+        "standing by": "standby",
+        "leading": "started",
+    }
+    daemon.wait_for(events[state])
 
 
 def test_a_lease_that_another_took_ends_the_leader_while_it_has_nothing_to_do(

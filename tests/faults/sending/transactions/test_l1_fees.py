@@ -69,8 +69,6 @@ def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
         assert uow.outbox.slots.committed_since(account, 0) == gas_paid(office) + L1_FEE
 
     office.until_final()
-    with office.store.reading() as uow:
-        assert uow.outbox.slots.gas_spent()[1] == gas_paid(office) + L1_FEE
     figures = OutboxRecount().count(office.store, office.context.stamp.at)
     assert figures.totals.wei["push"] == gas_paid(office) + L1_FEE
 
