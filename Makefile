@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants faults sending fidelity lies sim machine soak fuzz bench dashboard reference house nightly cover wheel initial clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity lies sim machine soak fuzz bench dashboard reference house nightly cover wheel initial clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -43,6 +43,11 @@ slow:  ## Run the long tests, the nightly ones too, and every property with all 
 
 mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick for a few)
 	python tests/mutants/run.py $(ARGS)
+
+mutation:  ## Change the pure rooms by mutmut and count what no test notices (OF="oracle.domain.scoring.*")
+	pip install --quiet --disable-pip-version-check mutmut==3.8.1
+	mutmut run $(if $(OF),"$(OF)")
+	mutmut export-cicd-stats
 
 faults:  ## Play the 76 fault cases of ingest (ARGS="-k case_29" for one of them)
 	pytest tests/faults/ingest $(ARGS)
