@@ -3,6 +3,7 @@
 Each has its own place, certificate and limits; the settings that both have stand here once.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -70,6 +71,13 @@ class StatementsSection(ListenerSection):
     def listener(self) -> Listener | None:
         """Where the other reporters are answered; None: nowhere."""
         return None if self.port is None else self._listener("statements", self.port)
+
+
+def warnings_of_listeners(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
+    """Return what deserves a thought: peers that are asked, and can ask nothing themselves."""
+    if peers and statements.port is None:
+        return ["statements.port: is not given: reporters.peers are not shown what is signed here"]
+    return []
 
 
 def faults_in_listeners(web: WebSection, statements: StatementsSection) -> list[str]:
