@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,20 +18,13 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.report import Report
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, SignedStatement
+from tests.integration.reporters.held_ports import held_port
 from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
 from tests.support.cli.local_network import Settings, write
 
 PROGRAM = ("-m", "oracle")
 # What the other reporters ask for.
 _SHOWN = ("/v1/report", "/v1/kick")
-
-
-def _held() -> socket.socket:
-    """A port of this machine."""
-    door = socket.socket()
-    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    door.bind(("127.0.0.1", 0))
-    return door
 
 
 @dataclass
@@ -55,7 +47,7 @@ class Member:
         self.folder.mkdir()
         self.keys = self.keys or keys_in(self.folder)
         # Held, so that nobody else gets them while we are down: they must not listen for that.
-        self._doors = [_held() for _ in range(2)]
+        self._doors = [held_port() for _ in range(2)]
         self.port, self._shows_at = (door.getsockname()[1] for door in self._doors)
 
     @property
