@@ -86,7 +86,7 @@ def test_config_check_says_what_differs_from_the_set(copied, tmp_path, capsys):
     path = write(copied, tmp_path / "config.toml")
 
     fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
-    assert fact.startswith("relay, version 1, sha256 ")
+    assert fact.startswith("relay, version 2, sha256 ")
     assert "; changed: tau_seconds = 900, penalty = 0.5; " in fact
 
     copied["rules"] = {"set": "relay"}
