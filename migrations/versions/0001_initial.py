@@ -318,6 +318,7 @@ def upgrade() -> None:
         sa.Column("prior", sa.BigInteger(), nullable=True),
         sa.Column("restarts", sa.BigInteger(), nullable=False),
         sa.Column("kickout_due_since", sa.Text(), nullable=True),
+        sa.Column("starts_anew", sa.Boolean(), nullable=False),
         sa.Column("changed_at", sa.BigInteger(), nullable=False),
         sa.Column("recovers_until", sa.BigInteger(), nullable=True),
         sa.Column("window", sa.BigInteger(), server_default=sa.text("0"), nullable=False),

@@ -15,6 +15,7 @@ from oracle.domain.reports.rounds import Kick, KickState
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
+from oracle.kickouts.creator_gate import creators_at, is_held, why_held
 from oracle.kickouts.proof import EvidenceProof, proof_of
 from oracle.kickouts.shown_low import first_low, low_now
 from oracle.quorum.signing_round import signable_from
@@ -39,7 +40,8 @@ class KickoutCase:
     how many of the newest rounds in a row showed it under the line, counted as far as they matter.
     `obstacle`: why it cannot be proposed now; None: it can. `proof`: how well the blocks behind it
     were verified, looked at where nothing else stands against it. `signable_from`: the first round
-    that a proposal may be signed on, where enough rounds have shown it low.
+    that a proposal may be signed on, where enough rounds have shown it low. `held`: why it is a
+    person's to propose, even if nothing stands against it; None: it is not.
     """
 
     node: Address
@@ -52,6 +54,12 @@ class KickoutCase:
     proof: EvidenceProof | None = None
     shown: int = 0
     signable_from: int = 0
+    held: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the daemon proposes it by itself."""
+        return self.obstacle is None and self.held is None
 
 
 def looks_at(
@@ -92,9 +100,11 @@ def looks_at(
             proof = proof_behind(uow, rules, interval, level)
             obstacle = proof.reason
         since = signable_from(first[-1].round, kick) if first else 0
+        held = why_held(evidence, kick, rules)
         looks.append(
             KickoutCase(
-                interval.node, interval, index, lane, kick, evidence, obstacle, proof, low, since
+                *(interval.node, interval, index, lane, kick, evidence, obstacle),
+                *(proof, low, since, held),
             )
         )
     return looks
@@ -111,6 +121,12 @@ def due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     nodes = uow.nodes.named([interval.node for interval in intervals])
     low = {node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)}
     return [interval for interval in intervals if interval.node in low]
+
+
+def held_among(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules: Rules) -> int:
+    """Count the intervals whose kickout a person would have to propose."""
+    looked = ((interval, _entries_at(uow, rules, interval)) for interval in intervals)
+    return sum(is_held(uow, interval, entries, rules) for interval, entries in looked)
 
 
 def is_due(uow: UnitOfWork, index: int, rules: Rules) -> bool:
@@ -144,16 +160,16 @@ def _written(
     uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue, index: int | None
 ) -> KickoutEvidence:
     identity = uow.identity.get()
+    entries = _entries_at(uow, kickout_rules.rules, interval)
     accused = Accused(
         chain_id=None if identity is None else identity.chain_id,
         contract=None if identity is None else identity.oracle,
         index=index,
         rounds=() if index is None else first_low(uow, interval, index, kickout_rules.settings),
         kick_below=kickout_rules.settings.kick_below,
+        creators=creators_at(uow, interval, entries),
     )
-    return evidence_of(
-        interval, _entries_at(uow, kickout_rules.rules, interval), kickout_rules.rules, accused
-    )
+    return evidence_of(interval, entries, kickout_rules.rules, accused)
 
 
 def proof_behind(

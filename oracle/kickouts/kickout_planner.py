@@ -61,7 +61,7 @@ class _PlanInputs:
 
     @property
     def proposals(self) -> list[KickoutCase]:
-        return [look for look in self.looks if look.obstacle is None]
+        return [look for look in self.looks if look.is_ready]
 
 
 def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
@@ -170,9 +170,7 @@ def _execute_or_renew(
         return step
     with context.tx.store.reading() as uow:
         looks = [look for look in _looks(context, uow, [kick.index]) if look.index == kick.index]
-    return next(
-        (propose(context, look, contract_status) for look in looks if look.obstacle is None), None
-    )
+    return next((propose(context, look, contract_status) for look in looks if look.is_ready), None)
 
 
 def _when(verdict: PreflightResult, otherwise: int) -> int | None:

@@ -5,13 +5,14 @@ block node, peers and rounds are folded anew from the stored logs. Scores, chang
 the stored rows up to that block; tasks are as of the cursor.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.reports.creator_spread import CreatorSpread, spread_of
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
 from oracle.domain.reports.rounds import Rounds, Word
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
@@ -76,13 +77,26 @@ class Explanation:
     kickouts: list[KickoutDue]
     groups: dict[Position, tuple[GroupMember, ...]]
     transactions: dict[Position, Hash]
-    # The node's peers, and the tasks behind `scores`; none but under legacy rules.
+    # The node's peers; None but under legacy rules.
     peers: PopulationMaxima | None
+    # The tasks behind `scores`, of the node and of who ran beside it, and behind `changes`.
     tasks: dict[TaskKey, Task]
     lane: int
     on_chain: OnChain | None
     # None: no accepted round speaks of this very block, or the contract does not know the node.
     sent: ReportedLane | None
+
+    @property
+    def spread(self) -> CreatorSpread:
+        """How many creators the scores come from."""
+        return spread_of(self.creator_of(entry.task) for entry in self.scores)
+
+    def creator_of(self, key: TaskKey) -> Address | None:
+        """Return who ordered a task, as far as was known at the block."""
+        task = self.tasks.get(key)
+        if task is None or task.created_at is None or task.created_at.block > self.as_of.number:
+            return None
+        return task.creator
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +126,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
         scores = uow.scores.of_node_at(address, as_of.number, counted) if counted else []
         changes = uow.reliability.of_node(address, _ALL, up_to_block=as_of.number)
         kickouts = list(_intervals_until(uow.kickouts.of_node(address), as_of.number))
+        groups = _groups(uow, scores)
         places = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
             as_of=as_of,
@@ -122,10 +137,10 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             scored_by=uow.scores.scored_by(address, [entry.seq for entry in scores]),
             changes=changes,
             kickouts=kickouts,
-            groups=_groups(uow, scores),
+            groups=groups,
             transactions=_transactions(uow, places),
             peers=peers,
-            tasks=_tasks(uow, scores, rules),
+            tasks=_tasks(uow, scores, groups, changes),
             lane=lane_of(node, as_of.time, rules, peers),
             on_chain=_on_chain(uow, rounds, address),
             sent=_sent(uow, rounds, address, as_of.number),
@@ -186,11 +201,17 @@ def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> byte
     return bytes(entry.score for entry in scores)
 
 
-def _tasks(uow: UnitOfWork, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
-    """Return the tasks whose rounds made the scores; only legacy rules have rounds."""
-    if rules.legacy is None:
-        return {}
-    return uow.tasks.named([entry.task for entry in scores])
+def _tasks(
+    uow: UnitOfWork,
+    scores: Iterable[ScoreEntry],
+    groups: Mapping[Position, tuple[GroupMember, ...]],
+    changes: Iterable[ReliabilityChange],
+) -> dict[TaskKey, Task]:
+    """Return the tasks that scores and changes come from, those compared with included."""
+    wanted = {entry.task for entry in scores}
+    wanted |= {member.task for members in groups.values() for member in members}
+    wanted |= {change.task for change in changes if change.task is not None}
+    return uow.tasks.named(wanted)
 
 
 def _intervals_until(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:

@@ -6,6 +6,7 @@ from oracle import __version__
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
+from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.report import RECORD_BYTES
 from oracle.domain.scoring.legacy_factors import Factors
@@ -175,6 +176,8 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
             "scores": list(told.pool),
             "sum": sum(told.pool),
             "size": rules.pool_size,
+            "creators": told.spread.creators,
+            "most_of_one_creator": told.spread.most,
             "entries": [_score(told, entry) for entry in told.scores],
         },
         "long_term": decimal_text(long_term(node, rules, time)),
@@ -188,6 +191,7 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "excluded": is_excluded(node, time, rules),
         "kickout_due": is_kickout_due(node, rules, time),
         "kickouts": [_interval(interval) for interval in told.kickouts],
+        "held": told.spread.why_held(rules) if is_kickout_due(node, rules, time) else None,
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
         "sent": None if told.sent is None else _sent(told.sent),
@@ -210,8 +214,10 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "seq": entry.seq,
         "task": entry.task,
         "group": entry.group,
+        "creator": told.creator_of(entry.task),
         "rank": entry.rank,
         "elapsed": entry.elapsed,
+        "error_reported": _is_error(told, entry.task),
         "score": entry.score,
         "rules": _rule_set(told.scored_by[entry.seq]) if entry.seq in told.scored_by else None,
         "time": entry.time,
@@ -223,11 +229,17 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
                 "node": member.node,
                 "rank": member.rank,
                 "elapsed": member.elapsed,
+                "error_reported": _is_error(told, member.task),
             }
             for member in told.groups.get(entry.at, ())
             if member.task != entry.task
         ],
     }
+
+
+def _is_error(told: Explanation, key: TaskKey) -> bool:
+    task = told.tasks.get(key)
+    return task is not None and task.error_reported
 
 
 def _rule_set(rules: RuleSet) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from oracle.domain.state.node import Membership, Node
 from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
-from oracle.kickouts.kickout_eligibility import due_intervals
+from oracle.kickouts.kickout_eligibility import due_intervals, held_among
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
@@ -225,13 +225,14 @@ def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStat
         peers = peers_at(members, cursor.time, rules)
         number, age = _round(uow, cursor.time)
         kicked = statuses[Membership.KICKED_OUT.value]
+        due = due_intervals(uow, rules)
         return IndexStatistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
             long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
             reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
             qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
-            kickouts={"due": len(due_intervals(uow, rules)), "done": kicked},
+            kickouts={"due": len(due), "held": held_among(uow, due, rules), "done": kicked},
             round=number,
             round_age=age,
             outbox=_NO_INTENTS | uow.outbox.intents.counts(),
@@ -255,7 +256,7 @@ def _due(uow: UnitOfWork) -> int:
     """Count the kickouts that are due, by the rules that folded what is stored."""
     folded = folded_by(uow)
     rules = None if folded is None else uow.rule_sets.with_digest(folded.sha256)
-    # Older databases did not keep the rules whole; there were none with windows then.
+    # Rules of another release cannot be read; `status` is shown all the same.
     return len(uow.kickouts.open() if rules is None else due_intervals(uow, rules))
 
 

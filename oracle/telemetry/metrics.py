@@ -121,9 +121,10 @@ class DispatchStatistics:
 class IndexStatistics:
     """What is counted from the database, at one folded block.
 
-    `nodes` by status; `kickouts` by state (`due`, `done`); `outbox` by (kind, state). The three
-    distributions hold one share (0 to 1) per member. `round_age` in seconds of block time, None
-    before the first round; `balance_wei` None while unknown. `dispatch` None: nobody is drawn.
+    `nodes` by status; `kickouts` by state (`due`, of these `held`, `done`); `outbox` by (kind,
+    state). The three distributions hold one share (0 to 1) per member. `round_age` in seconds of
+    block time, None before the first round; `balance_wei` None while unknown. `dispatch` None:
+    nobody is drawn.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import Any
 from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
@@ -41,7 +42,10 @@ from tests.support.evm.network import Network
 ETHER = 10**18
 CHAIN_ID = 31337
 # A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
-RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
+# One creator orders all tasks.
+RULES = replace(
+    SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT
+)  # fmt: skip
 # Every report has something to send: no word may be older than a period.
 SETTINGS = ReportSettings(
     period_seconds=60, heartbeat_seconds=60, ttl_seconds=600, kick_below=4000

@@ -30,7 +30,7 @@ from oracle.lab.page.page import page_of
 
 _EXAMPLE = (
     "Example: qos-oracle backtest --rules seed --rules relay --html backtest.html    "
-    'Another: qos-oracle backtest --rules seed --rules "seed weight_floor=0.01" --json'
+    'Another: qos-oracle backtest --rules seed --rules "seed weight_floor=0.03" --json'
 )
 # Moments at which the page's lines have a point.
 _INSTANTS = 97

@@ -43,7 +43,7 @@ def why_not_proposed(
     known = next((why for why in reasons if why is not None), None)
     if known is None and not context.tx.publisher.has_payer:
         return "there is no transmitter's key here to send it; who has one sends it, with ours"
-    return known or _why_too_few(context, record, contract_status)
+    return known or _why_too_few(context, look, record, contract_status)
 
 
 def why_not_executed(context: KickoutContext, kick: Kick) -> str:
@@ -122,14 +122,21 @@ def _shows(intent: Intent) -> str:
 
 
 def _why_too_few(
-    context: KickoutContext, record: SignedStatement, contract_status: ContractStatus
+    context: KickoutContext,
+    look: KickoutCase,
+    record: SignedStatement,
+    contract_status: ContractStatus,
 ) -> str:
     signers = signers_of(context.tx.publisher.lines, record.contract, contract_status.block)
     with context.tx.store.reading() as uow:
         found = gathered(uow, record)
     missing = [signer for signer in signers if signer not in found]
     here, quorum = len(signers) - len(missing), contract_status.head.quorum
+    they = (
+        "their daemons sign it as soon as they see it due, and have to run"
+        if look.held is None
+        else "somebody there has to propose it by hand too, as it is held for a person"
+    )
     return (
-        f"{here} of {quorum} signatures are here; nothing came from {', '.join(missing)}: their "
-        "daemons sign it as soon as they see it due, and have to run"
+        f"{here} of {quorum} signatures are here; nothing came from {', '.join(missing)}: {they}"
     )

@@ -16,9 +16,10 @@ GAS = hex(3_000_000)
 _GAS_TO_CREATE = hex(12_000_000)
 _ZERO = "0x" + 40 * "0"
 
-# admin, creator of tasks, treasury; then one account for each node.
-_CROWD = 3
-ACCOUNTS = _CROWD + len(CAST)
+# admin, creator of tasks, treasury; then one account for each node, then more creators: kickouts
+# on one creator's tasks alone would wait for a person.
+_CROWD, _MORE_CREATORS = 3, 2
+ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
@@ -48,8 +49,13 @@ class Stage:
     network: Address
     oracle: Address
     dispatcher: Address
-    creator: str
+    creators: tuple[Address, ...]
     nodes: Mapping[str, Address]
+
+    @property
+    def creator(self) -> Address:
+        """One of those who order tasks."""
+        return self.creators[0]
 
     def name_of(self, node: Address) -> str:
         """Return the character's name, or the address where it is none of the cast."""
@@ -95,8 +101,9 @@ def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash
     setup = _setup(network, admin, roles.signer, rules_hash)
     oracle = _created(chain, clock, admin, creation_code("QoSOracle", setup))
     names = [one.name for one in CAST]
-    nodes = dict(zip(names, accounts[_CROWD:], strict=True))
-    stage = Stage(chain, network, oracle, roles.dispatcher, creator, nodes)
+    nodes = dict(zip(names, accounts[_CROWD:-_MORE_CREATORS], strict=True))
+    creators = (creator, *accounts[-_MORE_CREATORS:])
+    stage = Stage(chain, network, oracle, roles.dispatcher, creators, nodes)
     ether = [
         {"from": admin, "to": payer, "value": hex(10 * ETHER), "gas": GAS}
         for payer in (roles.transmitter, roles.dispatcher)

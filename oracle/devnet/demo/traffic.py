@@ -1,6 +1,6 @@
 """The work of the network: wave after wave of task groups, for the daemon to dispatch.
 
-The creator orders and judges, the nodes answer: each when the chain's own logs say that it is
+The creators order and judge, the nodes answer: each when the chain's own logs say that it is
 its turn. Who gets which task is the daemon's to draw.
 """
 
@@ -32,6 +32,7 @@ class DemoTask:
 
     id: bytes
     key: bytes
+    creator: Address
     node: DemoNode | None = None
     started_at: int | None = None
     answers_at: int | None = None
@@ -115,12 +116,13 @@ class Traffic:
                 continue
             if (block - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
                 job.ended = True
-                yield self._say("timeOutTask", job.key)
+                yield self._say(job.creator, "timeOutTask", job.key)
 
     def _validations(self) -> Iterator[Transaction]:
         for group in [one for one in self._groups if one.is_answered]:
             self._groups.remove(group)
-            yield self._say("validateGroup", group.id, [job.key for job in group.jobs])
+            keys = [job.key for job in group.jobs]
+            yield self._say(group.jobs[0].creator, "validateGroup", group.id, keys)
 
     def _moves(self) -> Iterator[Transaction]:
         """Nodes that go away for some waves, and come back."""
@@ -132,27 +134,29 @@ class Traffic:
                 yield self._stage.call(account, "TaskNetwork", "resume")
 
     def _orders(self) -> Iterator[Transaction]:
+        creators = self._stage.creators
         for place in range(_GROUPS):
             group = Group(_id("group", self.wave, place, 0))
             ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
-            group.jobs = [
-                DemoTask(id_, key) for id_, key in zip(ids, self._keys(ids), strict=True)
-            ]
+            creator = creators[(self.wave + place) % len(creators)]
+            keys = self._keys(creator, ids)
+            group.jobs = [DemoTask(id_, key, creator) for id_, key in zip(ids, keys, strict=True)]
             self._groups.append(group)
             for job in group.jobs:
-                yield self._say("createTask", _order(job.id, group.id), value=_FEE)
+                yield self._say(creator, "createTask", _order(job.id, group.id), value=_FEE)
 
     def _open_jobs(self) -> Iterator[DemoTask]:
         return (job for group in self._groups for job in group.jobs if not job.ended)
 
-    def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
-        stage = self._stage
-        return stage.call(stage.creator, "TaskNetwork", function, *arguments, value=value)
+    def _say(
+        self, creator: Address, function: str, *arguments: object, value: int = 0
+    ) -> Transaction:
+        return self._stage.call(creator, "TaskNetwork", function, *arguments, value=value)
 
-    def _keys(self, ids: list[bytes]) -> list[bytes]:
-        """Ask the contract how it names this creator's tasks."""
+    def _keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
+        """Ask the contract how it names a creator's tasks."""
         stage = self._stage
-        asked = [call_input("TaskNetwork", "keyOf", stage.creator, id_) for id_ in ids]
+        asked = [call_input("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
         answers = stage.chain.ask_all(
             [("eth_call", {"to": stage.network, "data": one}, "latest") for one in asked]
         )

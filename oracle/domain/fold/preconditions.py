@@ -22,7 +22,7 @@ from oracle.domain.state.task import Task
 class Breach(StrEnum):
     """The rules that events break, as anomalies name them.
 
-    The last five do not make an event ignored: they are listed, and our record is used.
+    The last six do not make an event ignored: they are listed, and our record is used.
     """
 
     JOINED_WHILE_MEMBER = "joined_while_member"
@@ -53,6 +53,7 @@ class Breach(StrEnum):
     TASK_SCORED_BEFORE = "task_scored_before"
     NODE_DIFFERS = "node_differs"
     LAST_STATUS_DIFFERS = "last_status_differs"
+    LIMIT_NOT_BELIEVED = "limit_not_believed"
     TIME_FELL = "time_fell"
 
 

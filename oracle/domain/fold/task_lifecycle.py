@@ -93,7 +93,7 @@ def submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
 
 
 def error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
-    """The node says that the task cannot be run; ranks like a submission."""
+    """The node says that the task cannot be run; where it ranks, the rules say."""
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
         task_runs.answered(ledger, event)

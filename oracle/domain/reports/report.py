@@ -108,7 +108,7 @@ def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     """Return the sha256 that the contract stores as `rulesHash`.
 
     The text is the canonical JSON of everything that a reporter must share with the others.
-    See docs/reference/report-format.md#lanes.
+    See docs/reference/report-format.md#rules-id.
     """
     content: dict[str, object] = {
         "deviation": settings.deviation,

@@ -48,6 +48,8 @@ class DealtTraffic:
         # Not for secrets: the demo has to play the same way every time.
         self._chance = random.Random(seed)  # noqa: S311
         self._gone: set[str] = set()
+        # Who orders this wave: a kickout on one creator's tasks would wait for a person.
+        self._creator = stage.creator
 
     def leave(self, name: str) -> None:
         """This node is out of the network; it gets no more tasks."""
@@ -55,6 +57,7 @@ class DealtTraffic:
 
     def wave(self, number: int) -> Iterator[list[Transaction]]:
         """Yield the transactions of the wave's eight blocks."""
+        self._creator = self._stage.creators[number % len(self._stage.creators)]
         present = self._selectable(number)
         groups = groups_of_three(present, self._chance)
         dealt = [self._deal(number, place, group) for place, group in enumerate(groups)]
@@ -128,7 +131,7 @@ class DealtTraffic:
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
         stage = self._stage
-        return stage.call(stage.creator, "TaskNetwork", function, *arguments, value=value)
+        return stage.call(self._creator, "TaskNetwork", function, *arguments, value=value)
 
     def _account(self, node: DemoNode) -> Address:
         return self._stage.nodes[node.name]
@@ -138,7 +141,7 @@ class DealtTraffic:
         stage = self._stage
         asked = {
             "to": stage.network,
-            "data": call_input("TaskNetwork", "keyOf", stage.creator, task),
+            "data": call_input("TaskNetwork", "keyOf", self._creator, task),
         }
         answer = stage.chain.ask("eth_call", asked, "latest")
         key: bytes = call_output("TaskNetwork", "keyOf", answer)[0]

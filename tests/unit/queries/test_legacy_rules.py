@@ -156,18 +156,17 @@ def test_the_evidence_is_the_window(new_sqlite_store):
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
 
 
-def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
+def test_a_kickout_by_the_networks_own_rule_wipes_nothing_out_of_the_evidence(new_sqlite_store):
     history = History().joins("A", "B", "C")
-    for name in "12345":
-        ran(history, name, "ABC", "ABC")
-    history.is_kicked_out("A").after(1).joins("A")
-    for name in "678":
+    for name in "12":
         ran(history, name, "CBA", "CBA")
+    history.is_kicked_out("A").after(1).joins("A")
+    ran(history, "3", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = due_intervals(uow, RULES)
         told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
-    assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
+    assert [entry["seq"] for entry in told["entries"]] == [1, 2, 3]
 
 
 def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_store):

@@ -11,6 +11,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said, oracle_events as oracle_said
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.row_prefetch import groups_named, members_of, tasks_named
 from oracle.domain.ids import ZERO_ADDRESS
@@ -21,7 +22,7 @@ from tests.unit.store.samples import a_hash, address, block, group_key, task_key
 Event = DomainEvent | ContractEvent
 
 # Groups of two that close by themselves, and a pool that two scores fill: everything happens soon.
-QUICK = rules_with(pool_size=2, close="terminal", group_size=2, kickout_below=6)
+QUICK = rules_with(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
 LAST_BLOCK = 12
 NODES, STORIES = range(1, 4), 7
 

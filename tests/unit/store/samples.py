@@ -110,6 +110,7 @@ nodes = st.builds(
     prior=st.none() | st.integers(0, 10**18),
     restarts=st.integers(0, 3),
     kickout_due_since=st.none() | positions,
+    starts_anew=st.booleans(),
     changed_at=whole,
     window=whole,
     window_sum=whole,

@@ -108,7 +108,7 @@ def test_evidence_tells_everything_that_is_needed_to_check_it(sqlite_office: Off
     assert (told["chain_id"], told["contract"]) == (CHAIN_ID, office.premises.address)
     assert (told["node"], told["index"]) == (office.premises.network.nodes[2].lower(), 2)
     assert (told["rules"], told["rules_version"]) == (RULES.name, RULES.version)
-    assert (len(told["rules_sha256"]), told["formula_version"]) == (64, 1)
+    assert (len(told["rules_sha256"]), told["formula_version"]) == (64, 2)
     assert [one["lane"] for one in told["rounds"]] == ROUNDS * [2002]
     first = told["rounds"][0]["round"]
     assert [one["round"] for one in told["rounds"]] == [*range(first, first + ROUNDS)]

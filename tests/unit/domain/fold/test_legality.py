@@ -121,7 +121,7 @@ def test_an_illegal_event_is_listed_and_ignored_whole(rule, history):
 
 
 LISTED_ONLY = {"group_names_unseen_task", "task_scored_before", "node_differs"}
-LISTED_ONLY |= {"last_status_differs", "time_fell"}
+LISTED_ONLY |= {"last_status_differs", "limit_not_believed", "time_fell"}
 
 
 def test_every_rule_that_makes_an_event_ignored_is_broken_above():
