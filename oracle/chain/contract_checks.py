@@ -73,8 +73,8 @@ class _Counter(NamedTuple):
 _COUNTERS: Mapping[str, Mapping[str, _Counter]] = MappingProxyType(
     {
         "TaskNetwork": {"members": _Counter("activeCount", 0)},
-        # head(): round, asOf, pushedAt, pausedUntil, nodeCount, …
-        ORACLE: {"rounds": _Counter("head", 0), "indexes": _Counter("head", 4)},
+        # head(): round, asOf, pushedAt, pausedUntil, heldSeconds, nodeCount, …
+        ORACLE: {"rounds": _Counter("head", 0), "indexes": _Counter("head", 5)},
     }
 )
 

@@ -7,7 +7,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.domain.reports.report import RECORD_BYTES
+from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_scores import (
     factors_of,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import lane_of
-from oracle.domain.reports.rounds import Kick, Rounds
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     factors_of,

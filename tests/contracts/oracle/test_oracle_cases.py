@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.domain.reports.lanes import with_lane
-from oracle.domain.reports.report import encode
+from oracle.domain.reports.round_data import encode
 from tests.contracts.oracle_driver import LIMITS, SIGNERS, Oracle, Report, deployed, node, word
 from tests.contracts.oracle_kickouts import BAD, GOOD, ready, worded
 from tests.support.evm.chain import RevertedError

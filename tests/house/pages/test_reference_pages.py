@@ -11,7 +11,8 @@ from oracle.domain.coverage import Level
 from oracle.domain.events.event_names import TYPES
 from oracle.domain.events.network_events import AbortReason, LastStatus, TaskKind
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD
-from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS, RECORD_BYTES
+from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS
+from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.rules import Rules
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED

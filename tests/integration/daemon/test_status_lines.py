@@ -14,8 +14,8 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.rounds import Kick, KickState
 from oracle.queries.contract_view import ChainView, ContractState
 from oracle.queries.status import StatusReport
 from oracle.queries.text.status_text import situation

@@ -12,7 +12,8 @@ from oracle.domain.coverage import Level
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fold.fold import Fold
 from oracle.domain.reports.lanes import lane_in
-from oracle.domain.reports.report import Report, ReportSettings, cut, decode, wanted_words
+from oracle.domain.reports.report import Report, ReportSettings, cut, wanted_words
+from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import BlockSpan, Folder

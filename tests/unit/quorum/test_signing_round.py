@@ -9,7 +9,8 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
-from oracle.domain.reports.rounds import Kick, KickState, Rounds
+from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.rounds import Rounds
 from oracle.quorum.signing_round import (
     RECENT_ROUNDS,
     RENEWED_AFTER,

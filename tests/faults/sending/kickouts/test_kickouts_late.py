@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from oracle.domain.reports.rounds import KickState
+from oracle.domain.reports.kicks import KickState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.txmgr.accounts_and_limits import ReporterKeys

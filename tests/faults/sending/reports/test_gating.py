@@ -8,7 +8,7 @@ from oracle.bindings.inspection import Expected, differences
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
-from oracle.domain.reports.report import decode
+from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.sanity_limits import Sanity
 from oracle.errors import InputError
 from oracle.reporting.readiness import first_gap

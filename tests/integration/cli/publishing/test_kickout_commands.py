@@ -6,7 +6,7 @@ from oracle.cli.kickout.kickout_plans import veto_of
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.rounds import Kick, KickState
+from oracle.domain.reports.kicks import Kick, KickState
 
 
 def test_nobody_is_due_at_first(indexed, capsys):
