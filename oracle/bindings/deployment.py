@@ -1,13 +1,13 @@
 """Puts a QoSOracle on the chain: first what it would be and cost, then, if asked, for real."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 
 from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import creation_code
 from oracle.bindings.contract_errors import CONTRACT, refusal_of
-from oracle.bindings.qos_oracle import ContractLimits
+from oracle.bindings.qos_oracle import FOR_EVER, ContractKickLimits, ContractLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.rpc.fanout import PoolView, number_of, understood
@@ -21,49 +21,91 @@ from oracle.txmgr.client.send_raw import send
 # A network of some thousand nodes and a period of a minute
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 DEFAULT_LIMITS = ContractLimits(
-    max_step=10_000,
     max_words=1024,
-    min_interval=10,
+    max_new_nodes=200,
+    min_interval=30,
     anchor_window=200,
     max_age_seconds=7200,
     kick_below=2000,
     veto_delay=3600,
     kick_rounds=3,
     kick_window=86_400,
-    max_kicks_per_round=20,
-    min_active=3,
+    max_kicks_per_round=3,
+    min_open=3,
+    fall_share=1000,
+    big_fall=2500,
+)
+# What the admin can never loosen beyond, however long he waits
+# (docs/explanation/kickouts.md#limits-in-the-contract).
+DEFAULT_FLOORS = ContractLimits(
+    max_words=4095,
+    max_new_nodes=1000,
+    min_interval=0,
+    anchor_window=8191,
+    max_age_seconds=86_400,
+    kick_below=2000,
+    veto_delay=3600,
+    kick_rounds=2,
+    kick_window=7 * 86_400,
+    max_kicks_per_round=3,
+    min_open=3,
+    fall_share=1000,
+    big_fall=2500,
+)
+# For tests and demonstrations alone: no limit is beyond them.
+NO_FLOORS = ContractLimits(
+    max_words=4095,
+    max_new_nodes=2**16 - 1,
+    min_interval=0,
+    anchor_window=8191,
+    max_age_seconds=30 * 86_400,
+    kick_below=10_000,
+    veto_delay=0,
+    kick_rounds=0,
+    kick_window=2**24 - 1,
+    max_kicks_per_round=255,
+    min_open=0,
+    fall_share=10_000,
+    big_fall=10_000,
+)
+DEFAULT_KICK_LIMITS = ContractKickLimits(
+    kick_gas=600_000,
+    kick_cooldown=FOR_EVER,
+    bucket_most=3,
+    bucket_per_frame=1,
+    bucket_frame=3600,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """QoSOracle.Setup, field by field."""
+    """QoSOracle.Setup, field by field; `target` zero: nobody is told of a kickout."""
 
-    network: Address
     admin: Address
     signers: tuple[Address, ...]
     rules_hash: Hash
+    target: Address = ZERO_ADDRESS
     quorum: int = 1
-    rules: int = 1
     pauser: Address = ZERO_ADDRESS
     vetoer: Address = ZERO_ADDRESS
     limits: ContractLimits = field(default=DEFAULT_LIMITS)
-    bucket_most: int = 3
-    bucket_per_frame: int = 1
-    bucket_frame: int = 3600
+    floors: ContractLimits = field(default=DEFAULT_FLOORS)
+    kick_limits: ContractKickLimits = field(default=DEFAULT_KICK_LIMITS)
+    expelled: tuple[Address, ...] = ()
     arbitrum: bool = False
 
     @property
     def code(self) -> str:
         """The creation code, constructor arguments included."""
-        limits = tuple(getattr(self.limits, one.name) for one in fields(self.limits))
-        return creation_code(
-            CONTRACT,
-            (
-                *(self.network, self.admin, self.pauser, self.vetoer, self.signers, self.quorum),
-                *(self.rules, bytes.fromhex(self.rules_hash[2:]), limits),
-                *(self.bucket_most, self.bucket_per_frame, self.bucket_frame, self.arbitrum),
-            ),
+        return creation_code(CONTRACT, self.struct)
+
+    @property
+    def struct(self) -> tuple[object, ...]:
+        """The arguments in the order of the contract's struct."""
+        return (
+            *(self.admin, self.pauser, self.vetoer, self.target, self.signers, self.quorum),
+            *(bytes.fromhex(self.rules_hash[2:]), astuple(self.limits), astuple(self.floors)),
+            *(astuple(self.kick_limits), self.expelled, self.arbitrum),
         )
 
 

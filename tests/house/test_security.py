@@ -64,11 +64,11 @@ def policy(name: str):
 
 
 def test_the_transmitters_policy_names_the_functions_that_it_calls():
-    kick = KickStatement(0, VOID_STATEMENT.prev, 0, VOID_STATEMENT.prev, 0)
+    kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
     called = {
-        "push": push_call(VOID_STATEMENT, b""),
+        "push": push_call(VOID_STATEMENT, 0, b""),
         "proposeKick": propose_call(kick, b""),
-        "executeKick": execute_call(0),
+        "executeKick": execute_call(ZERO_ADDRESS),
     }
     told = policy("transmitter-policy.json")["transaction"]
     named = {each["name"]: each["selector"] for each in told["functions"]}

@@ -234,7 +234,7 @@ def report_settings() -> ReportSettings:
         heartbeat_seconds=oracle.heartbeat_seconds,
         deviation=oracle.deviation,
         ttl_seconds=oracle.report_ttl_seconds,
-        kick_below=LIMITS["kickBelow"],
+        kick_below=LIMITS.kick_below,
     )
 
 

@@ -74,8 +74,9 @@ class Rounds:
         self.index_by_node = {entry.node: entry.index for entry in self.indexes.values()}
         self._changes = RoundsChanges()
         self._block: RoundsPreImages | None = None
-        # What the contract said of indexes since the last round: the next one must agree.
+        # What the contract said of indexes, and in which transaction: its round must agree.
         self._said: dict[int, Address] = {}
+        self._said_in = (-1, -1)
 
     def block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
         """Fold one block's events, in order; with `journal`, keep what they replace.
@@ -128,7 +129,7 @@ class Rounds:
             case RoundAccepted():
                 self._accept(event)
             case NodeRegistered(node=node, index=index):
-                self._said[index] = node
+                self._note_said((event.at.block, event.at.tx), index, node)
             case RoleSet() | LimitsSet() | KickLimitsSet() | ConfigSet():
                 self._stand(event)
             case KickCancelled(node=node, by=by):
@@ -172,7 +173,8 @@ class Rounds:
 
     def _register(self, event: RoundAccepted) -> None:
         """Give indexes as the round's input says; the contract's own events must say the same."""
-        said, self._said = self._said, {}
+        is_same = self._said_in == (event.at.block, event.at.tx)
+        said, self._said = self._said if is_same else {}, {}
         try:
             given = event.registrations.placed(self.index_by_node, self.node_count)
         except ValueError as error:
@@ -193,6 +195,12 @@ class Rounds:
                 self._end_kick(held.node, KickState.CANCELLED)
             self.index_by_node[node] = index
             self._set_index(NodeIndex(index, node))
+
+    def _note_said(self, place: tuple[int, int], index: int, node: Address) -> None:
+        if self._said_in != place:
+            # Of a round that could not be read.
+            self._said, self._said_in = {}, place
+        self._said[index] = node
 
     def _note_closed(self, word: Word, before: int) -> None:
         """Note since when lanes of a written word have said "do not select"."""

@@ -55,7 +55,9 @@ WELL = StatusReport(
 )
 OPEN = ContractState(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
 SEEN = ChainView(block(91), OPEN)
-KICK = Kick(3, Address("0x" + 40 * "b"), 6, ZERO_HASH, 5_000, Position(1, 1, 1), KickState.LIVE)
+KICK = Kick(
+    Address("0x" + 40 * "b"), 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), KickState.LIVE
+)
 
 
 def lines(seen: StatusReport = WELL, chain: ChainView = SEEN) -> dict[str, str]:

@@ -33,12 +33,17 @@ from oracle.domain.events.network_events import (
     TaskValidated,
 )
 from oracle.domain.events.oracle_events import (
+    ConfigSet,
     ContractEvent,
-    IndexAssigned,
-    IndexRetired,
     KickCancelled,
     KickExecuted,
+    KickLimitsSet,
     KickProposed,
+    KickRefused,
+    LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
+    NodeRegistered,
 )
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
@@ -139,6 +144,66 @@ BOTH = {"task": T, "node": N}
         (
             network("TaskTimedOut", **BOTH, lastStatus=2),
             TaskTimedOut(AT, TIME, T, N, LastStatus.STARTED),
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
+)
+def test_every_event_of_the_network_has_our_words(
+    reader: EventReader, said: Said, event: DomainEvent
+):
+    assert reader.read([as_log(said)], []).events == [event]
+
+
+def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: EventReader):
+    _, topics = reader.contracts[NETWORK]
+    events = load("TaskNetwork").events.values()
+
+    unread = {event.name for event in events if event.digest not in topics}
+
+    silent = {"NodeReadmitted", "TaskDrawn"}  # TaskStarted says what TaskDrawn changes
+    assert not [name for name in unread - silent if name.startswith(("Node", "Task"))]
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (oracle("NodeRegistered", index=5, node=N), NodeRegistered(AT, TIME, N, 5)),
+        (
+            oracle(
+                "KickProposed",
+                node=N,
+                round=9,
+                lane=3,
+                evidence=a_hash(1),
+                readyAt=99,
+                diesAt=199,
+            ),
+            KickProposed(AT, TIME, N, 9, a_hash(1), 99, 199),
+        ),
+        (
+            oracle("KickCancelled", node=N, by=M, why=a_hash(2)),
+            KickCancelled(AT, TIME, N, M, a_hash(2)),
+        ),
+        (
+            oracle("KickExecuted", node=N, evidence=a_hash(1), target=M),
+            KickExecuted(AT, TIME, N, a_hash(1), M),
+        ),
+        (
+            oracle("KickRefused", node=N, target=M, reason=a_hash(3)),
+            KickRefused(AT, TIME, N, M, a_hash(3)),
+        ),
+        (oracle("NodeExpelled", node=N), NodeExpelled(AT, TIME, N)),
+        (oracle("NodeReadmitted", node=N), NodeReadmitted(AT, TIME, N)),
+        (oracle("ConfigSet", count=7, config=a_hash(4)), ConfigSet(AT, TIME, 7, a_hash(4))),
+        (
+            oracle(
+                "LimitsSet", limits=(1024, 200, 30, 200, 7200, 2000, 0, 3, 9, 3, 3, 1000, 2500)
+            ),
+            LimitsSet(AT, TIME, 200, 1000, 2500),
+        ),
+        (
+            oracle("KickLimitsSet", limits=(600_000, 77, 3, 1, 3600)),
+            KickLimitsSet(AT, TIME, 77),
         ),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
