@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from oracle.bindings.qos_oracle import execute_call, propose_call, push_call
+from oracle.bindings.qos_oracle import execute_call, propose_call, push_call, retry_call
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
@@ -69,6 +70,7 @@ def test_the_transmitters_policy_names_the_functions_that_it_calls():
         "push": push_call(VOID_STATEMENT, 0, b""),
         "proposeKick": propose_call(kick, b""),
         "executeKick": execute_call(ZERO_ADDRESS),
+        "retryKick": retry_call(ZERO_ADDRESS),
     }
     told = policy("transmitter-policy.json")["transaction"]
     named = {each["name"]: each["selector"] for each in told["functions"]}
