@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 
 from oracle.bindings.qos_oracle import execute_call, propose_call, push_call, retry_call
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.signing.factory import VOID_STATEMENT
 from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.store.database import Store

@@ -162,7 +162,7 @@ def test_why_the_next_push_waits_is_said():
 def test_kickouts_on_their_way_are_said_with_the_first_that_can_be_executed(
     ready_at: int, state: str
 ):
-    later = replace(KICK, index=4, ready_at=9_000)
+    later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
     kicks = (later, replace(KICK, ready_at=ready_at))
     told = lines(replace(WELL, kickouts_due=3, kicks=kicks))["kickouts"]
     assert told.startswith(f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01")

@@ -56,11 +56,13 @@ class Played:
     rounds: list[ContractEvent]
 
 
-def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef], settings=SETTINGS) -> Played:
+def drawn_up(
+    store, events: list[DomainEvent], stops: list[BlockRef], settings=SETTINGS, rules=SEED
+) -> Played:
     """Draw a report up at each stop; the contract takes each of them in the next block."""
-    reporter = ReportCutter(SEED, settings, anchor_window=256)
+    reporter = ReportCutter(rules, settings, anchor_window=256)
     played, contract = Played([], []), Rounds()
-    folder, before = Folder(SEED, Unread(), [reporter]), -1
+    folder, before = Folder(rules, Unread(), [reporter]), -1
     for stop in stops:
         said = [event for event in events if before < event.at.block <= stop.number]
         taken = [event for event in played.rounds if event.at.block > before]
@@ -82,14 +84,15 @@ def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef], settings=S
 
 
 def from_nothing(
-    events: list[DomainEvent], rounds: list[ContractEvent], as_of: BlockRef, settings=SETTINGS
+    played: Played, events: list[DomainEvent], as_of: BlockRef, settings=SETTINGS, rules=SEED
 ) -> Report:
-    state = FoldedState(Fold(SEED), Rounds(), FirstEvents(settings.min_scores))
+    """Compute a report with all nodes at hand, on top of the rounds that were played."""
+    state = FoldedState(Fold(rules), Rounds(), FirstEvents(settings.min_scores))
     state.fold.many([event for event in events if event.at.block <= as_of.number])
     state.first_events.note(state.fold.drain())
-    known = [event for event in rounds if event.at.block <= as_of.number]
+    known = [event for event in played.rounds if event.at.block <= as_of.number]
     state.rounds.block(as_of.number, known, journal=False)
-    return report_of(state, as_of, SEED, settings)
+    return report_of(state, as_of, rules, settings)
 
 
 @examples(40)
@@ -107,9 +110,7 @@ def test_looking_only_at_what_changed_draws_up_the_same_report(
     with new_sqlite_store() as store:
         played = drawn_up(store, events, stops, settings)
 
-    assert played.reports == [
-        from_nothing(events, played.rounds, stop, settings) for stop in stops
-    ]
+    assert played.reports == [from_nothing(played, events, stop, settings) for stop in stops]
 
 
 def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_sqlite_store):

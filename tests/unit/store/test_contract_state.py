@@ -97,19 +97,17 @@ def test_what_was_set_last_holds(store: Store):
     def at(block: int) -> Position:
         return Position(block, 0, 0)
 
+    limits, kick_limits = LimitsSet(at(2), 20, 200, 1000, 2500), KickLimitsSet(at(3), 30, 77)
+    config = ConfigSet(at(6), 60, 2, a_hash(2))
     settings: list[SettingEvent] = [
-        RoleSet(at(1), 10, VETOER, address(1)),
-        LimitsSet(at(2), 20, 200, 1000, 2500),
-        KickLimitsSet(at(3), 30, 77),
-        ConfigSet(at(4), 40, 1, a_hash(1)),
-        RoleSet(at(5), 50, VETOER, address(2)),
-        ConfigSet(at(6), 60, 2, a_hash(2)),
+        *(RoleSet(at(1), 10, VETOER, address(1)), limits, kick_limits),
+        *(ConfigSet(at(4), 40, 1, a_hash(1)), RoleSet(at(5), 50, VETOER, address(2)), config),
     ]
     with store.transaction() as uow:
         uow.rounds.write(RoundsChanges(set=settings))
         standing = uow.rounds.standing()
         before = [uow.rounds.config_before(at(block)) for block in (4, 5, 6, 7)]
-    assert standing == Standing(address(2), settings[1], settings[2], settings[5])
+    assert standing == Standing(address(2), limits, kick_limits, config)
     assert before == [None, a_hash(1), a_hash(1), a_hash(2)]
 
 

@@ -173,7 +173,7 @@ def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: 
     found = differences(
         contract.constitution(),
         Expected(
-            network=contract.constitution().network,
+            target=contract.constitution().target,
             rules_hash=RULES_HASH,
             settings=SETTINGS,
             signer=office.context.publisher.signer.address,
@@ -181,7 +181,7 @@ def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: 
             anchor_window=LIMITS.anchor_window,
         ),
     )
-    assert [one.what for one in found] == ["limits.maxStep"]
+    assert [one.what for one in found] == ["limits.anchorWindow"]
 
 
 def test_case_f52_a_drop_beyond_the_step_reverts_and_reaches_no_block(sqlite_office: Office):

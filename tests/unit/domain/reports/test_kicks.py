@@ -17,7 +17,7 @@ from oracle.domain.events.oracle_events import (
     RoleSet,
 )
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Kick, KickState
+from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
 from oracle.domain.reports.round_data import Registrations, Reuse
 from oracle.domain.reports.rounds import Rounds
 from tests.support.rounds import accepted, address, registered, take
@@ -41,6 +41,12 @@ class Told:
     @property
     def kick(self) -> Kick:
         return self.rounds.kicks[NODE]
+
+    @property
+    def gone(self) -> Expulsion:
+        found = self.kick.expulsion
+        assert found is not None
+        return found
 
     def _say(self, event: ContractEvent) -> "Told":
         self.rounds.block(self.block, [event], journal=False)
@@ -83,7 +89,7 @@ def test_nobody_to_ask_is_an_expulsion_all_the_same():
     told = Told().proposed().executed(target=NO_TARGET)
 
     assert told.kick.state is KickState.EXECUTED
-    assert told.kick.expulsion.target == NO_TARGET
+    assert told.gone.target == NO_TARGET
 
 
 def test_a_refusal_of_the_network_leaves_the_node_expelled():
@@ -91,7 +97,7 @@ def test_a_refusal_of_the_network_leaves_the_node_expelled():
 
     assert told.kick.state is KickState.REFUSED
     assert told.kick.is_expelled(10**9)
-    assert (told.kick.expulsion.refusals, told.kick.expulsion.reason) == (1, BUSY)
+    assert (told.gone.refusals, told.gone.reason) == (1, BUSY)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +126,11 @@ def test_a_node_that_came_back_after_it_was_put_out_is_asked_about_anew():
 
 def test_where_it_was_first_executed_stays_known_over_every_try():
     told = Told().proposed().executed()
-    first = told.kick.expulsion.at
+    first = told.gone.at
     take(told.rounds, accepted(2, {}))
     told.refused(BUSY)
 
-    gone = told.kick.expulsion
+    gone = told.gone
     assert (gone.at, gone.round) == (first, 1)
     assert (gone.tried_in, gone.tried_at > first) == (2, True)
 
@@ -174,5 +180,7 @@ def test_what_was_proposed_before_the_first_block_is_known_by_its_end():
     at = Position(5, 0, 0)
     rounds.block(5, [KickRefused(at, 1, NODE, NETWORK, BUSY)], journal=False)
 
+    gone = rounds.kicks[NODE].expulsion
     assert rounds.kicks[NODE].is_expelled(10**9)
-    assert rounds.kicks[NODE].expulsion.refusals == 1
+    assert gone is not None
+    assert gone.refusals == 1

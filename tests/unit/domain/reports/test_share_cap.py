@@ -87,7 +87,10 @@ def test_of_one_cause_the_lowest_indexes_fall_first():
 def test_nobody_is_asked_why_where_no_lane_has_to_wait():
     before, wanted, cap = ten_fall(share=10_000)
 
-    assert spread(before, wanted, cap, None).waiting == 0
+    def unasked(_):
+        raise AssertionError("somebody was asked")
+
+    assert spread(before, wanted, cap, unasked).waiting == 0
 
 
 def test_the_first_lane_of_a_node_is_no_fall():
