@@ -37,6 +37,7 @@ ACTIONS: Mapping[str, Action] = {
     "WrongRound": Action.DROP,
     "NotBelowThreshold": Action.DROP,
     "NotRegistered": Action.DROP,
+    "NotMember": Action.DROP,
     "AlreadyExpelled": Action.DROP,
     "NotExpelled": Action.DROP,
     "NoTarget": Action.DROP,

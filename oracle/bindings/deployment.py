@@ -1,4 +1,4 @@
-"""Puts a QoSOracle on the chain: first what it would be and cost, then, if asked, for real."""
+"""Puts contracts on the chain: first what each would be and cost, then, if asked, for real."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
@@ -8,6 +8,7 @@ from eth_utils.crypto import keccak
 from oracle.bindings.codec import creation_code
 from oracle.bindings.contract_errors import CONTRACT, refusal_of
 from oracle.bindings.qos_oracle import FOR_EVER, ContractKickLimits, ContractLimits
+from oracle.chain.proofs.rlp import encoded
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.rpc.fanout import PoolView, number_of, understood
@@ -113,7 +114,7 @@ class OracleSetup:
 class Deployment:
     """What deploying would send and cost at most, in wei."""
 
-    setup: OracleSetup
+    code: str
     sender: Address
     code_hash: Hash
     gas_limit: int
@@ -138,10 +139,8 @@ def with_limits(limits: ContractLimits, changed: Mapping[str, int]) -> ContractL
     return replace(limits, **changed)
 
 
-def plan_deployment(
-    lines: PoolView, setup: OracleSetup, sender: Address, fees: Fees | None
-) -> Deployment:
-    """Try the deployment on the newest block, sending nothing.
+def plan_deployment(lines: PoolView, code: str, sender: Address, fees: Fees | None) -> Deployment:
+    """Try the deployment of this creation code on the newest block, sending nothing.
 
     Raises:
         InputError: the constructor refuses the setup, or the market is above our cap.
@@ -149,22 +148,27 @@ def plan_deployment(
     """
     if fees is None:
         raise InputError("the chain asks more for gas than limits.max_fee_per_gas_wei")
-    code = setup.code
     try:
         answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
         reason = refusal_of(error.data) if error.data else error.message
-        raise InputError(f"QoSOracle refuses this setup: {reason}") from None
+        raise InputError(f"the contract refuses this setup: {reason}") from None
     with understood("an estimate of gas"):
         estimate = number_of(answer)
     return Deployment(
-        setup=setup,
+        code=code,
         sender=sender,
         code_hash=Hash("0x" + keccak(bytes.fromhex(code[2:])).hex()),
         gas_limit=gas_limit(estimate),
         fees=fees,
         balance=balance_of(lines, sender),
     )
+
+
+def created_address(sender: Address, nonce: int) -> Address:
+    """Return where a contract will stand that an account creates with this nonce."""
+    written = encoded([bytes.fromhex(sender[2:]), nonce])
+    return Address("0x" + keccak(written)[-20:].hex())
 
 
 def check_funds(planned: Deployment) -> None:
@@ -192,7 +196,7 @@ def deploy(
     check_funds(planned)
     lines = pool.view()
     nonce = nonce_at(lines, planned.sender, "pending")
-    code, gas, fees = planned.setup.code, planned.gas_limit, planned.fees
+    code, gas, fees = planned.code, planned.gas_limit, planned.fees
     signed = signer.sign_transaction(TransactionRequest(chain_id, nonce, None, code, gas, fees))
     sent = send(pool, signed.raw)
     while not (found := receipts_of(lines, [signed.hash])):

@@ -26,7 +26,9 @@ from oracle.cli.resync import resync_commands
 from oracle.cli.select import draws_commands, queue_commands, select_commands
 from oracle.cli.setup import (
     config_commands,
+    contract_calls,
     contract_commands,
+    contract_deploy,
     endpoint_commands,
     key_commands,
     selftest_commands,
@@ -84,7 +86,9 @@ _COMMANDS = (
     kickout_cancel,
     halt_commands,
     outbox_commands,
+    contract_calls,
     contract_commands,
+    contract_deploy,
     key_commands,
     selftest_commands,
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.chain.heads import Heads
-from oracle.domain.ids import ZERO_HASH
+from oracle.domain.ids import ZERO_HASH, Address
 from oracle.kickouts.kickout_context import CANCEL_KICK
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once

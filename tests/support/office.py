@@ -142,7 +142,7 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
         limits=LIMITS,
         floors=NO_FLOORS,
     )
-    planned = plan_deployment(publisher.lines, setup, admin.address, publisher.fees())
+    planned = plan_deployment(publisher.lines, setup.code, admin.address, publisher.fees())
 
     def wait() -> bool:
         chain.mine()
