@@ -9,9 +9,10 @@ from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
 from oracle.domain.reports.report import Report, ReportSettings
-from oracle.domain.reports.round_data import Registrations, decode
+from oracle.domain.reports.round_data import decode
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.reporting.recompute import recall

@@ -6,6 +6,7 @@ Both give the same, or two reporters would sign different rounds.
 from collections.abc import Mapping, Sequence
 
 from oracle.domain.ids import Address
+from oracle.domain.registrations import Registrations
 from oracle.domain.reports.registration import (
     FirstEvents,
     KnownBy,
@@ -13,7 +14,6 @@ from oracle.domain.reports.registration import (
     is_known,
     registrations_at,
 )
-from oracle.domain.reports.round_data import Registrations
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Membership, Node
 from oracle.store.database import UnitOfWork

@@ -6,8 +6,9 @@ from dataclasses import replace
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import ContractEvent, NodeRegistered, RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import NO_REGISTRATIONS, Registrations, decode
+from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.rounds import Rounds
 
 

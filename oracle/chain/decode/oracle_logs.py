@@ -170,6 +170,8 @@ ORACLE = (
     Meaning("RoleSet", RoleSet, {"role": "role", "who": "who"}),
     Meaning("ConfigSet", ConfigSet, {"count": "count", "digest": "config"}),
 )
+# The deployed code does not hold them.
+SAID_WHEN_MADE = frozenset({"NodeExpelled"})
 LIMITS = (
     LimitsMeaning("LimitsSet", LimitsSet, ("maxNewNodes", "fallShare", "bigFall")),
     LimitsMeaning("KickLimitsSet", KickLimitsSet, ("kickCooldown",)),

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.daemon.app import App
 from oracle.domain.reports.lanes import (
@@ -135,6 +136,7 @@ def report_facts(found: Report) -> dict[str, object]:
         "registers": {
             "reused": [list(pair) for pair in found.registrations.reused],
             "appended": list(found.registrations.appended),
+            "gas": REGISTRATION_GAS * len(found.registrations.fresh),
         },
         "fingerprint": found.fingerprint,
     }

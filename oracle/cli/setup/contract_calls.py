@@ -40,9 +40,7 @@ _ACTS: Mapping[str, _Act] = {
     "pause-kicks": _Act("pauseKicks", "pauser"),
     "cancel-kick": _Act("cancelKick", "vetoer", (address_in, word_in), "NODE WHY"),
     "drop-signer": _Act("dropSigner", "pauser", (address_in,), "SIGNER"),
-    "set-signers": _Act(
-        "setSigners", "admin", (addresses_in, number_in), "SIGNER,SIGNER,… QUORUM"
-    ),
+    "set-signers": _Act("setSigners", "admin", (addresses_in, number_in), "SIGNER,… QUORUM"),
     "set-rules": _Act("setRules", "admin", (hash_in,), "RULES_HASH"),
     "set-target": _Act("setTarget", "admin", (address_in,), "TARGET"),
     "readmit": _Act("readmit", "admin", (address_in,), "NODE"),

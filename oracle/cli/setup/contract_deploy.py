@@ -14,6 +14,7 @@ from oracle.bindings.deployment import (
     Deployment,
     OracleSetup,
     check_funds,
+    created_address,
     deploy as deploy_contract,
     plan_deployment,
     with_limits,
@@ -146,7 +147,7 @@ class _Plan:
         """Say what it would be; then do it, if asked."""
         lines, sender = self.publisher.lines, self.payer.address
         nonce = nonce_at(lines, sender, "pending")
-        timelock = None if self.people.dev else createdaddress_in(sender, nonce)
+        timelock = None if self.people.dev else created_address(sender, nonce)
         setup = replace(self.setup, admin=timelock or self.people.owner)
         answer = self._planned(setup)
         if timelock is not None:

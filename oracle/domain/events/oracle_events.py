@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.round_data import Registrations
+from oracle.domain.registrations import Registrations
 
 
 @dataclass(frozen=True, slots=True)

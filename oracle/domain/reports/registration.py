@@ -10,8 +10,8 @@ from typing import NamedTuple
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import Changes, ReliabilityCause
 from oracle.domain.ids import Address
+from oracle.domain.registrations import Registrations, Reuse
 from oracle.domain.reports.lanes import DO_NOT_SELECT
-from oracle.domain.reports.round_data import Registrations, Reuse
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules

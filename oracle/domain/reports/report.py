@@ -11,13 +11,9 @@ from dataclasses import dataclass
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
+from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, Bands, lanes_of
-from oracle.domain.reports.round_data import (
-    NO_REGISTRATIONS,
-    Registrations,
-    data_of,
-    encode,
-)
+from oracle.domain.reports.round_data import data_of, encode
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import WantedWords
 from oracle.domain.scoring.rules import Rules

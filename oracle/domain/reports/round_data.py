@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
+from oracle.domain.registrations import Registrations, Reuse
 
 # One record is the word's number and the word: 3 + 32 bytes
 # (docs/reference/report-format.md#records).
@@ -20,58 +21,11 @@ ADDRESS_BYTES = 20
 _INDEX_BYTES, _COUNT_BYTES = 3, 2
 
 
-class Reuse(NamedTuple):
-    """An index changes hands: `fresh` takes that of `old`, whose lane says "do not select"."""
-
-    fresh: Address
-    old: Address
-
-
-class Registrations(NamedTuple):
-    """The nodes that a round registers: `reused` indexes first, then the next ones in order."""
-
-    reused: tuple[Reuse, ...] = ()
-    appended: tuple[Address, ...] = ()
-
-    @property
-    def fresh(self) -> tuple[Address, ...]:
-        """The nodes that get an index, in the order in which the contract gives them."""
-        return (*(pair.fresh for pair in self.reused), *self.appended)
-
-    def placed(self, index_of: dict[Address, int], node_count: int) -> dict[int, Address]:
-        """Return index to node, as the contract gives them in this order.
-
-        Args:
-            index_of: the index of each node that has one.
-            node_count: how many indexes were given before.
-
-        Raises:
-            ValueError: `old` has no index, or a node that is to get one has one already.
-        """
-        holders = dict(index_of)
-        given: dict[int, Address] = {}
-        for fresh, old in self.reused:
-            if old not in holders or fresh in holders:
-                raise ValueError(f"{fresh} cannot take the index of {old}")
-            index = holders.pop(old)
-            holders[fresh] = index
-            given[index] = fresh
-        for place, fresh in enumerate(self.appended):
-            if fresh in holders:
-                raise ValueError(f"{fresh} has an index already")
-            holders[fresh] = node_count + place
-            given[node_count + place] = fresh
-        return given
-
-
 class RoundData(NamedTuple):
     """What a blob says; `words`: (word number, word), ascending."""
 
     registrations: Registrations
     words: tuple[tuple[int, int], ...]
-
-
-NO_REGISTRATIONS = Registrations()
 
 
 def data_of(registrations: Registrations, records: bytes) -> bytes:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.domain.ids import Address
+from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
-from oracle.domain.reports.round_data import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.share_cap import FallCap, FallCause, cause_of, spread
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at

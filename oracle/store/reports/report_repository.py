@@ -11,8 +11,9 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, 
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
+from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import NO_REGISTRATIONS, parted
+from oracle.domain.reports.round_data import parted
 from oracle.domain.reports.round_schedule import Cut
 from oracle.store.encoding import hexed, raw
 from oracle.store.ops.bookmarks import Bookmarks

@@ -6,7 +6,7 @@ See docs/explanation/reports.md#registration.
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import ReliabilityCause
@@ -46,6 +46,12 @@ class RegistrationRepository:
         hurt = (node.c.recovers_until > time) | node.c.excluded
         chosen = _waiting().where(node.c.scored < min_scores, hurt)
         return [Address(hexed(row.address)) for row in self._connection.execute(chosen)]
+
+    def count_waiting(self, min_scores: int = 1) -> int:
+        """Count the members that have so many scores and no index yet."""
+        waiting = _waiting().where(node.c.scored >= min_scores).subquery()
+        counted = select(func.count()).select_from(waiting)
+        return int(self._connection.execute(counted).scalar_one())
 
     def timed_out(self, nodes: Collection[Address]) -> list[Candidate]:
         """Return those of these nodes that ever timed out, each with its first timeout."""

@@ -13,10 +13,10 @@ from oracle.domain.events.oracle_events import (
     SettingEvent,
 )
 from oracle.domain.ids import Address, Hash
+from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.contract_state import NodeIndex, Standing, Word
 from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.round_data import (
-    NO_REGISTRATIONS,
     RoundData,
     data_in,
     data_of,

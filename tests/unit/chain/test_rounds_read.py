@@ -12,7 +12,8 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
-from oracle.domain.reports.round_data import Registrations, Reuse, data_of
+from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.reports.round_data import data_of
 from tests.support.chain.network_logs import (
     AT,
     ORACLE,

@@ -15,6 +15,7 @@ from oracle.domain.events.oracle_events import (
     RoundAccepted,
     SettingEvent,
 )
+from oracle.domain.registrations import NO_REGISTRATIONS, Registrations, Reuse
 from oracle.domain.reports.contract_state import (
     NodeIndex,
     RoundHead,
@@ -24,7 +25,6 @@ from oracle.domain.reports.contract_state import (
 )
 from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import NO_REGISTRATIONS, Registrations, Reuse
 from oracle.domain.reports.round_schedule import Cut
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState, StoredReport

@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
+from oracle.domain.registrations import Registrations, Reuse
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges, RoundsPreImages
 from oracle.domain.reports.lanes import DO_NOT_SELECT
-from oracle.domain.reports.round_data import Registrations, Reuse
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Node
 from oracle.errors import FatalError

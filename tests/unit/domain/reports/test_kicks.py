@@ -17,8 +17,8 @@ from oracle.domain.events.oracle_events import (
     RoleSet,
 )
 from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.registrations import Registrations, Reuse
 from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
-from oracle.domain.reports.round_data import Registrations, Reuse
 from oracle.domain.reports.rounds import Rounds
 from tests.support.rounds import accepted, address, registered, take
 

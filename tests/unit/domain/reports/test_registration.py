@@ -9,6 +9,7 @@ from oracle.domain.events.network_events import TaskTimedOut
 from oracle.domain.events.oracle_events import KickProposed, LimitsSet
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
+from oracle.domain.registrations import Registrations, Reuse
 from oracle.domain.reports.lanes import DO_NOT_SELECT, with_lane
 from oracle.domain.reports.registration import (
     Candidate,
@@ -18,7 +19,6 @@ from oracle.domain.reports.registration import (
     is_known,
     registrations_at,
 )
-from oracle.domain.reports.round_data import Registrations, Reuse
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.histories import History
 from tests.support.rounds import accepted, address, registered, take

@@ -6,9 +6,10 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.oracle_events import NodeRegistered
 from oracle.domain.ids import Hash
+from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import lane_in, lanes_of, with_lane, word_of
 from oracle.domain.reports.report import MAX_WORDS, ReportSettings, cut, period_of, rules_id
-from oracle.domain.reports.round_data import Registrations, data_in, decode, encode, word_among
+from oracle.domain.reports.round_data import data_in, decode, encode, word_among
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import WantedWords
 from oracle.errors import FatalError

@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.reports.round_data import (
-    Registrations,
-    Reuse,
-    data_in,
-    data_of,
-    encode,
-    parted,
-    records_in,
-)
+from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.reports.round_data import data_in, data_of, encode, parted, records_in
 from tests.support.rounds import address
 from tests.support.vectors import Vector, vectors_of
 
