@@ -73,7 +73,7 @@ def test_limits_of_kickouts_are_those_that_a_contract_is_deployed_with():
     one = DEFAULT_LIMITS
     assert f"| {one.veto_delay} s, {one.kick_rounds} |" in table
     assert f"`maxKicksPerRound` | {one.max_kicks_per_round} |" in table
-    assert f"`minActive` | {one.min_active} members |" in table
+    assert f"`minOpen` | {one.min_open} open lanes |" in table
     assert f"`kickWindow` | {one.kick_window} s |" in table
 
 
