@@ -214,7 +214,7 @@ class Hand:
         return Step("pauseFor", self._by(later.pauser or STRANGER), (seconds,))
 
     def plain(self, later: State) -> Step:
-        name = self._chosen.choice(("resume", "resumeKicks", "resumeKicks", "pauseKicks"))
+        name = self._chosen.choice(("resume", *5 * ("resumeKicks",), "pauseKicks"))
         if later.kicks_paused or later.time < later.paused_until:
             name = "resumeKicks" if later.kicks_paused else "resume"
         holder = later.pauser if name == "pauseKicks" else later.admin

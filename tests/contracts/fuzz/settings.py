@@ -7,7 +7,7 @@ from tests.contracts.fuzz.limits import DAY, FOR_EVER, HOUR, NO_FLOORS, KickLimi
 
 def limits(chosen: Random, farthest: int) -> Limits:
     return Limits(
-        max_words=chosen.choice((1, 2, 3, 10)),
+        max_words=chosen.choice((1, 3, 10, 10)),
         max_new=chosen.choice((0, 1, 3, 9, 9)),
         min_interval=chosen.choice((0, 1, 10)),
         anchor_window=chosen.choice((2, 60, 256, farthest, farthest)),
@@ -15,9 +15,9 @@ def limits(chosen: Random, farthest: int) -> Limits:
         kick_below=chosen.choice((0, 2_000, 6_000, 10_000)),
         veto_delay=chosen.choice((0, 1, 60)),
         kick_rounds=chosen.choice((0, 1, 2)),
-        kick_window=chosen.choice((1, 300, DAY, 7 * DAY)),
+        kick_window=chosen.choice((1, DAY, DAY, 7 * DAY)),
         max_kicks=chosen.choice((0, 1, 3, 9, 9)),
-        min_open=chosen.choice((0, 2, 12)),
+        min_open=chosen.choice((0, 2, 12, 25)),
         fall_share=chosen.choice((0, 1_000, 10_000)),
         big_fall=chosen.choice((0, 1, 2_500, 2_500, 10_000)),
     )
