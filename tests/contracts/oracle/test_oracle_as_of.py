@@ -58,11 +58,9 @@ def test_no_hash_switches_the_check_off(oracle: Oracle):
 def brittle() -> Iterator[Oracle]:
     with anvil() as url:
         chain = Chain(url)
-        oracle = deployed(chain)
+        oracle = deployed(chain, limits=LIMITS | {"minInterval": 0})
         oracle.registered(1)
         chain.mine(5)
-        chain.later(LIMITS["minInterval"])
-        chain.mine()
         yield oracle
         chain.close()
 
@@ -147,8 +145,6 @@ def aged() -> Iterator[Oracle]:
     with anvil(*FREE_BY_HAND, "--number", "20000") as url:
         chain = Chain(url)
         oracle = deployed(chain, limits=LIMITS | {"anchorWindow": 8_191})
-        oracle.registered(1)
-        chain.later(LIMITS["minInterval"])
         chain.mine(3)
         yield oracle
         chain.close()
@@ -159,7 +155,7 @@ def aged() -> Iterator[Oracle]:
 def test_the_history_contract_is_asked_as_far_as_the_widest_window(aged: Oracle, back: int):
     """It has kept the hash of every block; that of one is written here as the chain would."""
     as_of, kept = aged.chain.block + 1 - back, b"\x07" * 32
-    report = replace(aged.report(ONE_NODE), as_of=as_of, as_of_hash=kept)
+    report = replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of, as_of_hash=kept)
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
         aged.push(report)
     # That attempt made a block: the window went on by one.
@@ -174,7 +170,7 @@ def test_the_history_contract_is_asked_as_far_as_the_widest_window(aged: Oracle,
 def test_beyond_the_widest_window_a_report_is_too_old(aged: Oracle):
     as_of = aged.chain.block + 1 - 8_192
     with pytest.raises(RevertedError, match=rf"AsOfTooOld\({as_of}\)"):
-        aged.push(replace(aged.report(ONE_NODE), as_of=as_of))
+        aged.push(replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of))
 
 
 @pytest.fixture(scope="module")
@@ -188,17 +184,16 @@ def old_chain() -> Iterator[Chain]:
 
 def test_without_eip_2935_the_farthest_block_is_256_back(old_chain: Chain):
     oracle = deployed(old_chain)
-    oracle.registered(1)
     old_chain.mine(300)
-    far = oracle.report(ONE_NODE, as_of=old_chain.block + 1 - 257)
+    far = oracle.report(ONE_NODE, fresh=[node(0)], as_of=old_chain.block + 1 - 257)
     with pytest.raises(RevertedError, match="Reorged") as caught:
         oracle.push(far)
     assert caught.value.values == (far.as_of, far.as_of_hash, bytes(32))
     with pytest.raises(RevertedError, match="Reorged"):  # not knowing is not agreeing
         oracle.push(replace(far, as_of_hash=bytes(32)))
 
-    oracle.push(oracle.report(ONE_NODE, as_of=old_chain.block + 1 - 256))
-    assert oracle.round == 2
+    oracle.push(oracle.report(ONE_NODE, fresh=[node(0)], as_of=old_chain.block + 1 - 256))
+    assert oracle.round == 1
 
 
 # --- Arbitrum: numbers and hashes of its own ---

@@ -18,6 +18,8 @@ FIVE, SIX = full(of=5), full(of=6)
 def closed(oracle: Oracle) -> Oracle:
     """Rounds ago, node 2's lane was closed."""
     oracle.reported((0, full(l2=1)))
+    oracle.chain.later(10)
+    oracle.chain.mine()
     return oracle
 
 

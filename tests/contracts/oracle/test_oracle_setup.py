@@ -45,7 +45,7 @@ def test_a_new_oracle_is_as_it_was_set_up(chain: Chain):
     }
     assert (oracle.named("limits"), oracle.named("floors")) == (LIMITS, FLOORS)
     assert oracle.named("kickLimits") == KICK_LIMITS
-    assert read("bucket") == [2, chain.time - 1]
+    assert read("bucket")[0] == 2
     signers = [signer.address for signer in SIGNERS]
     assert read("signers") == signers
     assert [read(role) for role in ("admin", "pauser", "vetoer")] == chain.accounts[1:4]

@@ -24,6 +24,7 @@ class Seen:
     as_of: int = 0
     words: list[int] = field(default_factory=list)
     kicked: int = 0
+    proposed: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
 
@@ -81,10 +82,12 @@ class Walker:
         return [(taker, self._who())] if taker not in fresh else []
 
     def propose(self) -> None:
-        self.oracle.send(self.oracle.signed_kick(self._who(), self._signers()))
+        who = self._who()
+        self.oracle.send(self.oracle.signed_kick(who, self._signers()))
+        self.seen.proposed.append(who)
 
     def execute(self) -> None:
-        who = self._who()
+        who = self.chosen.choice([*self.seen.proposed[-3:], self._who()])
         index = self.oracle.held(who)["indexPlusOne"] - 1
         lane = self.oracle.lane(index) if index >= 0 else 0
         open_lanes = self.oracle.head("openCount")
