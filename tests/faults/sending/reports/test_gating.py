@@ -1,13 +1,11 @@
 """What is not believable is not sent: a half-synced fold, a mass drop, too many falls."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
-from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.sanity_limits import Sanity
 from oracle.domain.reports.share_cap import LEAST_FALLS
 from oracle.errors import InputError
@@ -17,9 +15,8 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import release
 from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
-from tests.integration.evm.test_kicking import bad_pool
 from tests.support.evm.groups import validated
-from tests.support.office import Office
+from tests.support.office import LIMITS, SETTINGS, Office
 
 # Three members are enough to judge.
 STRICT = Sanity(least_members=3)
@@ -192,23 +189,22 @@ def waiting() -> int:
     return int(quorum_metrics.FALLS_WAITING._value.get())
 
 
-def test_case_f52_a_drop_beyond_the_step_reverts_and_reaches_no_block(sqlite_office: Office):
-    office = sqlite_office
-    premises = office.premises
+def test_a_report_that_tighter_limits_have_overtaken_is_not_sent_and_the_next_one_is(
+    sqlite_office: Office,
+):
+    office, network = sqlite_office, sqlite_office.premises.network
     office.pushed()
-    office.until_final()
-    nonce = premises.nonce
-    narrow = (100, *astuple(LIMITS)[1:])
-    premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
-    bad_pool(office)
+    network.join(network.nodes[3])
+    validated(network, network.nodes[3])
     office.period()
+    office.index()
+    nobody = astuple(replace(LIMITS, max_new_nodes=0))
+    call = office.premises.oracle.functions.setLimits(nobody)
+    office.premises.chain.send(call, sender=network.admin)
+    nonce = office.premises.nonce
     office.tick()
+    assert office.premises.nonce == nonce
+    assert "held" not in office.states(PUSH)
 
-    (_, push) = office.intents(PUSH)
-    assert (push.state.value, push.error_class) == ("held", "StepTooLarge")
-    assert premises.nonce == nonce
-    # The report says all of it: nothing was clamped.
-    with office.store.reading() as uow:
-        stored = uow.reports.latest(1)[0]
-    ((_, word),) = decode(stored.report.records)
-    assert lane_in(word, 2) == 2000 + LOWEST_SCORE
+    office.pushed()
+    assert office.contract.contract_status().head.node_count == len(network.nodes[:3])

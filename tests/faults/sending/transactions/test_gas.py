@@ -9,6 +9,7 @@ from oracle.domain.reports.round_data import decode
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import limit_for
 from oracle.txmgr.client.fee_quote import least_gas
+from tests.support.evm.groups import validated
 from tests.support.office import ETHER, RULES, SETTINGS, Office
 from tests.support.sending.at_sea import attempts, only, slots
 from tests.support.sending.faults import Answer, Fault, Question, error, says
@@ -135,13 +136,14 @@ def _crowd(office: Office, wanted: int) -> None:
         node = chain.web3.to_checksum_address(f"0x{place + 1:040x}".replace("0x0", "0xa", 1))
         chain.rpc("anvil_setBalance", node, hex(1000 * ETHER))
         network.join(node)
+        validated(network, node)
 
 
 def _one_word_a_report(office: Office) -> None:
     settings = replace(SETTINGS, max_words=1)
     rules_hash = rules_id(RULES, "reference", settings)
     premises = office.premises
-    counted = premises.oracle.functions.setRules(2, bytes.fromhex(rules_hash[2:]))
+    counted = premises.oracle.functions.setRules(bytes.fromhex(rules_hash[2:]))
     premises.chain.send(counted, sender=premises.network.admin)
     office.restart(settings=settings)
 
