@@ -24,12 +24,12 @@ def registrations_now(
 ) -> Registrations:
     """Return whom a report registers as of the cursor, whose block has this `time`."""
     waiting = uow.registrations
-    candidates = waiting.scored(known_by.min_scores)
+    newcomers = waiting.scored(known_by.min_scores)
     hurt = uow.nodes.named(waiting.unscored(known_by.min_scores, time))
     excluded = [each.address for each in hurt.values() if is_known(each, time, known_by)]
-    candidates += waiting.timed_out(excluded)
+    newcomers += waiting.timed_out(excluded)
     free = free_indexes(rounds, time, waiting.members)
-    return registrations_at(rounds, candidates, free)
+    return registrations_at(rounds, newcomers, free)
 
 
 def registrations_among(
@@ -45,7 +45,7 @@ def registrations_among(
         for node, each in nodes.items()
         if node not in rounds.index_by_node and is_known(each, time, known_by)
     ]
-    candidates = [first_events.candidate(node) for node in waiting]
+    newcomers = [first_events.newcomer(node) for node in waiting]
 
     def members(asked: Sequence[Address]) -> set[Address]:
         found = (nodes.get(node) for node in asked)
@@ -56,4 +56,4 @@ def registrations_among(
         }
 
     free = free_indexes(rounds, time, members)
-    return registrations_at(rounds, [one for one in candidates if one is not None], free)
+    return registrations_at(rounds, [one for one in newcomers if one is not None], free)

@@ -42,7 +42,7 @@ from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 from tests.support.evm.chain import Chain
-from tests.support.evm.groups import validated
+from tests.support.evm.groups import scored_alike
 from tests.support.evm.network import Network
 
 ETHER = 10**18
@@ -100,8 +100,8 @@ class Premises:
         chain.send(network.does.setOracle(oracle.address), sender=network.admin)
         for node in network.nodes[:3]:
             network.join(node)
-            # A node that has no score is in no report.
-            validated(network, node)
+        # A node that has no score is in no report.
+        scored_alike(network, network.nodes[:3])
         premises = cls(chain, network, oracle, keys, folder)
         chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))
         return premises

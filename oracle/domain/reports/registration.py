@@ -21,8 +21,8 @@ from oracle.domain.state.node import Membership, Node
 CLOSED_ROUNDS = 2
 
 
-class Candidate(NamedTuple):
-    """A node that waits for an index; candidates are ordered as their tuples are.
+class Newcomer(NamedTuple):
+    """A node that waits for an index; newcomers are ordered as their tuples are.
 
     `at`: the event that first made its word differ; `place`: where it stands in a group that
     scored several at once.
@@ -73,16 +73,16 @@ class FirstEvents:
             if change.cause is ReliabilityCause.TIMED_OUT:
                 self._timed_out.setdefault(change.node, change.at)
 
-    def candidate(self, node: Address) -> Candidate | None:
-        """Return the node as a candidate: by its score, else by its first timeout; None: neither.
+    def newcomer(self, node: Address) -> Newcomer | None:
+        """Return the node as a newcomer: by its score, else by its first timeout; None: neither.
 
         An exclusion comes of a timeout.
         """
         scored = self._scored.get(node)
         if scored is not None:
-            return Candidate(*scored, node)
+            return Newcomer(*scored, node)
         timed_out = self._timed_out.get(node)
-        return None if timed_out is None else Candidate(timed_out, 0, node)
+        return None if timed_out is None else Newcomer(timed_out, 0, node)
 
 
 def free_indexes(
@@ -116,15 +116,15 @@ def _is_pending(rounds: Rounds, node: Address, time: int) -> bool:
 
 
 def registrations_at(
-    rounds: Rounds, candidates: Iterable[Candidate], free: Sequence[int]
+    rounds: Rounds, newcomers: Iterable[Newcomer], free: Sequence[int]
 ) -> Registrations:
-    """Give indexes to the first candidates: the i-th takes the i-th free one, the rest new ones.
+    """Give indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
 
     What is more than the contract takes in one round waits for the next one, which starts from
     what was accepted: nothing is carried over.
     """
     room = max(0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free)))
-    chosen = [one.node for one in sorted(candidates)[:room]]
+    chosen = [one.node for one in sorted(newcomers)[:room]]
     reused = tuple(
         Reuse(node, rounds.indexes[index].node) for node, index in zip(chosen, free, strict=False)
     )

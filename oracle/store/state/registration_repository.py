@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, se
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import ReliabilityCause
 from oracle.domain.ids import Address
-from oracle.domain.reports.registration import Candidate
+from oracle.domain.reports.registration import Newcomer
 from oracle.domain.state.node import Membership
 from oracle.store.bulk import KEYS
 from oracle.store.encoding import hexed, raw
@@ -25,7 +25,7 @@ class RegistrationRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def scored(self, min_scores: int) -> list[Candidate]:
+    def scored(self, min_scores: int) -> list[Newcomer]:
         """Return the members without an index that have `min_scores` scores, in no order.
 
         Each with the position of the last of these, and its place in the group that it was of.
@@ -36,7 +36,7 @@ class RegistrationRepository:
             .outerjoin(group_member, _of_the_score())
             .where(score.c.seq == min_scores, score.c.node.in_(waiting))
         )
-        return [_candidate(row, row.place or 0) for row in self._connection.execute(chosen)]
+        return [_newcomer(row, row.place or 0) for row in self._connection.execute(chosen)]
 
     def unscored(self, min_scores: int, time: int) -> list[Address]:
         """Return the members without an index and with too few scores whose H was hurt.
@@ -53,13 +53,13 @@ class RegistrationRepository:
         counted = select(func.count()).select_from(waiting)
         return int(self._connection.execute(counted).scalar_one())
 
-    def timed_out(self, nodes: Collection[Address]) -> list[Candidate]:
+    def timed_out(self, nodes: Collection[Address]) -> list[Newcomer]:
         """Return those of these nodes that ever timed out, each with its first timeout."""
         keys = [raw(each) for each in nodes]
-        found: dict[bytes, Candidate] = {}
+        found: dict[bytes, Newcomer] = {}
         for at in range(0, len(keys), KEYS):
             for row in self._connection.execute(_timeouts(keys[at : at + KEYS])):
-                found.setdefault(row.node, _candidate(row, 0))
+                found.setdefault(row.node, _newcomer(row, 0))
         return list(found.values())
 
     def members(self, nodes: Sequence[Address]) -> set[Address]:
@@ -98,6 +98,6 @@ def _timeouts(keys: list[bytes]) -> Select[Any]:
     )
 
 
-def _candidate(row: Any, place: int) -> Candidate:  # noqa: ANN401  a row of any driver
+def _newcomer(row: Any, place: int) -> Newcomer:  # noqa: ANN401  a row of any driver
     at = Position(row.block, row.tx, row.log, row.sub)
-    return Candidate(at, place, Address(hexed(row.node)))
+    return Newcomer(at, place, Address(hexed(row.node)))

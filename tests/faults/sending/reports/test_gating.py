@@ -15,7 +15,7 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import release
 from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
-from tests.support.evm.groups import validated
+from tests.support.evm.groups import scored
 from tests.support.office import LIMITS, SETTINGS, Office
 
 # Three members are enough to judge.
@@ -164,7 +164,7 @@ def test_case_f52_more_falls_than_a_round_takes_are_spread_over_rounds(sqlite_of
     network, oracle = office.premises.network, office.premises.oracle
     for node in network.nodes[3:]:
         network.join(node)
-        validated(network, node)
+    scored(network, network.nodes[3:], len(network.nodes))
     office.pushed()
     assert (opened(office), waiting()) == (len(network.nodes), 0)
 
@@ -195,7 +195,7 @@ def test_a_report_that_tighter_limits_have_overtaken_is_not_sent_and_the_next_on
     office, network = sqlite_office, sqlite_office.premises.network
     office.pushed()
     network.join(network.nodes[3])
-    validated(network, network.nodes[3])
+    scored(network, [*network.nodes[:2], network.nodes[3]], 3)
     office.period()
     office.index()
     nobody = astuple(replace(LIMITS, max_new_nodes=0))

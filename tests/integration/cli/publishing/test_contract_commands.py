@@ -141,7 +141,7 @@ def test_deploying_is_a_dry_run_unless_told(settings, tmp_path, capsys, watched)
         (["--admin", ADMIN, "--limit", "speed=3"], "no limit is called speed"),
         (
             ["--admin", ADMIN, "--limit", "max_words=0"],
-            "the contract refuses this setup: BadLimits()",
+            "refuses this setup: BadLimits()",
         ),
         (["--admin", ADMIN, "--keystore", "x"], "give both or none"),
     ],

@@ -12,9 +12,9 @@ from oracle.domain.ids import ZERO_HASH
 from oracle.domain.registrations import Registrations, Reuse
 from oracle.domain.reports.lanes import DO_NOT_SELECT, with_lane
 from oracle.domain.reports.registration import (
-    Candidate,
     FirstEvents,
     KnownBy,
+    Newcomer,
     free_indexes,
     is_known,
     registrations_at,
@@ -26,8 +26,8 @@ from tests.support.rounds import accepted, address, registered, take
 NOW = 1_000
 A, B, C, D = map(address, (0xA, 0xB, 0xC, 0xD))
 positions = st.builds(Position, *4 * [st.integers(0, 3)])
-candidates = st.lists(
-    st.builds(Candidate, positions, st.integers(0, 2), st.integers(1, 9).map(address)),
+newcomers = st.lists(
+    st.builds(Newcomer, positions, st.integers(0, 2), st.integers(1, 9).map(address)),
     unique_by=lambda one: one.node,
 )
 
@@ -49,7 +49,7 @@ def with_limit(rounds, most: int):
     return rounds
 
 
-@given(candidates, st.randoms(use_true_random=False), st.integers(0, 4))
+@given(newcomers, st.randoms(use_true_random=False), st.integers(0, 4))
 def test_the_order_in_which_candidates_became_known_changes_nothing(found, shuffler, free):
     rounds = registered(*map(address, range(100, 104)), words=closed(0, 1, 2, 3))
     mixed = list(found)
@@ -61,7 +61,7 @@ def test_the_order_in_which_candidates_became_known_changes_nothing(found, shuff
     assert list(given_.fresh) == [one.node for one in sorted(found)]
 
 
-@given(candidates, st.integers(0, 4), st.integers(0, 5))
+@given(newcomers, st.integers(0, 4), st.integers(0, 5))
 def test_the_first_ones_take_the_free_indexes_and_the_rest_new_ones(found, free, most):
     rounds = with_limit(registered(*map(address, range(100, 104)), words=closed()), most)
 
@@ -77,14 +77,14 @@ def test_the_first_ones_take_the_free_indexes_and_the_rest_new_ones(found, free,
 
 def test_members_of_one_group_come_in_the_groups_order_then_by_address():
     at = Position(5, 1, 2)
-    found = [Candidate(at, 1, A), Candidate(at, 0, C), Candidate(at, 1, B)]
+    found = [Newcomer(at, 1, A), Newcomer(at, 0, C), Newcomer(at, 1, B)]
 
     assert registrations_at(registered(), found, []).fresh == (C, A, B)
 
 
 def test_what_does_not_fit_in_a_round_waits_and_leads_the_next():
     rounds = with_limit(registered(), 2)
-    found = [Candidate(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
+    found = [Newcomer(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
 
     first = registrations_at(rounds, found, [])
     take(rounds, accepted(2, closed(), first))
@@ -151,7 +151,7 @@ def test_a_node_that_only_joined_and_paused_is_not_known():
     (node,) = nodes.values()
 
     assert not is_known(node, 10**9, KnownBy(SEED, 1))
-    assert first.candidate(node.address) is None
+    assert first.newcomer(node.address) is None
 
 
 def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeout():
@@ -166,10 +166,10 @@ def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeou
     timeouts = [event.at for event in history.events if isinstance(event, TaskTimedOut)]
 
     assert is_known(node, history.events[-1].time, KnownBy(SEED, 99))
-    assert first.candidate(node.address) == Candidate(timeouts[0], 0, node.address)
+    assert first.newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
 
 
-def test_a_node_that_left_is_no_candidate():
+def test_a_node_that_left_is_no_newcomer():
     nodes, _ = folded(History().joins("A").starts("1", "A").after(60).times_out("1").quits("A"))
     (node,) = nodes.values()
 
