@@ -50,7 +50,7 @@ def with_limit(rounds, most: int):
 
 
 @given(newcomers, st.randoms(use_true_random=False), st.integers(0, 4))
-def test_the_order_in_which_candidates_became_known_changes_nothing(found, shuffler, free):
+def test_the_order_in_which_newcomers_became_known_changes_nothing(found, shuffler, free):
     rounds = registered(*map(address, range(100, 104)), words=closed(0, 1, 2, 3))
     mixed = list(found)
     shuffler.shuffle(mixed)
