@@ -80,9 +80,6 @@ _PAUSES = frozenset({"Paused", "TooSoon"})
 # is proposed, executed or cancelled already.
 _TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"})
 
-# A signer was removed, or the quorum changed, since they were gathered.
-OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
-
 # Of roles, setups, and what clients and nodes do: no call that the daemon makes can meet them.
 NOT_OURS = frozenset(
     {

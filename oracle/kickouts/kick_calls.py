@@ -7,7 +7,7 @@ import structlog
 from typing_extensions import override
 
 from oracle.bindings.expected_events import missing_effect
-from oracle.bindings.qos_oracle import ContractStatus, proposal_in
+from oracle.bindings.qos_oracle import proposal_in
 from oracle.chain.heads import Heads
 from oracle.domain.fold.working_set import ReliabilityCause
 from oracle.domain.ids import ZERO_HASH, Address
@@ -29,9 +29,8 @@ from oracle.kickouts.kickout_eligibility import (
     is_founded,
     is_wanted,
 )
-from oracle.quorum.resigning import Said, signed_by_others, with_more_gas
+from oracle.quorum.resigning import with_more_gas
 from oracle.quorum.signing_round import why_not_sent
-from oracle.quorum.statements import kick_record
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     CallRequest,
@@ -193,17 +192,6 @@ class ProposeKickCall(_CallAgainst):
     """The proposal of a kickout, with the signatures of a quorum."""
 
     name = PROPOSE_KICK
-
-    @override
-    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        quorum = self._context.quorum
-
-        def said_by(contract_status: ContractStatus) -> Said:
-            proposal = proposal_in(call.request.calldata, contract_status.config)
-            return proposal, kick_record(quorum, proposal)
-
-        anew = signed_by_others(quorum, call, said_by, result, heads)
-        return anew or self.by_refusal(result, heads.latest.time)
 
     @override
     def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
