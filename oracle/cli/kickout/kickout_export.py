@@ -35,7 +35,7 @@ def export(
     refused.
     """
     with open_folded(config) as app, app.store.reading() as uow:
-        rows = list(_rows(uow.rounds.expelled(), since))
+        rows = list(rows_of(uow.rounds.expelled(), since))
     if as_json:
         print_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
         return
@@ -44,7 +44,8 @@ def export(
     writer.writerows(rows)
 
 
-def _rows(kicks: Sequence[Kick], since: int) -> Iterator[tuple[object, ...]]:
+def rows_of(kicks: Sequence[Kick], since: int) -> Iterator[tuple[str | int, ...]]:
+    """Yield what is told of each expulsion from block `since` on, oldest first."""
     found = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
     for kick, gone in sorted(found, key=lambda pair: (pair[1].at, pair[0].node)):
         if gone.at.block >= since:

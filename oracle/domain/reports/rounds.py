@@ -184,8 +184,9 @@ class Rounds:
         if why or given != said:
             raise FatalError(
                 f"round {event.round} in block {event.at.block} registers {len(given)} nodes, the "
-                f"contract's events tell of {len(said)}, or of others{why}; read the blocks from "
-                "the contract's first one anew: `qos-oracle resync verify --repair`"
+                f"contract's events tell of {len(said)}, or of others{why}: a log is missing "
+                "(`qos-oracle resync verify --repair`), or [chain] start_block lies after the "
+                "contract's first round"
             )
         for index, node in given.items():
             held = self.indexes.get(index)
