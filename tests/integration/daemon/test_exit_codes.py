@@ -26,7 +26,8 @@ CALL, CODE = "eth_call", "eth_getCode"
 ASKING = {
     "config check": [],
     "contract check": [],
-    "contract deploy": ["--admin", "0x" + "ad" * 20],
+    "contract deploy": ["--dev", "--admin", "0x" + "ad" * 20],
+    "contract calldata": ["resume"],
     "contract show": [],
     "endpoint probe": [],
     "kickout cancel": ["{node}"],

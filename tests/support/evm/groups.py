@@ -1,5 +1,6 @@
 """Validation groups on a test's network: members play what the letters of a word say."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.evm.chain import Receipt
@@ -54,3 +55,20 @@ def ends(receipt: Receipt, tasks: list[bytes]) -> list[str]:
     terminals = ("TaskSucceeded", "TaskRefunded", "TaskInvalidated", "TaskAborted")
     found = {s.args["task"]: s.event for s in receipt.events if s.event in terminals}
     return [found.get(task, "").removeprefix("Task") for task in tasks]
+
+
+def scored(network: Network, nodes: Sequence[str], number: int) -> None:
+    """A group of its own that these nodes play, the first one first: each has a score then."""
+    name = word(1_000 + number)
+    tasks = members(network, len(nodes), group=name)
+    for task, node in zip(tasks, nodes, strict=True):
+        network.start(task, node)
+    for task, node in zip(tasks, nodes, strict=True):
+        answer(network, task, node, "a")
+    compare(network, tasks, name)
+
+
+def scored_alike(network: Network, nodes: Sequence[str]) -> None:
+    """As many groups as there are nodes, each of which is first, and last, in one of them."""
+    for turn in range(len(nodes)):
+        scored(network, [*nodes[turn:], *nodes[:turn]], turn)
