@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {ITaskNetwork} from "./ITaskNetwork.sol";
+import {IKickTarget} from "./IKickTarget.sol";
 import {Administration} from "./network/Administration.sol";
 import {TaskVerdicts} from "./network/TaskVerdicts.sol";
 import {TaskWork} from "./network/TaskWork.sol";
@@ -10,16 +10,14 @@ import {TaskWork} from "./network/TaskWork.sol";
 /// @notice Nodes stake ether and run tasks that others pay for. Where to read on:
 ///   - network/NetworkEvents.sol   all that it says about nodes and tasks
 ///   - network/Administration.sol  roles and limits
+///   - network/OracleAccess.sol    which oracle watches, and what it is asked
 ///   - network/Purse.sol           money is credited, and fetched by its owner
 ///   - network/Members.sol         nodes join, pause, resume, leave
 ///   - network/Tasks.sol           the book of tasks and groups, and what the end of one does
 ///   - network/TaskWork.sol        a task from its creation to the node's answer
 ///   - network/TaskVerdicts.sol    and from there to its end
 /// Its balance is the sum of all stakes, of the fees of open tasks, and of what waits to be withdrawn.
-contract TaskNetwork is TaskWork, TaskVerdicts {
-    /// @notice A kickout without evidence.
-    error NoEvidence();
-
+contract TaskNetwork is IKickTarget, TaskWork, TaskVerdicts {
     /// @param admin_ sets roles and limits
     /// @param dispatcher_ starts tasks
     /// @param treasury_ is credited with slashed stakes
@@ -28,18 +26,14 @@ contract TaskNetwork is TaskWork, TaskVerdicts {
         Administration(admin_, dispatcher_, treasury_, minStake)
     {}
 
-    /// @inheritdoc ITaskNetwork
-    /// @dev The task's fee goes back to the creator even where a result is in: nobody has judged it, and the stake
-    /// that answered for it leaves now.
-    function kickOut(address account, bytes32 evidence) external {
+    /// @inheritdoc IKickTarget
+    /// @dev Never refused: a task that runs is aborted, an answer that waits for its judgement too. The fee goes back to
+    /// the creator even where a result is in: nobody has judged it, and the stake that answered for it leaves now.
+    function kick(address account, bytes32 evidence) external {
         if (msg.sender != address(oracle)) revert NotOracle(msg.sender);
-        if (evidence == 0) revert NoEvidence();
-        Node storage node = _member(account);
-        bytes32 task = node.task;
+        if (!_isIn(_nodes[account])) return;
+        bytes32 task = _nodes[account].task;
         if (task != 0) _abort(task, Reason.Cancelled, _tasks[task].creator);
-        uint256 stake = _leave(account, Standing.KickedOut);
-        node.kickedAt = uint40(block.timestamp);
-        emit NodeKickedOut(account, stake, evidence);
-        _credit(account, stake);
+        _kickOut(account, evidence);
     }
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
-
 /// @title Who may set what
-/// @notice The admin names the dispatcher, the treasury and, once, the oracle, and sets the limits of time and
-/// stake. The admin moves no money and ends no task or membership.
+/// @notice The admin, in a real network a timelock, names the dispatcher, the treasury and the oracle, and sets the
+/// limits of time and stake. The admin moves no money and ends no task or membership.
 abstract contract Administration {
-    /// @notice What the admin may change; it holds at once, also for what is under way.
+    /// @notice What the admin may change. It holds at once, also for tasks that are under way; but rejoinDelay and
+    /// kickCooldown hold for those who leave from now on.
     /// @param minStake least stake to join, wei
     /// @param validationTimeout seconds that a creator has to validate, 1 to MAX_WAIT
     /// @param groupTimeout seconds that a result waits for the rest of its group, 1 to MAX_WAIT
@@ -39,9 +38,6 @@ abstract contract Administration {
     /// @notice Where slashed stakes are credited.
     address public treasury;
 
-    /// @notice Learns of every join, and may kick nodes out. 0 until it is set.
-    INodeRegister public oracle;
-
     Settings internal _settings;
 
     /// @notice `offered` may accept to become admin; 0 withdraws the offer.
@@ -56,9 +52,6 @@ abstract contract Administration {
     /// @notice Slashed stakes go to `treasury` from now on.
     event TreasuryChanged(address indexed treasury);
 
-    /// @notice The oracle was set, once and for all.
-    event OracleSet(address indexed oracle);
-
     /// @notice These limits hold from now on.
     event SettingsChanged(Settings settings);
 
@@ -71,17 +64,8 @@ abstract contract Administration {
     /// @notice The sender is not the dispatcher.
     error NotDispatcher(address sender);
 
-    /// @notice The sender is not the oracle contract.
-    error NotOracle(address sender);
-
     /// @notice A role cannot be held by address 0.
     error ZeroAddress();
-
-    /// @notice There is no contract at this address.
-    error NoCode(address account);
-
-    /// @notice The oracle is set already, and stays.
-    error OracleAlreadySet(address oracle);
 
     /// @notice validationTimeout or groupTimeout is 0 or above MAX_WAIT.
     error BadSettings();

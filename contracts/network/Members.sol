@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
-import {ITaskNetwork} from "../ITaskNetwork.sol";
-import {Administration} from "./Administration.sol";
 import {NetworkEvents} from "./NetworkEvents.sol";
+import {OracleAccess} from "./OracleAccess.sol";
 import {Purse} from "./Purse.sol";
 
 /// @title The nodes: joining, pausing, resuming, leaving
 /// @notice A node is busy from the start of a task to the task's end. What it asks for while busy waits until then.
-abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse {
+abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice Where an address stands. Active and paused ones are members.
     enum Standing {
         Unknown,
@@ -32,8 +30,7 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @param gpuName keccak256 of its GPU's name
     /// @param gpuVram GPU memory, GB
     /// @param major its software's version, with minor and patch
-    /// @param leftAt when its last membership ended, unix seconds, 0 = never
-    /// @param kickedAt when it was kicked out, unix seconds, 0 = never or readmitted
+    /// @param until when it may join again, unix seconds, by the settings of when it left; type(uint40).max = when readmitted
     /// @param standing where it stands
     /// @param wish what waits for the end of its task
     struct Node {
@@ -44,8 +41,7 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         uint16 major;
         uint16 minor;
         uint16 patch;
-        uint40 leftAt;
-        uint40 kickedAt;
+        uint40 until;
         Standing standing;
         Wish wish;
     }
@@ -56,10 +52,12 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @notice Most models that a node may list when it joins, or a task may require.
     uint256 public constant MAX_MODELS = 64;
 
-    uint256 internal _memberCount;
+    /// @notice How many nodes are members now; paused ones count.
+    uint256 public activeCount;
+
     mapping(address => Node) internal _nodes;
 
-    /// @notice A kicked-out node may join again, as far as the rejoin delay allows.
+    /// @notice A kicked-out node may join again.
     event NodeReadmitted(address indexed node);
 
     /// @notice The address is a member already.
@@ -71,11 +69,11 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @notice The stake is below the least one.
     error StakeTooLow(uint256 stake, uint256 least);
 
-    /// @notice The address was kicked out and stays so until `until`, type(uint256).max = until readmitted.
-    error KickedOut(address node, uint256 until);
+    /// @notice The address was kicked out and may join again from `until` on, type(uint40).max = when readmitted.
+    error KickedOut(address node, uint40 until);
 
-    /// @notice The address left not long ago; it may join again from `from` on.
-    error RejoinTooEarly(address node, uint256 from);
+    /// @notice The address left not long ago; it may join again from `until` on.
+    error RejoinTooEarly(address node, uint40 until);
 
     /// @notice A name is empty or longer than MAX_NAME.
     error BadName(string name);
@@ -94,9 +92,6 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
 
     /// @notice The address was not kicked out.
     error NotKickedOut(address node);
-
-    /// @notice The oracle must be told of every join: it is set before the first one.
-    error MembersPresent(uint256 count);
 
     // --- What a node does ---
 
@@ -119,13 +114,12 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         _checkName(gpuName);
         _checkModels(models);
 
-        (node.standing, node.kickedAt) = (Standing.Active, 0);
+        node.standing = Standing.Active;
         node.stake = msg.value;
         node.gpuName = keccak256(bytes(gpuName));
         (node.gpuVram, node.major, node.minor, node.patch) = (gpuVram, major, minor, patch);
-        _memberCount += 1;
+        activeCount += 1;
         emit NodeJoined(msg.sender, msg.value, gpuName, gpuVram, major, minor, patch, models);
-        if (address(oracle) != address(0)) oracle.register(msg.sender);
     }
 
     /// @notice Takes no tasks any more until resume(); where busy, from the end of the task on.
@@ -149,7 +143,8 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         emit NodeResumed(msg.sender);
     }
 
-    /// @notice Leaves with its stake; where busy, at the end of the task.
+    /// @notice Leaves with its stake; where busy, at the end of the task. Who leaves while its kickout is proposed is
+    /// kicked out by that: nobody escapes in the hours of the veto.
     function quit() external {
         Node storage node = _member(msg.sender);
         if (node.wish == Wish.Quit) revert QuitPending(msg.sender);
@@ -180,20 +175,12 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
 
     // --- What the admin does ---
 
-    /// @notice Sets the oracle, once, while the network is empty.
-    function setOracle(INodeRegister to) external onlyAdmin {
-        if (address(oracle) != address(0)) revert OracleAlreadySet(address(oracle));
-        if (address(to).code.length == 0) revert NoCode(address(to));
-        if (_memberCount != 0) revert MembersPresent(_memberCount);
-        oracle = to;
-        emit OracleSet(address(to));
-    }
-
     /// @notice Lets a kicked-out address join again before its cool-down ends.
-    function readmit(address node) external onlyAdmin {
-        if (_nodes[node].kickedAt == 0) revert NotKickedOut(node);
-        _nodes[node].kickedAt = 0;
-        emit NodeReadmitted(node);
+    function readmit(address account) external onlyAdmin {
+        Node storage node = _nodes[account];
+        if (node.standing != Standing.KickedOut || node.until == 0) revert NotKickedOut(account);
+        node.until = 0;
+        emit NodeReadmitted(account);
     }
 
     // --- What everybody may see ---
@@ -201,16 +188,6 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @notice All that is kept of an address.
     function nodeOf(address node) external view returns (Node memory) {
         return _nodes[node];
-    }
-
-    /// @inheritdoc ITaskNetwork
-    function activeCount() external view returns (uint256) {
-        return _memberCount;
-    }
-
-    /// @inheritdoc ITaskNetwork
-    function isMember(address node) external view returns (bool) {
-        return _isIn(_nodes[node]);
     }
 
     // --- Inside ---
@@ -232,15 +209,24 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
 
     function _grantWish(address account) private {
         Node storage node = _nodes[account];
-        if (node.wish == Wish.Quit) {
-            uint256 stake = _leave(account, Standing.Quit);
-            emit NodeQuit(account);
-            _credit(account, stake);
-        } else {
+        if (node.wish == Wish.Pause) {
             node.wish = Wish.None;
             node.standing = Standing.Paused;
             emit NodePaused(account);
+        } else if (_isKickPending(account)) {
+            _kickOut(account, 0);
+        } else {
+            uint256 stake = _leave(account, Standing.Quit);
+            emit NodeQuit(account);
+            _credit(account, stake);
         }
+    }
+
+    /// @dev Ends the membership for the oracle's sake. The node's task has ended.
+    function _kickOut(address account, bytes32 evidence) internal {
+        uint256 stake = _leave(account, Standing.KickedOut);
+        emit NodeKickedOut(account, stake, evidence);
+        _credit(account, stake);
     }
 
     /// @dev Takes the whole stake for a wrong result. The node's task has ended.
@@ -250,26 +236,23 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         _credit(treasury, stake);
     }
 
-    /// @dev Ends the membership and gives the stake into the caller's hands.
-    function _leave(address account, Standing standing) internal returns (uint256 stake) {
+    /// @dev Ends the membership and gives the stake into the caller's hands. Whoever leaves waits for the delay, however
+    /// it leaves: leaving must not be a way to wash off a bad reliability. A kicked-out one waits for its cool-down too.
+    function _leave(address account, Standing standing) private returns (uint256 stake) {
         Node storage node = _nodes[account];
         stake = node.stake;
-        (node.stake, node.task, node.wish) = (0, 0, Wish.None);
-        (node.standing, node.leftAt) = (standing, uint40(block.timestamp));
-        _memberCount -= 1;
+        (node.stake, node.task, node.wish, node.standing) = (0, 0, Wish.None, standing);
+        activeCount -= 1;
+        uint32 wait = _settings.rejoinDelay;
+        uint32 coolDown = standing == Standing.KickedOut ? _settings.kickCooldown : 0;
+        if (coolDown > wait) wait = coolDown;
+        node.until = coolDown == FOREVER ? type(uint40).max : uint40(block.timestamp) + wait;
     }
 
-    /// @dev A kicked-out address waits for its cool-down. Whoever left waits for the delay, however it left:
-    /// leaving must not be a way to wash off a bad reliability.
     function _checkReturn(address account, Node storage node) private view {
-        if (node.kickedAt != 0) {
-            bool forever = _settings.kickCooldown == FOREVER;
-            uint256 until = forever ? type(uint256).max : uint256(node.kickedAt) + _settings.kickCooldown;
-            if (block.timestamp < until) revert KickedOut(account, until);
-        }
-        if (node.leftAt == 0) return;
-        uint256 from = uint256(node.leftAt) + _settings.rejoinDelay;
-        if (block.timestamp < from) revert RejoinTooEarly(account, from);
+        if (block.timestamp >= node.until) return;
+        if (node.standing == Standing.KickedOut) revert KickedOut(account, node.until);
+        revert RejoinTooEarly(account, node.until);
     }
 
     function _checkName(string calldata name) internal pure {

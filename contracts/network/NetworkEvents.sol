@@ -41,7 +41,8 @@ interface NetworkEvents {
     /// @notice The node gave a wrong result: it loses `amount` wei, its whole stake, and is no member any more.
     event NodeSlashed(address indexed node, uint256 amount);
 
-    /// @notice The oracle ended the membership; `stake` wei, all of it, was credited to the node.
+    /// @notice The oracle ended the membership; `stake` wei, all of it, was credited to the node. `evidence` is the hash
+    /// of the public file that tells why; 0: the node left of itself while its kickout was proposed.
     event NodeKickedOut(address indexed node, uint256 stake, bytes32 evidence);
 
     // --- Tasks ---

@@ -64,6 +64,9 @@ abstract contract TaskWork is Tasks {
     /// @notice The node is paused.
     error NodeIsPaused(address node);
 
+    /// @notice The oracle does not let the node be selected.
+    error NotSelectable(address node);
+
     /// @notice The node's GPU or its memory is not what the task requires.
     error WrongGpu(address node, bytes32 task);
 
@@ -187,6 +190,7 @@ abstract contract TaskWork is Tasks {
         Node storage node = _member(account);
         if (node.task != 0) revert NodeBusy(account, node.task);
         if (node.standing == Standing.Paused) revert NodeIsPaused(account);
+        if (!_isSelectable(account)) revert NotSelectable(account);
         _checkFit(key, task, account, node);
         _takePart(task.group, account);
         (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));

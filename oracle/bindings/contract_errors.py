@@ -42,6 +42,7 @@ ACTIONS: Mapping[str, Action] = {
     # Starts: the fold has not seen yet what the contract knows, and will void the draw.
     "NodeBusy": Action.WAIT,
     "NodeIsPaused": Action.WAIT,
+    "NotSelectable": Action.WAIT,
     "WrongGpu": Action.WAIT,
     "WrongVersion": Action.WAIT,
     "TookPart": Action.WAIT,
@@ -78,9 +79,9 @@ NOT_OURS = frozenset(
     {
         "AlreadyMember", "AlreadyPaused", "BadGroupSize", "BadKind", "BadLimits", "BadName",
         "BadRules", "BadSettings", "BadSigners", "BadSize", "BadTimeout", "GroupFull",
-        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "MembersPresent", "NoCode",
+        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode",
         "NotAdmin", "NotCreator", "NotItsTask", "NotKickedOut", "NotOffered", "NotPaused",
-        "NotRegistered", "NothingToWithdraw", "OracleAlreadySet", "PauseCoolDown",
+        "NotRegistered", "NothingToWithdraw", "PauseCoolDown",
         "PauseTooLong", "PaymentRefused", "QuitPending", "RejoinTooEarly", "StakeTooLow",
         "StillTime", "TaskExists", "TooEarly", "TooLate", "TooManyModels", "UnknownGroup",
         "WrongMembers", "ZeroAddress", "ZeroResult",

@@ -120,23 +120,17 @@ def test_new_settings_hold_at_once(network: Network):
     network.join(network.nodes[0], stake=1)
 
 
-def test_the_oracle_is_a_contract_and_is_set_once(network: Network, stranger: str):
-    oracle = network.chain.deploy("testing/PlainOracle").address
+def test_the_oracle_is_a_contract_and_may_be_replaced_at_any_time(network: Network, stranger: str):
+    first, second = (network.chain.deploy("testing/PlainOracle").address for _ in range(2))
     for nobody in (NOBODY, stranger):
         with pytest.raises(RevertedError, match="NoCode"):
             network.by(network.admin, network.does.setOracle(nobody))
-    said = network.by(network.admin, network.does.setOracle(oracle))
-
-    assert said.only("OracleSet") == {"oracle": oracle}
-    with pytest.raises(RevertedError, match="OracleAlreadySet"):
-        network.by(network.admin, network.does.setOracle(oracle))
-
-
-def test_the_oracle_is_set_before_the_first_join(network: Network):
-    oracle = network.chain.deploy("testing/PlainOracle").address
+    said = network.by(network.admin, network.does.setOracle(first)).only("OracleSet")
     network.join(network.nodes[0])
-    with pytest.raises(RevertedError, match=r"MembersPresent\(1\)"):
-        network.by(network.admin, network.does.setOracle(oracle))
+    network.by(network.admin, network.does.setOracle(second))
+
+    assert said == {"oracle": first}
+    assert network.does.oracle().call() == second
 
 
 def test_the_network_takes_no_ether_without_a_reason(network: Network):

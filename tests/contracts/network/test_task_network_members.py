@@ -40,7 +40,6 @@ def test_a_join_tells_all_about_the_node(network: Network):
         "patch": VERSION[2],
         "models": ["sdxl", "llama"],
     }
-    assert network.does.isMember(node).call()
     assert network.does.activeCount().call() == 1
     assert network.balance() == MIN_STAKE
 
@@ -101,7 +100,6 @@ def test_who_is_no_member_has_nothing_to_say(network: Network, act: str):
 def test_a_pause_ends_with_a_resume(network: Network, alice: str):
     assert network.by(alice, network.does.pause()).names == ["NodePaused"]
     assert network.standing(alice) is Standing.PAUSED
-    assert network.does.isMember(alice).call()
 
     with pytest.raises(RevertedError, match="AlreadyPaused"):
         network.by(alice, network.does.pause())
@@ -151,7 +149,7 @@ def test_a_busy_node_quits_where_its_task_ends(network: Network, alice: str):
     network.by(alice, network.does.pause())
 
     assert network.by(alice, network.does.quit()).names == []
-    assert network.does.isMember(alice).call()
+    assert network.standing(alice) is Standing.ACTIVE
     for act in (network.does.quit, network.does.pause):
         with pytest.raises(RevertedError, match="QuitPending"):
             network.by(alice, act())
@@ -159,7 +157,7 @@ def test_a_busy_node_quits_where_its_task_ends(network: Network, alice: str):
 
     names = ["TaskValidated", "TaskSucceeded", "Credited", "NodeQuit", "Credited"]
     assert end.names == names
-    assert not network.does.isMember(alice).call()
+    assert network.standing(alice) is Standing.QUIT
 
 
 def test_who_quit_may_join_again_when_the_delay_is_over(network: Network, alice: str):

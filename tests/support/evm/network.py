@@ -184,4 +184,4 @@ class Network:
         return Status(self.does.taskOf(task).call()[2])
 
     def standing(self, node: str) -> Standing:
-        return Standing(self.does.nodeOf(node).call()[9])
+        return Standing(self.does.nodeOf(node).call()[8])
