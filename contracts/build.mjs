@@ -22,6 +22,9 @@ const SETTINGS = {
   viaIR: true,
 };
 
+// How often code is expected to run, where 10,000 times makes more of it than a chain takes (EIP-170).
+const RUNS = { TaskNetwork: 200 };
+
 const OUTPUTS = [
   "abi",
   "evm.bytecode.object",
@@ -52,16 +55,18 @@ function read(path) {
 // Each contract is compiled alone with what it imports: in one common run the via-IR code of a
 // contract may depend on the numbering of sources that have nothing to do with it.
 function compiled(path) {
+  const name = basename(path, ".sol");
+  const optimizer = { ...SETTINGS.optimizer, runs: RUNS[name] ?? SETTINGS.optimizer.runs };
+  const settings = { ...SETTINGS, optimizer };
   const input = {
     language: "Solidity",
     sources: { [path]: { content: read(path).contents } },
-    settings: { ...SETTINGS, outputSelection: { [path]: { "*": OUTPUTS } } },
+    settings: { ...settings, outputSelection: { [path]: { "*": OUTPUTS } } },
   };
   const output = JSON.parse(solc.compile(JSON.stringify(input), { import: read }));
   for (const error of output.errors ?? []) console.error(error.formattedMessage);
   const counts = (output.errors ?? []).filter((error) => !WARNED || error.severity === "error");
   if (counts.length) throw new Error(`${path}: solc is not content (a warning counts)`);
-  const name = basename(path, ".sol");
   const contract = output.contracts[path][name];
   if (!contract) throw new Error(`${path}: holds no contract called ${name}`);
   return {
@@ -71,7 +76,7 @@ function compiled(path) {
     deployedBytecode: `0x${contract.evm.deployedBytecode.object}`,
     immutableReferences: contract.evm.deployedBytecode.immutableReferences,
     compiler: `solc ${solc.version()}`,
-    settings: SETTINGS,
+    settings,
   };
 }
 

@@ -43,6 +43,8 @@ ACTIONS: Mapping[str, Action] = {
     "NodeBusy": Action.WAIT,
     "NodeIsPaused": Action.WAIT,
     "NotSelectable": Action.WAIT,
+    "QuitPending": Action.WAIT,
+    "GroupIncomplete": Action.WAIT,
     "WrongGpu": Action.WAIT,
     "WrongVersion": Action.WAIT,
     "TookPart": Action.WAIT,
@@ -77,14 +79,16 @@ OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
 # Of roles, setups, and what clients and nodes do: no call that the daemon makes can meet them.
 NOT_OURS = frozenset(
     {
-        "AlreadyMember", "AlreadyPaused", "BadGroupSize", "BadKind", "BadLimits", "BadName",
-        "BadRules", "BadSettings", "BadSigners", "BadSize", "BadTimeout", "GroupFull",
-        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode",
-        "NotAdmin", "NotCreator", "NotItsTask", "NotKickedOut", "NotOffered", "NotPaused",
-        "NotRegistered", "NothingToWithdraw", "PauseCoolDown",
-        "PauseTooLong", "PaymentRefused", "QuitPending", "RejoinTooEarly", "StakeTooLow",
-        "StillTime", "TaskExists", "TooEarly", "TooLate", "TooManyModels", "UnknownGroup",
-        "WrongMembers", "ZeroAddress", "ZeroResult",
+        "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
+        "BadGroupSize", "BadKind", "BadLimits", "BadName", "BadRules", "BadSettings",
+        "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
+        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
+        "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
+        "NotOffered", "NotPaused", "NotRegistered", "NothingToWithdraw", "OrderDiffers",
+        "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",
+        "RevealsLater", "StakeTooLow", "StillTime", "TaskExists", "TooEarly", "TooLate",
+        "TooManyModels", "UnknownGroup", "WrongMembers", "WrongResult", "WrongReveal",
+        "ZeroAddress", "ZeroResult",
     }
 )  # fmt: skip
 

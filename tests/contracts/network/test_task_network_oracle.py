@@ -134,7 +134,7 @@ def test_an_oracle_that_fails_locks_no_stake_up(watched: Watched, mood: Mood):
     watched.says("setPending", watched.bob, True)
     watched.says("setMood", mood)
 
-    assert watched.quit().names == ["NodeQuit", "Credited"]
+    assert watched.quit().names == ["NodeQuit", "StakeReturned", "Credited"]
     assert watched.network.owed(watched.bob) == MIN_STAKE
 
 
