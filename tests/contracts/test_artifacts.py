@@ -23,10 +23,10 @@ def build(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A checkout of its own, with the network's interface as its only contract."""
+    """A checkout of its own, with one interface as its only contract."""
     (tmp_path / "contracts").mkdir()
     (tmp_path / "abi").mkdir()
-    for name in ("package.json", "contracts/build.mjs", "contracts/ITaskNetwork.sol"):
+    for name in ("package.json", "contracts/build.mjs", "contracts/IKickTarget.sol"):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
     return tmp_path
@@ -44,15 +44,15 @@ def test_a_fresh_compilation_equals_what_is_committed():
 @pytest.mark.nightly
 def test_the_check_sees_what_is_missing_stale_or_orphaned(copy: Path):
     missing = build(copy, "--check")
-    assert (missing.returncode, missing.stdout) == (1, "abi/ITaskNetwork.json is missing\n")
+    assert (missing.returncode, missing.stdout) == (1, "abi/IKickTarget.json is missing\n")
 
     assert build(copy).returncode == 0
     assert build(copy, "--check").returncode == 0
-    written = copy / "abi" / "ITaskNetwork.json"
+    written = copy / "abi" / "IKickTarget.json"
     written.write_text(written.read_text("utf-8").replace("0.8.37", "0.8.36"), "utf-8")
     assert "is stale" in build(copy, "--check").stdout
 
-    (copy / "contracts" / "ITaskNetwork.sol").unlink()
+    (copy / "contracts" / "IKickTarget.sol").unlink()
     assert "has no source" in build(copy, "--check").stdout
     assert build(copy).returncode == 0
     assert not written.exists()
