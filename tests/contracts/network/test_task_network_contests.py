@@ -1,5 +1,7 @@
 """Who is slashed: nobody by one group, and by two whoever they prove wrong."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.evm.chain import Chain, Receipt, RevertedError
@@ -41,7 +43,7 @@ class Group:
 
     def __init__(self, network: Network, creator: str, name: bytes, nodes: list[str]) -> None:
         self.network, self.creator, self.name, self.nodes = network, creator, name, nodes
-        wanted = {"creator": creator, "group": name, "group_size": 3}
+        wanted: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
         self.tasks = [network.create(fee=ETHER, **wanted) for _ in range(3)]
         self.key = network.key(creator, name)
 
@@ -260,10 +262,10 @@ def test_a_second_group_has_other_nodes(network: Network, first: Group):
 @pytest.mark.parametrize("wrong", ["order", "size", "incomplete", "begun", "stranger"])
 def test_a_second_group_is_like_the_first(network: Network, first: Group, wrong: str):
     first.play("AAB")
-    like: dict[str, object] = {"creator": network.dispatcher, "group": SECOND, "group_size": 3}
+    like: dict[str, Any] = {"creator": network.dispatcher, "group": SECOND, "group_size": 3}
     like |= {"order": {"timeout": TIMEOUT + 1}, "size": {"group_size": 2}}.get(wrong, {})
-    size = int(str(like["group_size"])) - (wrong == "incomplete")
-    tasks = [network.create(**like) for _ in range(size)]  # type: ignore[arg-type]
+    size = like["group_size"] - (wrong == "incomplete")
+    tasks = [network.create(**like) for _ in range(size)]
     if wrong == "begun":
         network.start(tasks[0], network.nodes[0])
     sender = network.creator if wrong == "stranger" else network.dispatcher

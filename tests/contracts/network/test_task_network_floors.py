@@ -125,7 +125,7 @@ def test_a_task_that_nobody_started_is_taken_back_free(network: Network):
 
 def test_an_attacker_pays_for_each_zero_that_he_makes(network: Network):
     """Cheap groups with impossible timeouts: neither is there to be had."""
-    cheap = {"group": GROUP, "group_size": 3}
+    cheap: dict[str, Any] = {"group": GROUP, "group_size": 3}
     with pytest.raises(RevertedError, match="FeeTooLow"):
         network.create(fee=0, **cheap)
     with pytest.raises(RevertedError, match="BadTimeout"):
