@@ -24,7 +24,7 @@ def build(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A checkout of its own, with the interface of a kick target as its only contract."""
+    """A checkout of its own, with one interface as its only contract."""
     (tmp_path / "contracts").mkdir()
     (tmp_path / "abi").mkdir()
     for name in ("package.json", "contracts/build.mjs", "contracts/IKickTarget.sol"):

@@ -23,6 +23,10 @@ ACCOUNTS = _CROWD + len(CAST)
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
+# Of every kind of task: gwei, and gwei for each unit of size; seconds, and for each unit. A tenth
+# of what the demo's creator pays, and less than he gives his nodes.
+FLOOR = (10_000_000, 0, 60, 0)
+
 # The contract's own limits (docs/explanation/kickouts.md#limits-in-the-contract), in the order of
 # QoSOracle's struct Limits.
 LIMITS: Mapping[str, int] = {
@@ -90,7 +94,10 @@ def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     admin, creator, treasury = accounts[:_CROWD]
     network = _created(
-        chain, clock, admin, creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE)
+        chain,
+        clock,
+        admin,
+        creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
     )
     setup = _setup(network, admin, roles.signer, rules_hash)
     oracle = _created(chain, clock, admin, creation_code("QoSOracle", setup))
