@@ -79,7 +79,7 @@ def test_what_is_read_together_lies_in_one_slot(name: str, bits: int):
     (fields,) = (
         held
         for struct, held in structs.items()
-        if struct.startswith(f"t_struct({name.split('.')[-1]})")
+        if struct.startswith(f"t_struct({name.rsplit('.', maxsplit=1)[-1]})")
     )
     assert {slot for _, slot, _, _ in fields} == {"0"}
     label, _, offset, kind = fields[-1]

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.contracts.fuzz.data_refusals import falls, give, is_releasable
+from tests.contracts.fuzz.data_refusals import falls, is_releasable
 from tests.contracts.fuzz.state import (
     ALWAYS,
     BEST_LANE,

@@ -1,4 +1,4 @@
-"""What bounds an oracle's calls, in the contract's own order of fields; and which bounds can be."""
+"""What bounds an oracle's calls, in the contract's order of fields; and which bounds can be."""
 
 from typing import NamedTuple
 

@@ -17,7 +17,6 @@ from tests.contracts.fuzz.start import begun
 from tests.contracts.fuzz.state import FAR, NEAR, State, true_hash
 from tests.contracts.fuzz.step import MARK, OF_THE_NETWORK, REORG, WAIT, Step
 
-
 NEWCOMER = 5_000
 _OF_A_NODE = {"executeKick", "retryKick", "cancelKick", "readmit"}
 

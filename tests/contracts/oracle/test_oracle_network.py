@@ -25,7 +25,7 @@ KICKED = ["KickExecuted", "NodeKickedOut", "StakeReturned", "Credited"]
 
 @dataclass(frozen=True)
 class Town:
-    """The reference network and its oracle; ann, bob and cyd have joined and have indexes 0 to 2."""
+    """The reference network and its oracle; ann, bob and cyd have the indexes 0 to 2."""
 
     oracle: Oracle
     network: Network
