@@ -2,8 +2,9 @@
 
 Run: .venv/bin/python benchmarks/gas.py
 Whole transactions are counted, base fee and input included. "first" writes empty slots, "steady"
-changes full ones (the oracle's first is a registration: tests/contracts/gas.py); "random" updates n nodes out of 1000, wherever they sit, "dense" n nodes side by
-side. QoSOracle does all it ever does: quorum, as-of hash, chained rounds, all limits.
+changes full ones (the oracle's first is a registration: tests/contracts/gas.py); "random" updates
+n nodes out of 1000, wherever they sit, "dense" n nodes side by side. QoSOracle does all it ever
+does: quorum, as-of hash, chained rounds, all limits.
 """
 
 import sys

@@ -50,6 +50,9 @@ ACTIONS: Mapping[str, Action] = {
     # Starts: the fold has not seen yet what the contract knows, and will void the draw.
     "NodeBusy": Action.WAIT,
     "NodeIsPaused": Action.WAIT,
+    "NotSelectable": Action.WAIT,
+    "QuitPending": Action.WAIT,
+    "GroupIncomplete": Action.WAIT,
     "WrongGpu": Action.WAIT,
     "WrongVersion": Action.WAIT,
     "TookPart": Action.WAIT,
@@ -83,14 +86,16 @@ _TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelle
 # Of roles, setups, and what clients and nodes do: no call that the daemon makes can meet them.
 NOT_OURS = frozenset(
     {
-        "AlreadyMember", "AlreadyPaused", "BadGroupSize", "BadKind", "BadLimits", "BadName",
-        "BadRules", "BadSettings", "BadSigners", "BadSize", "BadTimeout", "GroupFull",
-        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "MembersPresent", "NoCode",
-        "NotAdmin", "NotCreator", "NotItsTask", "NotKickedOut", "NotOffered", "NotPaused",
-        "NothingToWithdraw", "OracleAlreadySet", "PauseCoolDown",
-        "PauseTooLong", "PaymentRefused", "QuitPending", "RejoinTooEarly", "StakeTooLow",
-        "StillTime", "TaskExists", "TooEarly", "TooLate", "TooManyModels", "UnknownGroup",
-        "WrongMembers", "ZeroAddress", "ZeroResult",
+        "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
+        "BadGroupSize", "BadKind", "BadLimits", "BadName", "BadRules", "BadSettings",
+        "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
+        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
+        "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
+        "NotOffered", "NotPaused", "NothingToWithdraw", "OrderDiffers",
+        "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",
+        "RevealsLater", "StakeTooLow", "StillTime", "TaskExists", "TooEarly", "TooLate",
+        "TooManyModels", "UnknownGroup", "WrongMembers", "WrongResult", "WrongReveal",
+        "ZeroAddress", "ZeroResult",
     }
 )  # fmt: skip
 

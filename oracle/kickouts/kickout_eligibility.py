@@ -12,7 +12,7 @@ from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.reports.low_rounds import Shown
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.scoring.node_scores import is_kickout_due
+from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.kickouts.creator_gate import creators_at, is_held, why_held

@@ -2,8 +2,8 @@
 
 Run: .venv/bin/python tests/contracts/gas.py     measures, and writes tests/contracts/gas.json
 
-Whole transactions are counted, base fee and input included. "new" registers the nodes,
-"steady" changes their lanes. A signature and a hash have a different number of zero bytes each time, which
+Whole transactions are counted, base fee and input included. "new" registers the nodes, "steady"
+changes their lanes. A signature and a hash have a different number of zero bytes each time, which
 cost less: a figure moves by some dozens of gas.
 """
 

@@ -52,7 +52,7 @@ def records(*words: tuple[int, int]) -> bytes:
 def data(
     *words: tuple[int, int], fresh: Sequence[str] = (), reused: Sequence[Taker] = ()
 ) -> bytes:
-    """The data of a report: `fresh` are appended, of `reused` the first takes the other's index."""
+    """A report's data: `fresh` are appended, of `reused` the first takes the other's index."""
     addresses = [who for pair in reused for who in pair] + list(fresh)
     counts = struct.pack(">HH", len(reused), len(fresh))
     return counts + b"".join(bytes.fromhex(who[2:]) for who in addresses) + records(*words)
@@ -98,7 +98,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Kick:
-    """One proposal; `round` tells where the report that it is signed on is kept, and is not signed."""
+    """One proposal; `round` tells where its report is kept, and is not signed."""
 
     config: bytes
     round: int

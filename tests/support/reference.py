@@ -157,22 +157,29 @@ class Reference:
             task.update(node=event["node"], started=event["time"], start_position=position)
             self.node(event["node"], event["time"])["busy"] += 1
         elif name in ("task_submitted", "task_error_reported"):
-            task.update(stopped=event["time"], failed=name == "task_error_reported")
+            task.setdefault("stopped", event["time"])
+            task["failed"] = name == "task_error_reported"
         elif name == "task_validated":
             task["validated"] = True
         else:
             self.end(task, event)
 
     def allowed(self, name: str, task: Event, event: Event) -> bool:
+        if name in ("task_submitted", "task_error_reported"):
+            return task.get("node") == event["node"] and self.may_answer(name, task)
         if name == "task_created":
             return "created" not in task
         if name in ("task_queued", "task_started"):
             return "node" not in task
-        if name in ("task_submitted", "task_error_reported"):
-            return task.get("node") == event["node"] and "stopped" not in task
         if name == "task_validated":
             return "stopped" in task and "validated" not in task
         return name == "task_aborted" or "node" in task
+
+    @staticmethod
+    def may_answer(name: str, task: Event) -> bool:
+        # An error after the submission: what was committed to is revealed to be one.
+        is_reveal = name == "task_error_reported" and "validated" not in task
+        return "stopped" not in task or (is_reveal and not task["failed"])
 
     def end(self, task: Event, event: Event) -> None:
         if task:

@@ -35,6 +35,10 @@ LIMITS = replace(
     DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2, max_kicks_per_round=1
 )
 
+# Of every kind of task: gwei, and gwei for each unit of size; seconds, and for each unit. A tenth
+# of what the demo's creator pays, and less than he gives his nodes.
+FLOOR = (10_000_000, 0, 60, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -91,7 +95,10 @@ def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     admin, creator, treasury = accounts[:_CROWD]
     network = _created(
-        chain, clock, admin, creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE)
+        chain,
+        clock,
+        admin,
+        creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
     )
     setup = _setup(network, admin, roles.signer, rules_hash)
     oracle = _created(chain, clock, admin, setup.code)

@@ -25,9 +25,10 @@ class Head(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Views of the contract as words; roles: admin, the one offered the role, pauser, vetoer, target.
+    """Views of the contract as words.
 
-    `slots`: of the nodes asked for, each with its evidence at the end.
+    `roles`: admin, the one offered the role, pauser, vetoer, target. `slots`: of the nodes asked
+    for, each with its evidence at the end.
     """
 
     head: Head

@@ -1,4 +1,4 @@
-"""What the limits can be: their ranges, the floors under them, and how they are tightened at once."""
+"""What the limits can be: their ranges, their floors, and how they are tightened at once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The example consumer: draws by weight, excludes nobody but the expelled when the oracle is dead."""
+"""The example consumer: draws by weight; a dead oracle excludes the expelled alone."""
 
 from dataclasses import dataclass
 

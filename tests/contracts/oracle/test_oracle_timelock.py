@@ -21,7 +21,10 @@ CANCELLER = bytes(Web3.keccak(text="CANCELLER_ROLE"))
 
 @dataclass(frozen=True)
 class Locked:
-    """An oracle with twenty nodes; `owner` proposes and cancels, the vetoer cancels, anyone executes."""
+    """An oracle with twenty nodes.
+
+    `owner` schedules and cancels, the vetoer cancels too, anyone executes.
+    """
 
     oracle: Oracle
     timelock: Contract

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.support.evm.chain import Receipt
-from tests.support.evm.network import ETHER, TIMEOUT, Network, word
+from tests.support.evm.network import ETHER, NOTHING, TIMEOUT, Network, word
 
 GROUP = word(77)
 
@@ -19,7 +19,7 @@ def members(network: Network, size: int = 3, **wanted: Any) -> list[bytes]:
 
 
 def play(network: Network, answers: str) -> list[bytes]:
-    """A group on the nodes in order, answers ten seconds apart; all members are settled."""
+    """A group on the nodes in order, answers ten seconds apart; who answered has revealed."""
     tasks = members(network, len(answers))
     played = list(zip(tasks, network.nodes, answers, strict=False))
     for task, node, does in played:
@@ -27,23 +27,28 @@ def play(network: Network, answers: str) -> list[bytes]:
             network.start(task, node)
     for task, node, does in played:
         answer(network, task, node, does)
-    if SILENT in answers:
-        network.chain.later(TIMEOUT + 1)
-        network.chain.mine()
+    time_out(network, [task for task, _, does in played if does == SILENT])
     for task, _, does in played:
-        if does == SILENT:
-            network.time_out(task)
+        if does not in (UNSTARTED, SILENT):
+            network.reveal(task)
     return tasks
+
+
+def time_out(network: Network, tasks: list[bytes]) -> None:
+    if not tasks:
+        return
+    network.chain.later(TIMEOUT + 1)
+    network.chain.mine()
+    for task in tasks:
+        network.time_out(task)
 
 
 def answer(network: Network, task: bytes, node: str, does: str) -> None:
     network.chain.later(10)
     if does == UNSTARTED:
         network.by(network.creator, network.does.cancelTask(task))
-    elif does == ERROR:
-        network.report_error(task, node)
     elif does != SILENT:
-        network.submit(task, node, result=ord(does))
+        network.commit(task, node, NOTHING if does == ERROR else word(ord(does)))
 
 
 def compare(network: Network, tasks: list[bytes], group: bytes = GROUP) -> Receipt:
