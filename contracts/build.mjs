@@ -2,7 +2,7 @@
 //   node contracts/build.mjs [NAME ...]           write what changed, of these contracts or of all
 //   node contracts/build.mjs --check [NAME ...]   write nothing; exit 1 if an artifact is missing, stale or orphaned
 // With --warned solc may warn: a contract without one of its guards leaves a name unused (tests/mutants).
-// Top-level contracts and those in bench/ and testing/ get an artifact; other folders hold parts of them.
+// Top-level contracts and those in adapters/, bench/ and testing/ get an artifact; other folders hold parts of them.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join, posix, relative } from "node:path";
@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "contracts");
 const ARTIFACTS = join(ROOT, "abi");
-const FOLDERS = ["", "bench", "testing"];
+const FOLDERS = ["", "bench", "testing", "adapters"];
 
 // bytecodeHash "none" keeps comments and paths out of the bytecode. Shanghai is the oldest rule set
 // that every chain we know of runs.

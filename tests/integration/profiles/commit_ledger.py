@@ -12,6 +12,7 @@ KICKOUT_THRESHOLD = 20
 UNKNOWN_SCORE = 20
 POINTS = (10, 9, 6)
 ERROR = b"error"
+PUT_OUT = {"kicked_out", "slashed"}
 
 Line = dict[str, Any]
 
@@ -86,14 +87,17 @@ class Job:
 
 @dataclass
 class Member:
-    """A node: `status` in the words of `replay`; `request` pause or quit, when its task ended."""
+    """A node: `status` in the words of `replay`; `request` pause or quit, when its task ended.
+
+    `points` of its last three tasks, which it keeps when it quits and joins again.
+    """
 
     status: str = "unknown"
     gpu: str = ""
     vram: int = 0
     request: str | None = None
     job: Job | None = None
-    points: list[int] = field(default_factory=list)
+    points: list[int] = field(default_factory=lambda: [UNKNOWN_SCORE] * 3)
 
     @property
     def is_in(self) -> bool:
@@ -129,7 +133,7 @@ class Ledger:
 
     def join(self, node: str, gpu: str, vram: int) -> None:
         member = self.members.setdefault(node, Member())
-        member.gpu, member.vram, member.points = gpu, vram, [UNKNOWN_SCORE] * 3
+        member.gpu, member.vram = gpu, vram
         self.say("node_joined", node=node, gpu_name=gpu, gpu_vram=vram)
         self._becomes_available(node)
 
@@ -169,6 +173,8 @@ class Ledger:
         if node in self.available:
             self.available.remove(node)
         member.status, member.job, member.request = how, None, None
+        if how in PUT_OUT:
+            member.points = [UNKNOWN_SCORE] * 3
 
     def _free(self, part: Part, points: int) -> None:
         """The node is kicked out, takes what it asked for, or is there for the next task."""
