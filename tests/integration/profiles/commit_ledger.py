@@ -12,7 +12,6 @@ KICKOUT_THRESHOLD = 20
 UNKNOWN_SCORE = 20
 POINTS = (10, 9, 6)
 ERROR = b"error"
-PUT_OUT = {"kicked_out", "slashed"}
 
 Line = dict[str, Any]
 
@@ -87,10 +86,7 @@ class Job:
 
 @dataclass
 class Member:
-    """A node: `status` in the words of `replay`; `request` pause or quit, when its task ended.
-
-    `points` of its last three tasks, which it keeps when it quits and joins again.
-    """
+    """A node: `status` in the words of `replay`; `request` pause or quit, when its task ended."""
 
     status: str = "unknown"
     gpu: str = ""
@@ -173,7 +169,7 @@ class Ledger:
         if node in self.available:
             self.available.remove(node)
         member.status, member.job, member.request = how, None, None
-        if how in PUT_OUT:
+        if how in {"kicked_out", "slashed"}:
             member.points = [UNKNOWN_SCORE] * 3
 
     def _free(self, part: Part, points: int) -> None:
