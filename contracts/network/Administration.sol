@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
+import {IQoSOracle} from "../IQoSOracle.sol";
 
 /// @title Who may set what
 /// @notice The admin names the dispatcher, the treasury and, once, the oracle, and sets the limits of time and
@@ -40,7 +40,7 @@ abstract contract Administration {
     address public treasury;
 
     /// @notice Learns of every join, and may kick nodes out. 0 until it is set.
-    INodeRegister public oracle;
+    IQoSOracle public oracle;
 
     Settings internal _settings;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
+import {IQoSOracle} from "../IQoSOracle.sol";
 import {ITaskNetwork} from "../ITaskNetwork.sol";
 import {Administration} from "./Administration.sol";
 import {NetworkEvents} from "./NetworkEvents.sol";
@@ -125,7 +125,6 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         (node.gpuVram, node.major, node.minor, node.patch) = (gpuVram, major, minor, patch);
         _memberCount += 1;
         emit NodeJoined(msg.sender, msg.value, gpuName, gpuVram, major, minor, patch, models);
-        if (address(oracle) != address(0)) oracle.register(msg.sender);
     }
 
     /// @notice Takes no tasks any more until resume(); where busy, from the end of the task on.
@@ -181,7 +180,7 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     // --- What the admin does ---
 
     /// @notice Sets the oracle, once, while the network is empty.
-    function setOracle(INodeRegister to) external onlyAdmin {
+    function setOracle(IQoSOracle to) external onlyAdmin {
         if (address(oracle) != address(0)) revert OracleAlreadySet(address(oracle));
         if (address(to).code.length == 0) revert NoCode(address(to));
         if (_memberCount != 0) revert MembersPresent(_memberCount);

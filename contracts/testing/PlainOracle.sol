@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
 import {ITaskNetwork} from "../ITaskNetwork.sol";
 
 /// @title An oracle without scores: numbers the nodes as they join, and kicks out whom it is told to
 /// @notice Only for tests of the network.
-contract PlainOracle is INodeRegister {
+contract PlainOracle {
     /// @notice How often each node has joined.
     mapping(address node => uint256 times) public joins;
 
     uint256 private _count;
 
-    /// @inheritdoc INodeRegister
+    /// @notice Numbers a node.
     function register(address node) external returns (uint256 index) {
         joins[node] += 1;
         index = _count++;
