@@ -66,7 +66,7 @@ def kick_target_mismatches(lines: Caller, wired: WiredTarget) -> list[ContractMi
     """
     target, at = wired.target, wired.address
     if target.artifact is None:
-        return []
+        return _of_network(lines, wired)
     code = lines.ask("eth_getCode", at, "latest")
     if not isinstance(code, str) or code == _NOTHING:
         return [ContractMismatch("kick target", f"a {target.name} at {at}", "no contract")]
@@ -135,6 +135,14 @@ def is_admin_of_staking(lines: Caller, staking: Address, adapter: Address) -> st
     return None if said == NOT_STAKED else said
 
 
+def _of_network(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
+    """Return that a network of ours, which is its own target, listens to another oracle, if so."""
+    found = _view(lines, wired.target.itself or "", wired.address, "oracle")
+    if found == wired.oracle.lower():
+        return []
+    return [ContractMismatch(f"oracle of {wired.target.name}", wired.oracle, found)]
+
+
 def _of_nodes(lines: Caller, target: KickTarget, at: Address) -> list[ContractMismatch]:
     node, qos, task = (
         _address(lines, target, at, name) for name in ("NODE", "QOS", "taskContract")
@@ -185,7 +193,11 @@ def _wrong_addresses(lines: Caller, wired: WiredTarget) -> list[ContractMismatch
 
 
 def _address(lines: Caller, target: KickTarget, at: Address, view: str) -> Address:
-    artifact = target.artifact or ""
+    return _view(lines, target.artifact or "", at, view)
+
+
+def _view(lines: Caller, artifact: str, at: Address, view: str) -> Address:
+    """Return what a view of a shipped contract says, which is one address."""
     answer = lines.ask("eth_call", {"to": at, "data": call_input(artifact, view)}, "latest")
     with understood(f"{view} of {at}"):
         return Address(str(call_output(artifact, view, answer)[0]).lower())

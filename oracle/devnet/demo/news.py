@@ -68,8 +68,7 @@ def _of_kickouts(
     for interval in now.due:
         if interval.node not in known:
             row = next(row for row in now.rows if row.address == interval.node)
-            mean = f"mean {row.long_term * _HIGHEST_SCORE:.1f}"
-            text = f"{row.name} is due to be kicked out: {row.scores} scores, {mean}"
+            text = f"{row.name} is due to be kicked out: {_reason(row)}"
             yield FeedEntry(now.time, now.block, text, "big")
     earlier = {kick.index: kick.state for kick in before.kicks}
     for kick in now.kicks:
@@ -82,3 +81,10 @@ def _of_kickouts(
             KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
         }[kick.state]
         yield FeedEntry(now.time, now.block, word, "big")
+
+
+def _reason(row: SnapshotRow) -> str:
+    """Say what its pool says; under legacy rules, which have none, only that it is so."""
+    if not row.scores:
+        return "its score is below the line"
+    return f"{row.scores} scores, mean {row.long_term * _HIGHEST_SCORE:.1f}"

@@ -15,7 +15,7 @@ GENERATIONS: dict[str, Callable[[Chain], NodeNetwork]] = {"vss": vss_nodes, "com
 def fresh_nodes(request: pytest.FixtureRequest, fresh_chain: Chain) -> NodeNetwork:
     """Three members; the adapter has the network's role."""
     network = GENERATIONS[request.param](fresh_chain)
-    for place in (4, 5, 6):
+    for place in (5, 6, 7):
         network.join(place)
     return network
 

@@ -43,7 +43,7 @@ def test_a_node_is_out_with_its_stake_and_the_network_goes_on(nodes: NodeNetwork
     assert told.only("NodeKickedOut")["nodeAddress"] == nodes.first
     assert (nodes.status(nodes.first), nodes.stake(nodes.first)) == (QUIT, 0)
     assert balance(nodes, nodes.first) - before == STAKE
-    nodes.join(7)
+    nodes.join(4)
     nodes.members.remove(nodes.first)
     nodes.rest(nodes.work())
     assert [nodes.status(one) for one in nodes.members] == [AVAILABLE] * 3
@@ -142,7 +142,7 @@ def test_the_owner_names_another_task_contract_and_kickouts_put_that_one_back(no
 
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
     nodes.members.remove(nodes.first)
-    nodes.join(7)
+    nodes.join(4)
     nodes.rest(nodes.work())
 
 

@@ -34,9 +34,7 @@ def test_case_f53_a_word_twice_or_out_of_order_is_refused_by_name(oracle: Oracle
     refused(oracle, report, rf"NotAscending\({second}\)")
 
 
-@pytest.mark.parametrize(
-    ("at", "lanes"), [(1, full(of=4) | word(l4=5)), (2, word(5)), (2, 0)]
-)
+@pytest.mark.parametrize(("at", "lanes"), [(1, full(of=4) | word(l4=5)), (2, word(5)), (2, 0)])
 def test_case_f53_a_lane_that_is_nobodys_is_refused_by_name(oracle: Oracle, at: int, lanes: int):
     refused(oracle, oracle.report((at, lanes)), rf"UnknownNode\({at}\)")
 
@@ -51,9 +49,7 @@ def test_case_f53_a_score_taken_back_is_refused_by_name(oracle: Oracle):
 
 
 @pytest.mark.parametrize("broken", [b"", bytes(4), bytes(4 + 34), bytes(4 + 36)])
-def test_case_f53_data_that_is_none_or_not_whole_is_refused_by_name(
-    oracle: Oracle, broken: bytes
-):
+def test_case_f53_data_that_is_none_or_not_whole_is_refused_by_name(oracle: Oracle, broken: bytes):
     refused(oracle, oracle.report(data=broken), "BadLength")
 
 

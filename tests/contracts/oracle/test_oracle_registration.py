@@ -48,9 +48,7 @@ def test_the_first_round_of_all_gives_the_first_index(chain: Chain):
 @pytest.mark.parametrize(
     ("fresh", "who"), [([node(3)], node(3)), ([A, A], A), ([ZERO], ZERO), ([A, ZERO], ZERO)]
 )
-def test_an_address_has_one_index_and_zero_has_none(
-    oracle: Oracle, fresh: list[str], who: str
-):
+def test_an_address_has_one_index_and_zero_has_none(oracle: Oracle, fresh: list[str], who: str):
     report = oracle.report((1, full(of=4 + len(fresh))), fresh=fresh)
     with pytest.raises(RevertedError, match=rf"AlreadyRegistered\({who.lower()}\)"):
         oracle.push(report)

@@ -4,10 +4,12 @@ import pytest
 
 from oracle.bindings.codec import contract_artifact, decoded
 from oracle.bindings.kick_target_checks import (
+    WiredTarget,
     is_admin_of_staking,
     is_owner_of_node,
     is_qos_of,
     is_task_contract_of,
+    kick_target_mismatches,
 )
 from oracle.bindings.kick_targets import (
     COMMIT_TASK,
@@ -142,3 +144,11 @@ def test_the_admin_of_stakes_hears_of_the_stake_and_nobody_else_does():
     )
     said = is_admin_of_staking(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
     assert said == "0x1234"
+
+
+def test_a_network_of_ours_is_its_own_target_for_the_oracle_that_it_asks():
+    wired = WiredTarget(TASK_NETWORK, NODE, ORACLE, {})
+    word = "0x" + 24 * "0"
+    assert kick_target_mismatches(Told(word + ORACLE[2:]), wired) == []
+    (found,) = kick_target_mismatches(Told(word + QOS[2:]), wired)
+    assert found.line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"
