@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
+import {IKickTarget} from "./IKickTarget.sol";
 import {ITaskNetwork} from "./ITaskNetwork.sol";
 import {Administration} from "./network/Administration.sol";
 import {TaskVerdicts} from "./network/TaskVerdicts.sol";
@@ -16,7 +17,7 @@ import {TaskWork} from "./network/TaskWork.sol";
 ///   - network/TaskWork.sol        a task from its creation to the node's answer
 ///   - network/TaskVerdicts.sol    and from there to its end
 /// Its balance is the sum of all stakes, of the fees of open tasks, and of what waits to be withdrawn.
-contract TaskNetwork is TaskWork, TaskVerdicts {
+contract TaskNetwork is TaskWork, TaskVerdicts, IKickTarget {
     /// @notice A kickout without evidence.
     error NoEvidence();
 
@@ -28,10 +29,15 @@ contract TaskNetwork is TaskWork, TaskVerdicts {
         Administration(admin_, dispatcher_, treasury_, minStake)
     {}
 
+    /// @inheritdoc IKickTarget
+    function kick(address account, bytes32 evidence) external {
+        if (_isIn(_nodes[account])) kickOut(account, evidence);
+    }
+
     /// @inheritdoc ITaskNetwork
     /// @dev The task's fee goes back to the creator even where a result is in: nobody has judged it, and the stake
     /// that answered for it leaves now.
-    function kickOut(address account, bytes32 evidence) external {
+    function kickOut(address account, bytes32 evidence) public {
         if (msg.sender != address(oracle)) revert NotOracle(msg.sender);
         if (evidence == 0) revert NoEvidence();
         Node storage node = _member(account);

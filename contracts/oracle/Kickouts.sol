@@ -24,7 +24,7 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
     /// @notice Who is told to end a membership; zero = nobody, the network's operator acts on the event.
     address public target;
 
-    /// @notice Hash of the public file that tells why the node was proposed last; 0 = no kickout pending or executed.
+    /// @notice Hash of the public file that tells why the node was proposed last; 0 = never, or it was vetoed or readmitted since.
     mapping(address node => bytes32) public evidenceOf;
 
     event TargetSet(address indexed target);

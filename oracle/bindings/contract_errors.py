@@ -23,17 +23,24 @@ ACTIONS: Mapping[str, Action] = {
     "KickNotReady": Action.WAIT,
     "KickLimit": Action.WAIT,
     "BucketEmpty": Action.WAIT,
-    "TooFewMembers": Action.WAIT,
+    "TooFewOpen": Action.WAIT,
     "StaleScores": Action.WAIT,
-    "WrongRules": Action.WAIT,
     "StaleAsOf": Action.RENEW,
     "AsOfTooOld": Action.RENEW,
     "Reorged": Action.RENEW,
     "Expired": Action.RENEW,
     "WrongReport": Action.RENEW,
+    # Signers, quorum or rules were replaced, or a limit became tighter, since it was signed.
+    "WrongConfig": Action.RENEW,
+    "TooManyFalls": Action.RENEW,
+    "NotReleasable": Action.RENEW,
     "WrongRound": Action.DROP,
     "NotBelowThreshold": Action.DROP,
+    "NotRegistered": Action.DROP,
     "NotMember": Action.DROP,
+    "AlreadyExpelled": Action.DROP,
+    "NotExpelled": Action.DROP,
+    "NoTarget": Action.DROP,
     "NoKick": Action.DROP,
     "KickLive": Action.DROP,
     "AlreadyProposed": Action.DROP,
@@ -54,7 +61,10 @@ ACTIONS: Mapping[str, Action] = {
     "UnknownNode": Action.HOLD,
     "ScoreTooHigh": Action.HOLD,
     "ScoreErased": Action.HOLD,
-    "StepTooLarge": Action.HOLD,
+    "AlreadyRegistered": Action.HOLD,
+    "NoScore": Action.HOLD,
+    "DeadlineTooFar": Action.HOLD,
+    "NotEnoughGas": Action.HOLD,
     "NoEvidence": Action.HOLD,
     "BadSignature": Action.HOLD,
     "BadSignatureLength": Action.HOLD,
@@ -68,7 +78,7 @@ _PAUSES = frozenset({"Paused", "TooSoon"})
 
 # What the contract says to a push whose round is there already, and to calls about a kickout that
 # is proposed, executed or cancelled already.
-_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "NoKick"})
+_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"})
 
 # A signer was removed, or the quorum changed, since they were gathered.
 OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
@@ -80,7 +90,7 @@ NOT_OURS = frozenset(
         "BadRules", "BadSettings", "BadSigners", "BadSize", "BadTimeout", "GroupFull",
         "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "MembersPresent", "NoCode",
         "NotAdmin", "NotCreator", "NotItsTask", "NotKickedOut", "NotOffered", "NotPaused",
-        "NotRegistered", "NothingToWithdraw", "OracleAlreadySet", "PauseCoolDown",
+        "NothingToWithdraw", "OracleAlreadySet", "PauseCoolDown",
         "PauseTooLong", "PaymentRefused", "QuitPending", "RejoinTooEarly", "StakeTooLow",
         "StillTime", "TaskExists", "TooEarly", "TooLate", "TooManyModels", "UnknownGroup",
         "WrongMembers", "ZeroAddress", "ZeroResult",

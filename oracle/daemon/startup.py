@@ -114,8 +114,8 @@ def _stand_by(watch: DaemonHealth, held: LeaseState) -> None:
 
 _OTHER_RULES = (
     "rulesHash is made of [rules], network.profile and oracle.period_seconds, heartbeat_seconds, "
-    "deviation, report_ttl_seconds, max_words and kick_after_rounds: put back what was changed, "
-    "or let the contract's admin setRules"
+    "deviation, report_ttl_seconds, max_words, min_scores and kick_after_rounds: put back what "
+    "was changed, or let the contract's admin setRules"
 )
 
 

@@ -12,8 +12,9 @@ from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.reports.contract_state import Word
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
-from oracle.domain.reports.rounds import Rounds, Word
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import scores_counted
 from oracle.domain.scoring.rules import Rules
@@ -175,9 +176,9 @@ def _state(
     if cursor is not None and cursor.number == as_of.number:
         node = uow.nodes.named([address]).get(address)
         return node, peers_at(uow.nodes.all(), as_of.time, rules), uow.rounds.load()
-    fold, rounds = folded_up_to(uow, archive.reader, rules, as_of.number)
-    nodes = fold.ledger.nodes
-    return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), rounds
+    folded = folded_up_to(uow, archive.reader, rules, as_of.number)
+    nodes = folded.fold.ledger.nodes
+    return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), folded.rounds
 
 
 def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> bytes:

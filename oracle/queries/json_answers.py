@@ -3,11 +3,12 @@
 from typing import Any
 
 from oracle import __version__
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.domain.reports.report import RECORD_BYTES
+from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_scores import (
     factors_of,
@@ -64,6 +65,9 @@ def status_answer(
             {"node": kick.node, "round": kick.round, "ready_at": kick.ready_at}
             for kick in seen.kicks
         ],
+        "kickouts_refused": seen.kicks_refused,
+        "nodes_without_index": seen.unregistered,
+        "registration_gas": seen.unregistered * REGISTRATION_GAS,
         "endpoints": endpoint_answers(endpoints),
         "endpoints_proven_wrong": dict(seen.wrong),
         "suspect_blocks": seen.suspect,

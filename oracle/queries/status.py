@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lane_of
-from oracle.domain.reports.rounds import Kick, Rounds
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     factors_of,
@@ -57,7 +58,9 @@ class StatusReport:
     wait for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on
     chain. `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks
     that one of them gave and no other was asked about. `unproven`: why calls wait whose nonce is
-    used, while no endpoint shows a receipt.
+    used, while no endpoint shows a receipt. `unregistered`: members with a score that have no
+    index in the contract yet, where there is one; `kicks_refused`: expelled nodes whose membership
+    the network did not end.
     """
 
     chain_id: int | None
@@ -89,6 +92,8 @@ class StatusReport:
     wrong: Mapping[str, str] = field(default_factory=dict)
     suspect: int = 0
     unproven: tuple[str, ...] = ()
+    unregistered: int = 0
+    kicks_refused: int = 0
 
 
 def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> StatusReport:
@@ -138,6 +143,8 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
                 for account in uow.outbox.counts.accounts()
                 for one in without_receipt(uow, account)
             ),
+            unregistered=_unregistered(uow),
+            kicks_refused=sum(one.state is KickState.REFUSED for one in uow.rounds.expelled()),
         )
 
 
@@ -241,6 +248,12 @@ def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStat
             spent_wei=spent_wei,
             balance_wei=balance_wei,
         )
+
+
+def _unregistered(uow: UnitOfWork) -> int:
+    identity = uow.identity.get()
+    has_contract = identity is not None and identity.oracle is not None
+    return uow.registrations.count_waiting() if has_contract else 0
 
 
 def _levels(uow: UnitOfWork) -> dict[str, int]:

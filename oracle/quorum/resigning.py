@@ -59,7 +59,7 @@ def signed_by_others(
         few = "fewer of the contract's signers than its quorum have signed it"
         return Decision.wait_a_block(heads, ("BadSignature", few))
     calldata = (
-        push_call(statement, gathered)
+        push_call(statement, contract_status.head.config_count, gathered)
         if isinstance(statement, ReportStatement)
         else propose_call(statement, gathered)
     )
@@ -104,4 +104,5 @@ def statement_behind(
         prev_digest=contract_status.last_report,
         as_of_block=request.as_of_block,
         as_of_hash=request.as_of_hash,
+        config=contract_status.config,
     )

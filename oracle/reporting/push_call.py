@@ -6,7 +6,7 @@ from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.reports.lanes import lanes_of
-from oracle.domain.reports.report import decode
+from oracle.domain.reports.round_data import decode
 from oracle.quorum.resigning import Said, signed_by_others, with_more_gas
 from oracle.quorum.statements import report_record, statement_of
 from oracle.reporting.push_retries import is_renewed_by, why_hopeless

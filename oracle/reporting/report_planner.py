@@ -242,7 +242,7 @@ def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
     if not context.tx.publisher.has_payer or not turn.contract_status.is_open:
         return None
     report, record = turn.report, turn.record
-    calldata = push_call(turn.statement, gathered)
+    calldata = push_call(turn.statement, turn.contract_status.head.config_count, gathered)
     tries = _tries(context, record, calldata)
     if tries is None or not is_worth(context, report, turn.contract_status).now:
         return None

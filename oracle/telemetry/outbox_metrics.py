@@ -171,7 +171,8 @@ class _Figures(Collector):
         )
         yield _gauges(
             "oracle_kickout_calls",
-            "Kickouts proposed on chain: live, vetoed, cancelled (dead anyway), executed.",
+            "Kickouts on chain, by what became of them: live, vetoed, cancelled, outdated,"
+            " executed, refused (by the network), readmitted.",
             ("state",),
             {(state,): many for state, many in told.kickouts.items()},
         )

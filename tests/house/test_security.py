@@ -7,10 +7,11 @@ from typing import cast
 
 import pytest
 
-from oracle.bindings.qos_oracle import execute_call, propose_call, push_call
+from oracle.bindings.qos_oracle import execute_call, propose_call, push_call, retry_call
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web import build
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.signing.factory import VOID_STATEMENT
 from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.store.database import Store
@@ -64,11 +65,12 @@ def policy(name: str):
 
 
 def test_the_transmitters_policy_names_the_functions_that_it_calls():
-    kick = KickStatement(0, VOID_STATEMENT.prev, 0, VOID_STATEMENT.prev, 0)
+    kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
     called = {
-        "push": push_call(VOID_STATEMENT, b""),
+        "push": push_call(VOID_STATEMENT, 0, b""),
         "proposeKick": propose_call(kick, b""),
-        "executeKick": execute_call(0),
+        "executeKick": execute_call(ZERO_ADDRESS),
+        "retryKick": retry_call(ZERO_ADDRESS),
     }
     told = policy("transmitter-policy.json")["transaction"]
     named = {each["name"]: each["selector"] for each in told["functions"]}

@@ -9,7 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
+from oracle.bindings.deployment import (
+    DEFAULT_LIMITS,
+    NO_FLOORS,
+    OracleSetup,
+    deploy,
+    plan_deployment,
+)
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.ids import Address
@@ -36,6 +42,7 @@ from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 from tests.support.evm.chain import Chain
+from tests.support.evm.groups import validated
 from tests.support.evm.network import Network
 
 ETHER = 10**18
@@ -52,7 +59,7 @@ LIMITS = replace(
     kick_below=4000,
     veto_delay=120,
     kick_rounds=2,
-    min_active=1,
+    min_open=1,
 )
 CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
 RULES_HASH = rules_id(RULES, "reference", SETTINGS)
@@ -85,7 +92,7 @@ class Premises:
 
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "Premises":
-        """Deploy both contracts; three nodes join; the transmitter has ether."""
+        """Deploy both contracts; three nodes join and get a score; the transmitter has ether."""
         keys = ReporterKeys.open(key_files(folder, "signer"), key_files(folder, "transmitter"))
         network = Network.deployed(chain)
         address = deployed_oracle(chain, network, keys)
@@ -93,6 +100,8 @@ class Premises:
         chain.send(network.does.setOracle(oracle.address), sender=network.admin)
         for node in network.nodes[:3]:
             network.join(node)
+            # A node that has no score is in no report.
+            validated(network, node)
         premises = cls(chain, network, oracle, keys, folder)
         chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))
         return premises
@@ -125,14 +134,15 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
     domain = Domain(CHAIN_ID, Address("0x" + 40 * "0"))
     publisher = SenderAccount(pool_of(chain.url), domain=domain, caps=CAPS, keys=keys)
     setup = OracleSetup(
-        network=Address(network.contract.address.lower()),
+        target=Address(network.contract.address.lower()),
         admin=Address(network.admin.lower()),
         signers=(keys.signer.address,),
         rules_hash=RULES_HASH,
         vetoer=Address(network.admin.lower()),
         limits=LIMITS,
+        floors=NO_FLOORS,
     )
-    planned = plan_deployment(publisher.lines, setup, admin.address, publisher.fees())
+    planned = plan_deployment(publisher.lines, setup.code, admin.address, publisher.fees())
 
     def wait() -> bool:
         chain.mine()

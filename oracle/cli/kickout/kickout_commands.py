@@ -15,7 +15,7 @@ from oracle.cli.send_now import Plan, dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.coverage import Level
-from oracle.domain.reports.rounds import Kick, KickState
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
@@ -221,7 +221,7 @@ def _undue_answer(kick: Kick) -> dict[str, object]:
     """Write a live kickout of a node that is not due any more as `_answer` writes others."""
     return {
         "node": kick.node,
-        "index": kick.index,
+        "index": None,
         "lane": None,
         "due_since": None,
         "evidence": kick.evidence,

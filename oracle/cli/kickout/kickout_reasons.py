@@ -2,8 +2,8 @@
 
 from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus, execute_call
-from oracle.domain.reports.rounds import Kick
-from oracle.kickouts.kickout_context import EXECUTE_KICK, LANE_SUBJECT, KickoutContext
+from oracle.domain.reports.kicks import Kick
+from oracle.kickouts.kickout_context import EXECUTE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.kickouts.proposer import capacity_of_round, open_about, statement_against, tried
 from oracle.quorum.collector import gathered
@@ -29,7 +29,7 @@ def why_not_proposed(
             f"it can be signed on round {look.signable_from} at the earliest, which was not "
             "accepted yet; `qos-oracle report push` says how far that is"
         )
-    record = kick_record(context.quorum, statement, f"{LANE_SUBJECT}{look.index}")
+    record = kick_record(context.quorum, statement)
     with context.tx.store.reading() as uow:
         reasons = (
             _why_too_late(record, contract_status),
@@ -48,7 +48,7 @@ def why_not_proposed(
 
 def why_not_executed(context: KickoutContext, kick: Kick) -> str:
     """Say why the execution of a kickout that is ripe was not planned."""
-    subject, kind = f"{LANE_SUBJECT}{kick.index}", EXECUTE_KICK
+    subject, kind = kick.node, EXECUTE_KICK
     with context.tx.store.reading() as uow:
         held = uow.outbox.intents.in_states(context.tx.account, [IntentState.HELD])
         stopped = [
@@ -57,7 +57,7 @@ def why_not_executed(context: KickoutContext, kick: Kick) -> str:
         found = open_about(context, uow, subject) or next(iter(stopped), None)
     if found is not None:
         return _under_way(found)
-    call = execute_call(kick.index)
+    call = execute_call(kick.node)
     verdict = context.tx.preflight(call)
     return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
 

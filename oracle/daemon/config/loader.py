@@ -219,11 +219,10 @@ def _faults_in_network(config: Config) -> list[str]:
         for name in sorted(told.contracts.keys() - profile.contracts.keys())
     ]
     faults += _duplicates(config, profile)
-    acting = config.oracle.address is not None or config.dispatch.start_block is not None
-    if acting and ACTED_ON not in profile.contracts:
+    if config.dispatch.start_block is not None and ACTED_ON not in profile.contracts:
         faults.append(
-            f"network.profile: {profile.name} has no {ACTED_ON}, which nodes are registered by: "
-            "with it the daemon can index only, without oracle.address and dispatch.start_block"
+            f"network.profile: {profile.name} has no {ACTED_ON}, which starts tasks by "
+            "draws: leave dispatch.start_block out"
         )
     return faults
 

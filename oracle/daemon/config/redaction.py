@@ -55,6 +55,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "evidence_folder",
         "kick_after_rounds",
         "max_words",
+        "min_scores",
         "cheap_fee_wei",
         "least_words",
         "least_change",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.ids import Address
-from oracle.domain.reports.rounds import KickState
+from oracle.domain.reports.kicks import KickState
 
 _UNIT = 10**18
 _HIGHEST_SCORE = 10
@@ -70,15 +70,18 @@ def _of_kickouts(
             row = next(row for row in now.rows if row.address == interval.node)
             text = f"{row.name} is due to be kicked out: {_reason(row)}"
             yield FeedEntry(now.time, now.block, text, "big")
-    earlier = {kick.index: kick.state for kick in before.kicks}
+    earlier = {kick.node: kick.state for kick in before.kicks}
     for kick in now.kicks:
-        if earlier.get(kick.index) is kick.state:
+        if earlier.get(kick.node) is kick.state:
             continue
         word = {
             KickState.LIVE: f"kickout of {names[kick.node]} proposed on chain, veto delay runs",
             KickState.CANCELLED: f"kickout of {names[kick.node]} cancelled",
             KickState.VETOED: f"kickout of {names[kick.node]} vetoed",
+            KickState.OUTDATED: f"kickout of {names[kick.node]} died with its signers",
             KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
+            KickState.REFUSED: f"{names[kick.node]} expelled, the network refused to end it",
+            KickState.READMITTED: f"{names[kick.node]} readmitted",
         }[kick.state]
         yield FeedEntry(now.time, now.block, word, "big")
 

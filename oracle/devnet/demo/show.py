@@ -19,8 +19,8 @@ from oracle.devnet.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_
 from oracle.devnet.demo.traffic import Traffic
 from oracle.devnet.demo.verify import verdict_of
 from oracle.domain.ids import Address
+from oracle.domain.reports.kicks import KickState
 from oracle.domain.reports.report import ReportSettings, rules_id
-from oracle.domain.reports.rounds import KickState
 from oracle.resources import shipped
 from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
@@ -177,7 +177,7 @@ def report_settings() -> ReportSettings:
         heartbeat_seconds=oracle.heartbeat_seconds,
         deviation=oracle.deviation,
         ttl_seconds=oracle.report_ttl_seconds,
-        kick_below=LIMITS["kickBelow"],
+        kick_below=LIMITS.kick_below,
     )
 
 

@@ -6,8 +6,9 @@ from typing import Protocol
 
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
+from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
-from oracle.domain.reports.rounds import Kick, Rounds
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     is_excluded,

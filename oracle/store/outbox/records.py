@@ -252,7 +252,8 @@ class Mined:
 class SignedStatement:
     """What a signer put its name to; `expires_at` in chain time.
 
-    `expiry_reason`: why it can no longer land; None: it may.
+    `config`: the configuration of signers and rules that it was signed under. `expiry_reason`: why
+    it can no longer land; None: it may.
     """
 
     chain_id: int
@@ -267,6 +268,7 @@ class SignedStatement:
     prev_digest: Hash | None = None
     as_of_block: int | None = None
     as_of_hash: Hash | None = None
+    config: Hash | None = None
     expiry_reason: str | None = None
 
 

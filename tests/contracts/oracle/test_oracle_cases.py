@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle.domain.reports.lanes import with_lane
-from oracle.domain.reports.report import encode
+from oracle.domain.reports.round_data import encode
 from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, full, node
 from tests.contracts.oracle_kickouts import BAD, GOOD, KICKED, pending, ready, worded
 from tests.contracts.oracle_signing import SIGNERS, Report, data, word
@@ -99,6 +99,15 @@ def test_case_f55_an_index_that_changed_hands_carries_no_kickout_along(oracle: O
     with pytest.raises(RevertedError, match="NotRegistered"):
         oracle.send(late)
     assert not pending(oracle, heir)
+
+
+def test_case_f55_an_index_that_may_yet_be_kicked_out_is_not_given_away(proposed: Oracle):
+    """It would be a way out of a kickout for whoever makes reports."""
+    proposed.reported((0, full(1, GOOD, 1, l4=2)))
+    report = proposed.report((0, full(BAD)), reused=[(node(100), node(0))])
+    proposed.chain.later(LIMITS["minInterval"])
+    refused(proposed, report, "NotReleasable")
+    assert proposed.execute(0).names == KICKED
 
 
 def test_case_f57_a_node_that_was_never_scored_cannot_be_proposed(oracle: Oracle):

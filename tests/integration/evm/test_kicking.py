@@ -30,6 +30,8 @@ pytestmark = pytest.mark.slow
 __all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
 
 POOL = 4
+# KickState of the contract.
+PENDING = 1
 # Rounds in a row that have to show a node low.
 ROUNDS = SETTINGS.kick_after_rounds
 
@@ -105,9 +107,12 @@ def shown_low(office: Office) -> None:
 
 
 def kick(office: Office) -> dict[str, object]:
-    names = ("readyAt", "diesAt", "round", "live", "evidence")
-    found = office.premises.oracle.functions.kickOf(2).call()
-    return dict(zip(names, found, strict=True))
+    """What the contract holds about the kickout of node 2."""
+    node, does = office.premises.network.nodes[2], office.premises.oracle.functions
+    names = ("index", "kick", "readyAt", "diesAt", "expelledUntil", "round", "config")
+    found = dict(zip(names, does.nodeOf(node).call(), strict=True))
+    evidence = does.evidenceOf(node).call()
+    return found | {"live": found["kick"] == PENDING, "evidence": evidence}
 
 
 def kinds(office: Office) -> list[str]:
@@ -214,8 +219,8 @@ def test_a_node_that_recovers_has_its_kickout_cancelled(office: Office):
 def test_a_vetoed_kickout_is_not_tried_again_on_the_same_evidence(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
-    premises = office.premises
-    veto = premises.oracle.functions.cancelKick(2, b"no".ljust(32, b"\0"))
+    premises, network = office.premises, office.premises.network
+    veto = premises.oracle.functions.cancelKick(network.nodes[2], b"no".ljust(32, b"\0"))
     premises.chain.send(veto, sender=premises.network.admin)
     office.pushed()
     office.pushed()

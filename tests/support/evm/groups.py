@@ -54,3 +54,10 @@ def ends(receipt: Receipt, tasks: list[bytes]) -> list[str]:
     terminals = ("TaskSucceeded", "TaskRefunded", "TaskInvalidated", "TaskAborted")
     found = {s.args["task"]: s.event for s in receipt.events if s.event in terminals}
     return [found.get(task, "").removeprefix("Task") for task in tasks]
+
+
+def validated(network: Network, node: str) -> bytes:
+    """A task that the node ran alone, and well."""
+    task = network.submitted(node)
+    network.by(network.creator, network.does.validateTask(task))
+    return task

@@ -33,12 +33,17 @@ from oracle.domain.events.network_events import (
     TaskValidated,
 )
 from oracle.domain.events.oracle_events import (
+    ConfigSet,
     ContractEvent,
-    IndexAssigned,
-    IndexRetired,
     KickCancelled,
     KickExecuted,
+    KickLimitsSet,
     KickProposed,
+    KickRefused,
+    LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
+    NodeRegistered,
 )
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
@@ -162,21 +167,41 @@ def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: 
 @pytest.mark.parametrize(
     ("said", "event"),
     [
-        (oracle("NodeRegistered", index=5, node=N), IndexAssigned(AT, TIME, N, 5)),
-        (oracle("NodeIndexRetired", index=5, node=N), IndexRetired(AT, TIME, N, 5)),
+        (oracle("NodeRegistered", index=5, node=N), NodeRegistered(AT, TIME, N, 5)),
         (
             oracle(
-                "KickProposed", index=5, node=N, round=9, lane=3, evidence=a_hash(1), readyAt=99
+                "KickProposed",
+                node=N,
+                round=9,
+                lane=3,
+                evidence=a_hash(1),
+                readyAt=99,
+                diesAt=199,
             ),
-            KickProposed(AT, TIME, 5, N, 9, a_hash(1), 99),
+            KickProposed(AT, TIME, N, 9, a_hash(1), 99, 199),
         ),
         (
-            oracle("KickCancelled", index=5, by=M, why=a_hash(2)),
-            KickCancelled(AT, TIME, 5, M, a_hash(2)),
+            oracle("KickCancelled", node=N, by=M, why=a_hash(2)),
+            KickCancelled(AT, TIME, N, M, a_hash(2)),
         ),
         (
-            oracle("KickExecuted", index=5, node=N, round=9, evidence=a_hash(1)),
-            KickExecuted(AT, TIME, 5, N, 9, a_hash(1)),
+            oracle("KickExecuted", node=N, evidence=a_hash(1), target=M),
+            KickExecuted(AT, TIME, N, a_hash(1), M),
+        ),
+        (
+            oracle("KickRefused", node=N, target=M, reason=a_hash(3)),
+            KickRefused(AT, TIME, N, M, a_hash(3)),
+        ),
+        (oracle("NodeExpelled", node=N), NodeExpelled(AT, TIME, N)),
+        (oracle("NodeReadmitted", node=N), NodeReadmitted(AT, TIME, N)),
+        (oracle("ConfigSet", count=7, config=a_hash(4)), ConfigSet(AT, TIME, 7, a_hash(4))),
+        (
+            oracle("LimitsSet", limits=(1024, 200, 30, 200, 7200, 2000, 0, 3, 9, 3, 3, 1000, 25)),
+            LimitsSet(AT, TIME, 200, 1000, 25),
+        ),
+        (
+            oracle("KickLimitsSet", limits=(600_000, 77, 3, 1, 3600)),
+            KickLimitsSet(AT, TIME, 77),
         ),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from oracle.domain.coverage import Level
+from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
@@ -37,6 +38,10 @@ KICKOUT_RULES = KickoutRules(RULES, SETTINGS)
 REFILL_SECONDS = 3600
 
 
+def node_two(office: Office) -> Address:
+    return Address(office.premises.network.nodes[2].lower())
+
+
 def only(office: Office, kind: str) -> Intent:
     (found,) = office.intents(kind)
     return found
@@ -45,10 +50,11 @@ def only(office: Office, kind: str) -> Intent:
 def empty_bucket(office: Office) -> int:
     """Nobody may be kicked out for an hour; return when somebody may."""
     premises = office.premises
+    gas, cooldown, *_ = premises.oracle.functions.kickLimits().call()
     for bucket in ((0, 1, REFILL_SECONDS), (1, 1, REFILL_SECONDS)):
-        call = premises.oracle.functions.setBucket(*bucket)
+        call = premises.oracle.functions.setKickLimits((gas, cooldown, *bucket))
         premises.chain.send(call, sender=premises.network.admin)
-    *_, since = premises.oracle.functions.bucket().call()
+    _, since = premises.oracle.functions.bucket().call()
     return int(since) + REFILL_SECONDS
 
 
@@ -158,7 +164,7 @@ def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_re
     pushed_without_kickouts(office)
     premises = office.premises
     with pytest.raises(RevertedError, match="NotBelowThreshold"):
-        premises.chain.send(premises.oracle.functions.executeKick(2))
+        premises.chain.send(premises.oracle.functions.executeKick(premises.network.nodes[2]))
     office.tick()
     office.mine()
     office.until_final()
@@ -213,7 +219,7 @@ def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_offi
             office.repeat(plan_kick)
     with office.store.reading() as uow:
         signed = uow.statements.of_round(
-            office.premises.address, "kick", office.premises.round, "ix=2"
+            office.premises.address, "kick", office.premises.round, node_two(office)
         )
     assert (signed, kinds(office).count("propose_kick")) == ([], 0)
     # Reports go on meanwhile.
@@ -250,13 +256,13 @@ def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Offic
     bad_pool(office)
     shown_low(office)
     office.repeat(plan_kick)
-    step = cancel_by_hand(office.kickouts, 2)
+    step = cancel_by_hand(office.kickouts, node_two(office))
     assert step is not None
     assert only(office, PROPOSE_KICK).state.value == "cancelled"
     # Not again in this round.
     assert office.repeat(plan_kick) == []
     # Only the vetoer may cancel what is on chain while the node is low.
-    assert cancel_by_hand(office.kickouts, 2) is None
+    assert cancel_by_hand(office.kickouts, node_two(office)) is None
 
 
 def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):

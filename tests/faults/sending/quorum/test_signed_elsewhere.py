@@ -12,11 +12,11 @@ from oracle.bindings.qos_oracle import proposal_in, propose_call
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.steps import DaemonSteps
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.quorum.key_watch import watch_key
-from oracle.quorum.statements import KICK, kick_subject
+from oracle.quorum.statements import KICK
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import KickStatement
@@ -60,11 +60,22 @@ def low_on_chain(office: Office) -> None:
     assert kinds(office) == ["push", "push"]
 
 
+def node_two(office: Office) -> Address:
+    return Address(office.premises.network.nodes[2].lower())
+
+
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
     standing = office.contract.contract_status()
     evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
-    return KickStatement(standing.head.round, standing.last_report, 2, evidence, deadline)
+    return KickStatement(
+        config=standing.config,
+        round=standing.head.round,
+        report=standing.last_report,
+        node=node_two(office),
+        evidence=evidence,
+        deadline=deadline,
+    )
 
 
 def proposed_by_hand(
@@ -108,7 +119,7 @@ def kicks_signed(office: Office) -> int:
     contract, rounds = office.premises.address, range(office.premises.round + 1)
     with office.store.reading() as uow:
         signed = uow.statements
-        return sum(len(signed.of_round(contract, KICK, n, kick_subject(2))) for n in rounds)
+        return sum(len(signed.of_round(contract, KICK, n, node_two(office))) for n in rounds)
 
 
 def counted() -> float:
@@ -237,7 +248,9 @@ def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
     office.repeat(plan_kick)
     assert kicks_signed(office) == 1
     (proposal,) = [one for one in office.intents() if one.request.kind == "propose_kick"]
-    proposed_by_hand(office, proposal_in(proposal.request.calldata), middleman(office))
+    config = office.contract.contract_status().config
+    said = proposal_in(proposal.request.calldata, config)
+    proposed_by_hand(office, said, middleman(office))
     assert watched(office) == []
 
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.reports.report import decode, rules_id
+from oracle.domain.reports.report import rules_id
+from oracle.domain.reports.round_data import decode
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import limit_for
 from oracle.txmgr.client.fee_quote import least_gas

@@ -6,7 +6,7 @@ from oracle.cli.kickout.kickout_plans import veto_of
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.rounds import Kick, KickState
+from oracle.domain.reports.kicks import Kick, KickState
 
 
 def test_nobody_is_due_at_first(indexed, capsys):
@@ -33,7 +33,7 @@ def test_what_names_no_node_is_told_apart_from_a_node_that_is_not_due(indexed, c
 
 def test_a_veto_whose_time_is_over_is_not_said_to_be_open():
     node = Address("0x" + 40 * "b")
-    kick = Kick(3, node, 6, ZERO_HASH, 5_000, Position(1, 1, 1), KickState.LIVE)
+    kick = Kick(node, 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), KickState.LIVE)
     assert veto_of(kick, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
     over = veto_of(kick, 5_000)
     assert over.startswith("the vetoer had until 1970-01-01 01:23:20 UTC; ")

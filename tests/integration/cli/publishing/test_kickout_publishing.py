@@ -9,7 +9,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.ids import Hash
-from oracle.domain.reports.rounds import RoundsChanges
+from oracle.domain.reports.contract_state import RoundsChanges
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
 from oracle.txmgr.confirmation.confirmer import confirm
