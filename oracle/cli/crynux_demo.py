@@ -44,6 +44,8 @@ def _print(summary: CrynuxSummary, *, as_json: bool) -> None:
     console = Console(highlight=False)
     console.print(_table(summary))
     console.print(f"{summary.blocks} blocks, {summary.events} events of {summary.profile}")
+    for transaction in summary.put_out_in:
+        console.print(f"put out through the adapter, with the stake back, in {transaction}")
     for fault in summary.faults:
         console.print(f"  {fault}", style="red", soft_wrap=True)
     if summary.holds:

@@ -55,8 +55,9 @@ def _demo(
     from the chain's logs, and the bad node was kicked out and took its stake.
 
     With --network crynux-vss or crynux-commit the contracts are stand-ins of Crynux's, which know
-    nothing of us: the daemon reads and scores them, and has to say what a process says that reads
-    the whole chain by itself.
+    nothing of us: the daemon has to say what a process says that reads the whole chain by itself.
+    It reports the scores of crynux-vss, and the bad node is put out through an adapter; those of
+    crynux-commit it only reads.
     """
     console, stop = Console(stderr=True), StopSignal()
     options = ShowOptions(port=port, stop=stop.event)

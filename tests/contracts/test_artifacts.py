@@ -76,7 +76,11 @@ def test_the_oracles_storage_lies_where_it_is_written_down():
 )
 def test_what_is_read_together_lies_in_one_slot(name: str, bits: int):
     structs = json.loads(LAYOUT.read_text("utf-8"))["structs"]
-    (fields,) = (held for struct, held in structs.items() if struct.startswith(f"t_struct({name.split('.')[-1]})"))
+    (fields,) = (
+        held
+        for struct, held in structs.items()
+        if struct.startswith(f"t_struct({name.split('.')[-1]})")
+    )
     assert {slot for _, slot, _, _ in fields} == {"0"}
     label, _, offset, kind = fields[-1]
     assert 8 * offset + int("".join(filter(str.isdigit, kind)) or 8) == bits, label

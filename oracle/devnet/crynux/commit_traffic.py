@@ -82,11 +82,18 @@ class CommitTraffic:
         # How many tasks each node has had.
         self._turns: Counter[str] = Counter()
         self.jobs: list[CommitJob] = []
+        # Whether the queue is paused: nothing new is ordered.
+        self.is_resting = False
 
     @property
     def wave(self) -> int:
         """Every node has had about so many tasks."""
         return len(self.jobs) // _OPEN_TASKS
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task is under way."""
+        return not self._open()
 
     def next_block(self, head: int) -> list[Transaction]:
         """Return what everybody sends into the block after `head`."""
@@ -94,7 +101,7 @@ class CommitTraffic:
         block = head + 1
         sent = [*self._uploads(), *self._disclosures(block), *self._commitments(block)]
         sent += self._cancellations(block)
-        return [*sent, *self._orders()]
+        return sent if self.is_resting else [*sent, *self._orders()]
 
     def _open(self) -> list[CommitJob]:
         return [job for job in self.jobs if not job.has_ended]

@@ -1,22 +1,29 @@
 """A show on a network that is not ours: its contracts, its nodes, the daemon, and the verdict.
 
-The daemon indexes and scores; who reports and kicks out stands in `kickout_end`.
+What is reported and who is put out there, and how, stands in `reporting_end` and `kickout_end`.
 """
 
 import json
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from oracle.daemon.config.loader import load
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
 from oracle.devnet.crynux.commit_traffic import CommitTraffic
 from oracle.devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
+from oracle.devnet.crynux.kickout_end import kickout_on
+from oracle.devnet.crynux.reporting_end import Reporting, reporting_for
+from oracle.devnet.crynux.verdict import (
+    CHANGES,
+    NodeReading,
+    events_of,
+    readings,
+    rules_of,
+)
 from oracle.devnet.crynux.vss_traffic import VssTraffic
 from oracle.devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
 from oracle.devnet.demo.cast import CAST, HOPELESS
@@ -26,7 +33,7 @@ from oracle.devnet.demo.show import START_TIME, ShowOptions
 from oracle.devnet.demo.snapshot import SnapshotReader
 from oracle.devnet.demo.stage import Clock
 from oracle.domain.ids import ZERO_ADDRESS, Address
-from oracle.errors import FatalError
+from oracle.domain.reports.kicks import KickState
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 from oracle.systems.registry import rule_set
@@ -34,28 +41,19 @@ from oracle.systems.registry import rule_set
 _SEED = 20
 # After the last act the daemon has so many blocks to catch up.
 _LAST_BLOCKS = 20
-# Who gives out the tasks there, and who reports: not this daemon.
+# What a daemon that only reads is not told.
 WITHOUT = ("dispatch", "oracle")
-# What is told of a node by both, in the same words.
-_COMPARED = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
-_CHANGES: Mapping[str, Mapping[str, str]] = {
-    # Who is always the last of three has a mean of 2, of 10: not below the line as shipped.
-    "seed": {"kickout_below": "3"},
-    # The weights were never published.
-    "legacy": {
-        "legacy.vram_weight": "0.25",
-        "legacy.timeout_weight": "0.25",
-        "legacy.speed_weight": "0.5",
-        "legacy.least_timeout_seconds": "60",
-        # Who is always the last of three has a mean of 4, of 20.
-        "legacy.kickout_below": "5",
-        "legacy.kickout_tasks": "20",
-    },
-}
 
 
 class Plays(Protocol):
-    """The traffic of a network."""
+    """The traffic of a network; nothing new is ordered while `is_resting`."""
+
+    is_resting: bool
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task is under way."""
+        ...
 
     @property
     def wave(self) -> int:
@@ -68,18 +66,6 @@ class Plays(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReading:
-    """What the daemon tells of a node; `equal` where a reading of the chain says the same."""
-
-    name: str
-    node: Address
-    status: str
-    qos: str | None
-    is_due: bool
-    equal: bool
-
-
-@dataclass(frozen=True, slots=True)
 class CrynuxSummary:
     """The whole show in figures; `faults` empty means that everything holds."""
 
@@ -87,6 +73,8 @@ class CrynuxSummary:
     blocks: int
     events: int
     nodes: list[NodeReading]
+    # Where the network said that the hopeless node is out; empty where nobody reports.
+    put_out_in: tuple[str, ...]
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -101,15 +89,31 @@ class CrynuxSummary:
 class CrynuxShow:
     """A running show; `play` it once, then ask how it ends."""
 
-    def __init__(self, network: CrynuxNetwork, traffic: Plays, loop: BlockLoop) -> None:
+    def __init__(
+        self,
+        network: CrynuxNetwork,
+        traffic: Plays,
+        loop: BlockLoop,
+        reporting: Reporting | None = None,
+    ) -> None:
         self._network = network
         self._traffic = traffic
         self._loop = loop
+        self._reporting = reporting
 
     def play(self, running: Daemon, options: ShowOptions) -> None:
-        """Play until the hopeless node is due to be kicked out, at most `options.waves`."""
-        while not self._is_due() and self._traffic.wave < options.waves:
+        """Play until the hopeless node is out, or due where nobody reports.
+
+        At most `options.waves`.
+        """
+        while not self._is_over() and self._traffic.wave < options.waves:
+            refused = self._refused()
+            # A node that is busy cannot be put out: the network rests until it is.
+            self._traffic.is_resting = bool(refused)
             sent = self._traffic.next_block(self._loop.head)
+            if self._reporting is not None and refused and self._traffic.is_idle:
+                owner = self._network.owner
+                sent += [self._reporting.retry_call(owner, node) for node in refused]
             self._loop.next_block(sent, running, options.block_seconds)
 
     def end(self, running: Daemon, options: ShowOptions) -> CrynuxSummary:
@@ -119,26 +123,45 @@ class CrynuxShow:
             loop.next_block((), running, options.block_seconds)
             if loop.snapshot is not None and loop.snapshot.block >= loop.head:
                 break
-        lines = _events(self._network)
-        told = json.loads(_printed("nodes", "--json", "--config", str(running.configuration)))
-        at = int(self._network.chain.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
-        wanted = _replayed(lines, self._network.profile, at)
-        nodes = [_reading(self._network, row, wanted) for row in told]
+        lines = events_of(self._network)
+        nodes = readings(self._network, lines, running.configuration)
         faults = [f"{one.name}: not as its chain says" for one in nodes if not one.equal]
-        if not any(one.is_due for one in nodes if one.name == HOPELESS.name):
-            faults.append(f"{HOPELESS.name} is not due to be kicked out")
+        faults += self._unended(nodes)
         if len(nodes) < len(CAST):
             faults.append(f"{len(nodes)} of {len(CAST)} nodes are known")
-        return CrynuxSummary(self._network.profile, loop.head, len(lines), nodes, faults)
+        put_out_in = kickout_on(self._network, self._hopeless).transactions
+        profile = self._network.profile
+        return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
 
     def idle(self, running: Daemon) -> None:
         """Go on mining empty blocks, one a second, until told to end."""
         self._loop.idle(running)
 
-    def _is_due(self) -> bool:
+    def _unended(self, nodes: Sequence[NodeReading]) -> list[str]:
+        """Return what is missing of the hopeless node's end."""
+        if self._reporting is not None:
+            return kickout_on(self._network, self._hopeless).faults(HOPELESS.name)
+        is_due = any(one.is_due for one in nodes if one.node == self._hopeless)
+        return [] if is_due else [f"{HOPELESS.name} is not due to be kicked out"]
+
+    @property
+    def _hopeless(self) -> Address:
+        return self._network.nodes[HOPELESS.name]
+
+    def _is_over(self) -> bool:
         snapshot = self._loop.snapshot
-        due = () if snapshot is None else snapshot.due
-        return any(one.node == self._network.nodes[HOPELESS.name] for one in due)
+        if snapshot is None:
+            return False
+        if self._reporting is None:
+            return any(one.node == self._hopeless for one in snapshot.due)
+        gone = [row.address for row in snapshot.rows if row.status == "kicked_out"]
+        return self._hopeless in gone
+
+    def _refused(self) -> list[Address]:
+        """Return the nodes that the oracle has expelled and the network has not let go."""
+        snapshot = self._loop.snapshot
+        kicks = () if snapshot is None else snapshot.kicks
+        return [kick.node for kick in kicks if kick.state is KickState.REFUSED]
 
 
 @contextmanager
@@ -163,33 +186,39 @@ def crynux_show(
         network = crynux_network(chain, clock, profile)
         placed = ", ".join(f"{name} {at}" for name, at in network.contracts.items())
         screen.say(f"deployed stand-ins of Crynux's contracts: {placed}")
+        rules = rule_set(rules_of(profile), CHANGES[rules_of(profile)])
+        reporting = reporting_for(network, clock, rules, folder) if profile == VSS else None
         path = folder / "demo.toml"
-        write_configuration(path, settings_for(network, folder), WITHOUT)
+        write_settings(path, network, reporting)
         configuration = load(path)
         store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
         refuse_ended(options.stop)
-        screen.say("starting the daemon: qos-oracle run")
+        sending = () if reporting is None else ("--publish",)
+        screen.say(" ".join(("starting the daemon: qos-oracle run", *sending)))
         running = opened.enter_context(
-            daemon(path, folder / "daemon.log", options.program, sending=())
+            daemon(path, folder / "daemon.log", options.program, sending)
         )
         parts = {one.name: one.part for one in CAST}
-        rules = rules_of(profile)
-        gallery = SnapshotReader(store, network, rule_set(rules, _CHANGES[rules]), parts)
+        gallery = SnapshotReader(store, network, rules, parts)
         nobody = Account(CHAIN_ID, ZERO_ADDRESS)
         loop = BlockLoop(chain, clock, screen, Watched(gallery, nobody), options.stop)
-        show = CrynuxShow(network, traffic_of(network, _SEED), loop)
+        show = CrynuxShow(network, traffic_of(network, _SEED), loop, reporting)
         yield show, running, {"chain": url, "try": f"qos-oracle nodes --config {path}"}
+
+
+def write_settings(path: Path, network: CrynuxNetwork, reporting: Reporting | None) -> None:
+    """Write the configuration of a daemon that works in the folder of `path`."""
+    made = settings_for(network, path.parent)
+    if reporting is None:
+        write_configuration(path, made, WITHOUT)
+    else:
+        write_configuration(path, {**made, **reporting.settings(path.parent)}, ("dispatch",))
 
 
 def traffic_of(network: CrynuxNetwork, seed: int) -> Plays:
     """Return what is played on a network; the same seed plays the same."""
     return VssTraffic(network, seed) if network.profile == VSS else CommitTraffic(network, seed)
-
-
-def rules_of(profile: str) -> str:
-    """Return the name of the rule set that a network's own time knew."""
-    return "seed" if profile == VSS else "legacy"
 
 
 def settings_for(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, object]]:
@@ -199,57 +228,6 @@ def settings_for(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, ob
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"endpoints": [network.chain.url]},
         "network": {"profile": network.profile, "contracts": network.watched},
-        "rules": {"set": rules, "change": _CHANGES[rules]},
+        "rules": {"set": rules, "change": CHANGES[rules]},
         "web": {"port": free_port()},
     }
-
-
-def _reading(
-    network: CrynuxNetwork, told: dict[str, Any], wanted: Mapping[str, dict[str, Any]]
-) -> NodeReading:
-    recomputed = wanted.get(told["node"], {})
-    is_equal = all(told[name] == recomputed.get(name) for name in _COMPARED)
-    return NodeReading(
-        name=network.name_of(Address(told["node"])),
-        node=Address(told["node"]),
-        status=told["status"],
-        qos=told["qos"],
-        is_due=told["kickout_due"],
-        equal=is_equal,
-    )
-
-
-def _events(network: CrynuxNetwork) -> list[str]:
-    """Let a process of its own read the whole chain."""
-    contracts = json.dumps(network.watched)
-    module = "oracle.devnet.crynux.chain_reading"
-    said = _output(["-m", module, network.chain.url, network.profile, contracts])
-    return said.splitlines()
-
-
-def _replayed(lines: list[str], profile: str, at: int) -> dict[str, dict[str, Any]]:
-    """Return what `qos-oracle replay` prints about the nodes at a time, by address."""
-    rules = rules_of(profile)
-    changes = [f"--set={name}={text}" for name, text in _CHANGES[rules].items()]
-    written = "\n".join(lines) + "\n"
-    said = _printed("replay", "-", "--rules", rules, *changes, "--at", str(at), given=written)
-    return {row["node"]: row for row in json.loads(said)["nodes"]}
-
-
-def _printed(*arguments: str, given: str = "") -> str:
-    return _output(["-m", "oracle", *arguments], given)
-
-
-def _output(arguments: list[str], given: str = "") -> str:
-    """Return what a process of ours prints.
-
-    Raises:
-        FatalError: it failed; the line is its last word.
-    """
-    done = subprocess.run(  # noqa: S603 - ourselves
-        [sys.executable, *arguments], input=given, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise FatalError(f"{arguments[1]} {arguments[2]} failed: {last}")
-    return done.stdout

@@ -96,6 +96,8 @@ class VssTraffic:
         self.gone: set[str] = set()
         # Waves begun, counted from 0.
         self.wave = -1
+        # Whether the queue is paused: nothing new is ordered.
+        self.is_resting = False
 
     def next_block(self, head: int) -> list[Transaction]:
         """Return what everybody sends into the block after `head`."""
@@ -103,10 +105,15 @@ class VssTraffic:
         block = head + 1
         sent = [*self._uploads(), *self._answers(block), *self._aborts(block)]
         sent += [*self._results(), *self._validations(block)]
-        if not self._open_groups():
+        if self.is_idle and not self.is_resting:
             self.wave += 1
             sent += [*self._moves(), *self._orders()]
         return sent
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task is under way."""
+        return not self._open_groups()
 
     def _open_groups(self) -> list[VssGroup]:
         return [group for group in self.groups[-_GROUPS:] if not group.has_ended]

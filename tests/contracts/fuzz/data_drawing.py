@@ -55,9 +55,7 @@ def _words(chosen: Random, state: State, appended: int) -> list[tuple[int, int]]
     more = chosen.sample(rest, min(len(rest), max(least, chosen.randint(0, most))))
     share = state.open_count * state.limits.fall_share // 10_000
     left = [max(ALWAYS, share) if chosen.random() < 0.95 else 10**6]
-    return [
-        (at, _word(chosen, state, at, count, left)) for at in sorted((*needed, *more))
-    ]
+    return [(at, _word(chosen, state, at, count, left)) for at in sorted((*needed, *more))]
 
 
 def _word(chosen: Random, state: State, at: int, count: int, left: list[int]) -> int:

@@ -124,7 +124,9 @@ class Hand:
         return Step("retryKick", words=words, is_forwarded=self._chosen.random() < 0.1)
 
     def cancel(self, later: State) -> Step:
-        return Step("cancelKick", self._by(later.vetoer), (self._node(_in(later, PENDING)), EVIDENCE))
+        return Step(
+            "cancelKick", self._by(later.vetoer), (self._node(_in(later, PENDING)), EVIDENCE)
+        )
 
     def readmit(self, later: State) -> Step:
         expelled = _in(later, EXPELLED) + _in(later, REFUSED)
@@ -163,7 +165,9 @@ class Hand:
 
     def drop(self, later: State) -> Step:
         wanted = (*later.signers, ring()[-1].address, 0)
-        return Step("dropSigner", self._by(later.pauser or STRANGER), (self._chosen.choice(wanted),))
+        return Step(
+            "dropSigner", self._by(later.pauser or STRANGER), (self._chosen.choice(wanted),)
+        )
 
     def limits(self, later: State) -> Step:
         some = self._chosen

@@ -53,7 +53,10 @@ _AT_MOST = tuple(name for name in Limits._fields if name not in {*_AT_LEAST, "an
 
 # The greatest of what may be set at most, the least of what may be set at least.
 NO_FLOORS = Limits(
-    *(0 if name in _AT_LEAST else 255 if name == "max_kicks" else 65_535 for name in Limits._fields)
+    *(
+        0 if name in _AT_LEAST else 255 if name == "max_kicks" else 65_535
+        for name in Limits._fields
+    )
 )._replace(max_age=2**24 - 1, kick_window=2**24 - 1)
 
 
