@@ -8,6 +8,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import KickState
 
 _UNIT = 10**18
+_HIGHEST_SCORE = 10
 _GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused": "pauses"}
 
 
@@ -67,7 +68,7 @@ def _of_kickouts(
     for interval in now.due:
         if interval.node not in known:
             row = next(row for row in now.rows if row.address == interval.node)
-            text = f"{row.name} is due to be kicked out: {row.scores} scores, mean under 2.0"
+            text = f"{row.name} is due to be kicked out: {_reason(row)}"
             yield FeedEntry(now.time, now.block, text, "big")
     earlier = {kick.node: kick.state for kick in before.kicks}
     for kick in now.kicks:
@@ -83,3 +84,10 @@ def _of_kickouts(
             KickState.READMITTED: f"{names[kick.node]} readmitted",
         }[kick.state]
         yield FeedEntry(now.time, now.block, word, "big")
+
+
+def _reason(row: SnapshotRow) -> str:
+    """Say what its pool says; under legacy rules, which have none, only that it is so."""
+    if not row.scores:
+        return "its score is below the line"
+    return f"{row.scores} scores, mean {row.long_term * _HIGHEST_SCORE:.1f}"
