@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.reports.report import rules_id
 from oracle.domain.reports.round_data import decode
 from oracle.telemetry.metrics import REGISTRY
@@ -145,7 +146,7 @@ def _crowd(office: Office, wanted: int) -> None:
 
 def _one_word_a_report(office: Office) -> None:
     settings = replace(SETTINGS, max_words=1)
-    rules_hash = rules_id(RULES, "reference", settings)
+    rules_hash = rules_id(RULES, open_profile("reference").identity, settings)
     premises = office.premises
     counted = premises.oracle.functions.setRules(bytes.fromhex(rules_hash[2:]))
     premises.chain.send(counted, sender=premises.network.admin)
