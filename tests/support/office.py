@@ -9,13 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from oracle.bindings.deployment import (
-    DEFAULT_LIMITS,
-    NO_FLOORS,
-    OracleSetup,
-    deploy,
-    plan_deployment,
-)
+from oracle.bindings import deployment
+from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile_loader import open_profile
@@ -59,12 +54,7 @@ SETTINGS = ReportSettings(
     period_seconds=60, heartbeat_seconds=60, ttl_seconds=600, kick_below=4000
 )
 LIMITS = replace(
-    DEFAULT_LIMITS,
-    min_interval=0,
-    kick_below=4000,
-    veto_delay=120,
-    kick_rounds=2,
-    min_open=1,
+    DEFAULT_LIMITS, min_interval=0, kick_below=4000, veto_delay=120, kick_rounds=2, min_open=1
 )
 CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
 RULES_HASH = rules_id(RULES, open_profile("reference").identity, SETTINGS)
@@ -147,13 +137,15 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
         limits=LIMITS,
         floors=NO_FLOORS,
     )
-    planned = plan_deployment(publisher.lines, setup.code, admin.address, publisher.fees())
+    planned = deployment.plan_deployment(
+        publisher.lines, setup.code, admin.address, publisher.fees()
+    )
 
     def wait() -> bool:
         chain.mine()
         return True
 
-    address, _ = deploy(publisher.pool, admin, planned, CHAIN_ID, wait)
+    address, _ = deployment.deploy(publisher.pool, admin, planned, CHAIN_ID, wait)
     publisher.pool.close()
     return address
 

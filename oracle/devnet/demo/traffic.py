@@ -80,8 +80,8 @@ class Traffic:
         """Return what everybody sends into the block after `head`."""
         self._note_starts(head)
         block = head + 1
-        # The group's judgement stands behind its reveals in one block, and the reveals in the block
-        # after its last answer.
+        # The group's judgement stands behind its reveals in one block, and the reveals in the
+        # block after its last answer.
         sent = [*self._reveals(), *self._validations()]
         sent += [*self._answers(block), *self._timeouts(block)]
         if not self._groups:

@@ -83,11 +83,12 @@ def wanted_words(
     limits = rounds.limits
 
     def causes(indexes: list[int]) -> dict[int, FallCause]:
-        holders = {index: rounds.indexes[index].node for index in indexes}
-        nodes = scored_at.named(list(holders.values()))
-        return {
+        # Lanes of rounds before the first block that we read have no holder that we know of.
+        known = {index: rounds.indexes[index].node for index in indexes if index in rounds.indexes}
+        nodes = scored_at.named(list(known.values()))
+        return dict.fromkeys(indexes, FallCause.OTHER) | {
             index: cause_of(nodes.get(node), scored_at.time, scored_at.rules)
-            for index, node in holders.items()
+            for index, node in known.items()
         }
 
     spread_words = spread(on_chain, words, FallCap(limits.fall_share, limits.big_fall), causes)

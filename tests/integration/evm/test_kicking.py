@@ -6,6 +6,7 @@ import json
 import pytest
 
 from oracle.domain.coverage import Level
+from oracle.domain.ids import Address
 from oracle.kickouts.kickout_context import EXECUTE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
@@ -54,6 +55,10 @@ def bad_pool(office: Office) -> None:
     """Node 2 is last in as many groups as its pool holds."""
     for number in range(1, POOL + 1):
         group(office, number, (0, 1, 2))
+
+
+def node_two(office: Office) -> Address:
+    return Address(office.premises.network.nodes[2].lower())
 
 
 def standing(office: Office) -> Standing:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from oracle.domain.coverage import Level
-from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
@@ -23,6 +22,7 @@ from tests.integration.evm.test_kicking import (
     group,
     kick,
     kinds,
+    node_two,
     proposed,
     pushed_until,
     pushed_without_kickouts,
@@ -36,10 +36,6 @@ from tests.support.sending.proxy import Proxy
 
 KICKOUT_RULES = KickoutRules(RULES, SETTINGS)
 REFILL_SECONDS = 3600
-
-
-def node_two(office: Office) -> Address:
-    return Address(office.premises.network.nodes[2].lower())
 
 
 def only(office: Office, kind: str) -> Intent:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from oracle.reporting.report_planner import plan_push
+from oracle.signing.signer import Signer
+from tests.support.evm.chain import encoded
 from tests.support.office import Office, Premises
 from tests.support.sending.at_sea import GWEI, at_sea, dear_blocks, only
 from tests.support.sending.reporters import Company, company
-from tests.support.sending.signers import set_signers, strangers
+from tests.support.sending.signers import replacing, set_signers
 from tests.support.txmgr.stores import NewStore
 
 
@@ -56,12 +58,8 @@ def test_a_push_in_the_pool_is_replaced_by_what_was_signed_anew(sqlite_office: O
     office, mine = sqlite_office, sqlite_office.context.publisher.signer
     at_sea(office)
     nonce = only(office).nonce
-    # One more signer, and one signature is enough no more: nothing of ours can land.
-    (other,) = strangers(office, 1)
-    set_signers(office, mine, other, needed=2)
-    dear_blocks(office, 5 * GWEI)
-    set_signers(office, mine, needed=1)
-    dear_blocks(office, GWEI)
+    # The same signers, named anew: another configuration, under which nothing is signed yet.
+    named_in_a_dear_block(office, mine)
     office.tick()
     old, fresh = office.intents()
     assert (old.state.value, fresh.state.value) == ("live", "live")
@@ -72,3 +70,20 @@ def test_a_push_in_the_pool_is_replaced_by_what_was_signed_anew(sqlite_office: O
     office.until_final()
     assert office.states() == ["superseded", "final"]
     assert office.premises.round == 1
+
+
+def named_in_a_dear_block(office: Office, *signers: Signer) -> None:
+    """The contract gets these signers, in a block that is too dear for our push."""
+    chain, admin = office.premises.chain, office.premises.network.admin
+    call = {
+        "from": admin,
+        "to": office.premises.oracle.address,
+        "data": encoded(replacing(office, signers, len(signers))),
+        "gas": hex(1_000_000),
+        "maxFeePerGas": hex(1_000 * GWEI),
+        "maxPriorityFeePerGas": hex(GWEI),
+    }
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    sent = chain.rpc("eth_sendTransaction", call)
+    dear_blocks(office, 5 * GWEI)
+    assert "ConfigSet" in chain.receipt(sent).names

@@ -12,7 +12,7 @@ from oracle.bindings.qos_oracle import proposal_in, propose_call
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.steps import DaemonSteps
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.quorum.key_watch import watch_key
@@ -23,7 +23,7 @@ from oracle.signing.typed_data import KickStatement
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.integration.evm.test_kicking import bad_pool, kick, kinds, proposed, shown_low
+from tests.integration.evm.test_kicking import bad_pool, kick, kinds, node_two, proposed, shown_low
 from tests.support.office import ETHER, SETTINGS, Office, Premises, app_of, key_files
 from tests.support.sending.faults import null, status
 from tests.support.sending.proxy import Proxy
@@ -60,22 +60,11 @@ def low_on_chain(office: Office) -> None:
     assert kinds(office) == ["push", "push"]
 
 
-def node_two(office: Office) -> Address:
-    return Address(office.premises.network.nodes[2].lower())
-
-
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
-    standing = office.contract.contract_status()
-    evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
-    return KickStatement(
-        config=standing.config,
-        round=standing.head.round,
-        report=standing.last_report,
-        node=node_two(office),
-        evidence=evidence,
-        deadline=deadline,
-    )
+    standing, evidence = office.contract.contract_status(), Hash("0x" + 64 * "e")
+    on, until = (standing.head.round, standing.last_report), standing.head.pushed_at + 100
+    return KickStatement(standing.config, *on, node_two(office), evidence, until)
 
 
 def proposed_by_hand(
@@ -116,10 +105,10 @@ def middleman(office: Office) -> str:
 
 def kicks_signed(office: Office) -> int:
     """How many statements against node 2 this database's signer has put its name to."""
-    contract, rounds = office.premises.address, range(office.premises.round + 1)
+    about = office.premises.address, KICK
     with office.store.reading() as uow:
-        signed = uow.statements
-        return sum(len(signed.of_round(contract, KICK, n, node_two(office))) for n in rounds)
+        of, rounds = uow.statements.of_round, range(office.premises.round + 1)
+        return sum(len(of(*about, number, node_two(office))) for number in rounds)
 
 
 def counted() -> float:
