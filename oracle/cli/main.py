@@ -17,7 +17,7 @@ from typer import TyperException
 
 from oracle import __version__
 from oracle.cli import demo_commands, halt_commands, run_commands
-from oracle.cli.backtest import backtest_commands
+from oracle.cli.backtest import attack_commands, backtest_commands
 from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
 from oracle.cli.kickout import kickout_cancel, kickout_commands, kickout_export
 from oracle.cli.outbox import outbox_commands
@@ -76,6 +76,7 @@ _COMMANDS = (
     queue_commands,
     draws_commands,
     backtest_commands,
+    attack_commands,
     resync_commands,
     endpoint_commands,
     report_commands,
