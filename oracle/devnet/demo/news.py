@@ -8,6 +8,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.rounds import KickState
 
 _UNIT = 10**18
+_HIGHEST_SCORE = 10
 _GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused": "pauses"}
 
 
@@ -67,7 +68,8 @@ def _of_kickouts(
     for interval in now.due:
         if interval.node not in known:
             row = next(row for row in now.rows if row.address == interval.node)
-            text = f"{row.name} is due to be kicked out: {row.scores} scores, mean under 2.0"
+            mean = f"mean {row.long_term * _HIGHEST_SCORE:.1f}"
+            text = f"{row.name} is due to be kicked out: {row.scores} scores, {mean}"
             yield FeedEntry(now.time, now.block, text, "big")
     earlier = {kick.index: kick.state for kick in before.kicks}
     for kick in now.kicks:
