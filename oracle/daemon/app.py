@@ -157,7 +157,7 @@ class App(ReadApp):
         told = self.config.reporters
         if not told.peers:
             return None
-        peers = PeerClients.of(told.peers, told.poll_seconds, told.timeout_seconds)
+        peers = PeerClients.of(told.peers, told.poll_seconds, told.timeout_seconds, told.access)
         self._opened.callback(peers.close)
         return peers
 

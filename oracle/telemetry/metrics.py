@@ -1,8 +1,9 @@
 """Every metric of the daemon (`make reference` lists them).
 
 Namespace `oracle_`, base units, a registry of our own, bounded labels only: never a node, an
-address or a hash. Counters and seconds are written where things happen; what is counted from the
-database is handed over whole as a `IndexStatistics` and read from memory when Prometheus asks.
+address or a hash. What leaves no row in the database is written where it happens. What does is
+recounted from the rows, handed over whole (`IndexStatistics`, `OutboxFigures`) and read from
+memory when Prometheus asks, so that a restart changes none of it.
 """
 
 from bisect import bisect_left

@@ -165,7 +165,7 @@ class _Figures(Collector):
         )
         yield _counters(
             "oracle_txmgr_attempts",
-            "Transactions signed, by why: first, bump, retarget, noop.",
+            "Transactions signed, by why: first, bump, replacement, noop.",
             ("kind", "reason"),
             told.attempts,
         )
@@ -210,7 +210,11 @@ def _of_totals(totals: Totals) -> Iterator[Metric]:
         ("oracle_txmgr_time_to_mined_seconds", "From the nonce to the receipt.", totals.to_mined),
         ("oracle_txmgr_time_to_final_seconds", "From the nonce to its end.", totals.to_final),
         ("oracle_txmgr_blocks_to_mined", "Blocks from the nonce to the receipt.", totals.blocks),
-        ("oracle_txmgr_bumps_per_transaction", "Attempts after the first.", totals.bumps),
+        (
+            "oracle_txmgr_bumps_per_transaction",
+            "All attempts of a nonce after the first: fee bumps, replacements, no-ops.",
+            totals.bumps,
+        ),
     ):
         family = HistogramMetricFamily(name, text, labels=["kind"])
         for kind, spread in sorted(shown.items()):

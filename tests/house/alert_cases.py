@@ -228,6 +228,17 @@ CASES = (
     _case("OracleKickProposed", 'oracle_kickout_calls{state="live"}', "1x10", "0x10"),
     _case("OracleKickBucketEmpty", "oracle_kickout_tokens", "0x20", "1x20", 15),
     AlertCase(
+        "OracleConnectionsRefused",
+        {'oracle_http_refused_total{listener="web",reason="slow"}': "0+400x20"},
+        {
+            # Ten a minute of each; and a short crowd.
+            'oracle_http_refused_total{listener="web",reason="slow"}': "0+10x20",
+            'oracle_http_refused_total{listener="web",reason="rate"}': "0+10x20",
+            'oracle_http_refused_total{listener="statements",reason="slow"}': "0x15 9000x5",
+        },
+        18,
+    ),
+    AlertCase(
         "OracleNoLeader",
         {'oracle_lease_held{instance="a"}': "0x10", 'oracle_lease_held{instance="b"}': "0x10"},
         {'oracle_lease_held{instance="a"}': "0x10", 'oracle_lease_held{instance="b"}': "1x10"},

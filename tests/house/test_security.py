@@ -10,7 +10,9 @@ import pytest
 from oracle.bindings.qos_oracle import execute_call, propose_call, push_call
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web import build
+from oracle.daemon.web.health_app import health_app
+from oracle.daemon.web.statements_app import statements_app
+from oracle.quorum.board import Board
 from oracle.signing.factory import VOID_STATEMENT
 from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.store.database import Store
@@ -38,6 +40,7 @@ def test_the_unit_leaves_nothing_open_that_it_need_not():
     uow = (ROOT / "ops/systemd/qos-oracle.service").read_text("utf-8").splitlines()
     wanted = {
         *("User=qos-oracle", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict"),
+        "LimitNOFILE=65536",
         *("CapabilityBoundingSet=", "UMask=0077", "IPAddressDeny=any", "PrivateTmp=yes"),
         # 2 needs a person.
         "RestartPreventExitStatus=2",
@@ -53,8 +56,9 @@ def test_what_is_secret_stays_out_of_the_image():
 
 
 def test_nothing_is_written_over_http():
-    application = build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
-    ways = [way for route in application.routes for way in getattr(route, "methods", ())]
+    health = health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
+    routes = [*health.routes, *statements_app(Board()).routes]
+    ways = [way for route in routes for way in getattr(route, "methods", ())]
     assert "GET" in ways
     assert set(ways) <= {"GET", "HEAD"}
 

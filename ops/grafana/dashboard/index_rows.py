@@ -84,6 +84,11 @@ ROWS = (
                 ),
             ),
             Panel(
+                "Connections and requests turned away, by listener",
+                PER_SECOND,
+                (rate("oracle_http_refused_total", "listener", "reason"),),
+            ),
+            Panel(
                 "Contract and daemon agree on the rules; the contract is paused",
                 COUNT,
                 (

@@ -14,6 +14,7 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_ap
 from oracle.cli.setup.profile_report import contracts_line, profile_line, profile_warnings
 from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import warnings_of_keys
+from oracle.daemon.config.listener_section import warnings_of_listeners
 from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS
 from oracle.daemon.config.verify_section import policy_of
 from oracle.domain.scoring.node_scores import longest_exclusion
@@ -130,7 +131,9 @@ def _cost(app: App) -> str:
 
 
 def _keys(app: App, found: _Findings) -> str:
-    found.warnings += warnings_of_keys(app.config.keys)
+    told = app.config
+    found.warnings += warnings_of_keys(told.keys)
+    found.warnings += warnings_of_listeners(told.statements, told.reporters.peers)
     if app.keys is None:
         return "none: reports and kickouts can be computed, not sent"
     signer, transmitter = app.keys.signer, app.keys.transmitter

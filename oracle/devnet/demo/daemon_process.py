@@ -91,6 +91,8 @@ def write_configuration(path: Path, made: Settings, without: Collection[str] = (
     for name, keys in sections.items():
         lines += ["", f"[{name}]"]
         lines += [f"{key} = {_value(value)}" for key, value in keys.items()]
+    # It may hold the password of a database, and is read by nobody else then.
+    path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 

@@ -76,11 +76,12 @@ class LocalNetwork:
 
 
 def write(settings: Settings, path: Path) -> Path:
-    """Write a configuration file."""
+    """Write a configuration file that nobody else may read: it may hold a password."""
     lines = []
     for section, values in settings.items():
         lines.append(f"[{section}]")
         lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+    path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
 

@@ -1,9 +1,9 @@
-"""How much the HTTP door gives away: so many answers a second, so many at the same time."""
+"""How much a listener gives away: so many answers a second, so many at the same time."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 
 # Addresses whose askings are remembered.
@@ -48,14 +48,15 @@ class ClientBuckets:
         """Take a token of an address's bucket; False: there is none left now."""
         with self._lock:
             # The one that asked last stands last; the one that asked longest ago is forgotten.
-            bucket = self._of.pop(_network_of(address), None) or self._new()
-            self._of[_network_of(address)] = bucket
+            bucket = self._of.pop(network_of(address), None) or self._new()
+            self._of[network_of(address)] = bucket
             if len(self._of) > _MOST_ADDRESSES:
                 del self._of[next(iter(self._of))]
         return bucket.take()
 
 
-def _network_of(address: str) -> str:
+@lru_cache(_MOST_ADDRESSES)
+def network_of(address: str) -> str:
     """Return who is behind an address: whoever has one of IPv6 has all that share its 64 bits."""
     try:
         parsed = ip_address(address)
