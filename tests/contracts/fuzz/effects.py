@@ -172,9 +172,8 @@ def _set_limits(_: Place, state: State, step: Step, __: int) -> list[Said]:
 
 
 def _set_kick_limits(_: Place, state: State, step: Step, __: int) -> list[Said]:
-    left, _ = state.in_bucket
+    state.bucket = (min(state.in_bucket[0], step.words[2]), state.time)
     state.kick_limits = KickLimits(*step.words)
-    state.bucket = (min(left, state.kick_limits.most), state.time)
     return [Said("KickLimitsSet", step.words)]
 
 

@@ -27,7 +27,8 @@ class Head(NamedTuple):
 class Seen(NamedTuple):
     """Views of the contract as words.
 
-    `roles`: admin, the one offered the role, pauser, vetoer, target. `slots`: of the nodes asked for, each with its evidence at the end.
+    `roles`: admin, the one offered the role, pauser, vetoer, target. `slots`: of the nodes asked
+    for, each with its evidence at the end.
     """
 
     head: Head

@@ -11,7 +11,7 @@ from tests.support.evm.chain import RevertedError
 
 pytestmark = pytest.mark.evm
 
-THREE = [signer.address for signer in SIGNERS]
+THREE: list[str] = [signer.address for signer in SIGNERS]
 WORDS = (0, full())
 
 
@@ -20,7 +20,8 @@ def replaced(oracle: Oracle, signers: list[str], quorum: int) -> None:
 
 
 def test_a_configuration_is_told_with_its_digest(oracle: Oracle):
-    for count, (signers, quorum) in enumerate([([STRANGER.address], 1), (THREE, 2)], 2):
+    rotations: list[tuple[list[str], int]] = [([STRANGER.address], 1), (THREE, 2)]
+    for count, (signers, quorum) in enumerate(rotations, 2):
         receipt = oracle.do("setSigners", signers, quorum, sender=oracle.admin)
         assert receipt.names == ["SignersSet", "ConfigSet"]
         config = config_digest(oracle.domain, count, signers, quorum, RULES_HASH)
