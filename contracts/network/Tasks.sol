@@ -6,7 +6,7 @@ import {Members} from "./Members.sol";
 
 /// @title The book of tasks and groups, and how they end
 /// @notice A task is open from its creation to its end; its fee lies here so long. How an end comes about is said
-/// in TaskWork and TaskVerdicts; what an end does to money, node and group is said here, once.
+/// in TaskOrders to Contests; what an end does to money, node and group is said here, once.
 abstract contract Tasks is Members, Floors {
     /// @notice Where a task stands; Succeeded and later have ended. In groups alone, an answer is committed first and
     /// submitted, or reported as an error, when it is revealed.

@@ -12,6 +12,7 @@ from typing import Any
 from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
@@ -55,7 +56,7 @@ LIMITS = replace(
     min_active=1,
 )
 CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
-RULES_HASH = rules_id(RULES, "reference", SETTINGS)
+RULES_HASH = rules_id(RULES, open_profile("reference").identity, SETTINGS)
 FINALITY = 4
 # PBKDF2 of throw-away keys.
 QUICK = 1000
@@ -183,7 +184,7 @@ class Office(WithContexts):
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()
-        rules_hash = rules_id(RULES, "reference", self.settings)
+        rules_hash = rules_id(RULES, open_profile("reference").identity, self.settings)
         domain = Domain(CHAIN_ID, premises.address)
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
         self.contexts.register()

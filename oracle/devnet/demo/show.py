@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.loader import load
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
 from oracle.devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
@@ -140,7 +141,7 @@ def _prepared(
         chain,
         clock,
         Roles(**{role: key.address for role, key in keys.items()}),
-        rules_hash=rules_id(SEED, "reference", report_settings()),
+        rules_hash=rules_id(SEED, open_profile("reference").identity, report_settings()),
     )
     screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
     screen.say(f"{len(CAST)} nodes joined, each with a stake of 400 ether")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.coverage import Level
 from oracle.domain.reports.report import rules_id
 from oracle.kickouts.kickout_context import PROPOSE_KICK
@@ -51,7 +52,7 @@ def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
         company(premises, [one, two, three], tmp_path) as opened,
     ):
         does, admin = premises.oracle.functions, premises.network.admin
-        rules_hash = rules_id(RULES, "reference", QUICK)
+        rules_hash = rules_id(RULES, open_profile("reference").identity, QUICK)
         premises.chain.send(does.setRules(2, bytes.fromhex(rules_hash[2:])), sender=admin)
         checksummed = premises.chain.web3.to_checksum_address
         signers = [checksummed(reporter.signer) for reporter in opened.reporters]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.reports.report import decode, rules_id
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import limit_for
@@ -138,7 +139,7 @@ def _crowd(office: Office, wanted: int) -> None:
 
 def _one_word_a_report(office: Office) -> None:
     settings = replace(SETTINGS, max_words=1)
-    rules_hash = rules_id(RULES, "reference", settings)
+    rules_hash = rules_id(RULES, open_profile("reference").identity, settings)
     premises = office.premises
     counted = premises.oracle.functions.setRules(2, bytes.fromhex(rules_hash[2:]))
     premises.chain.send(counted, sender=premises.network.admin)
