@@ -27,7 +27,8 @@ def ready() -> None:
     """
     lock = HERE / "package-lock.json"
     wanted = _print_of(ROOT / "constraints/audit.txt", lock)
-    if _MARK.is_file() and _MARK.read_text("utf-8") == wanted:
+    is_made = _MARK.is_file() and _MARK.read_text("utf-8") == wanted
+    if is_made and (HERE / "node_modules").is_dir():
         return
     shutil.rmtree(VENV, ignore_errors=True)
     run([sys.executable, "-m", "virtualenv", "--quiet", "--no-download", str(VENV)])
