@@ -2,8 +2,8 @@
 
 Run: .venv/bin/python tests/contracts/network_gas.py     measures, writes network_gas.json
 
-Whole transactions are counted, base fee and input included. Everybody has joined, answered and been
-credited once before, so that a figure is that of a network which has been running.
+Whole transactions are counted, base fee and input included. Everybody has joined, answered and
+been credited once before, so that a figure is that of a network which has been running.
 """
 
 import json

@@ -79,8 +79,9 @@ class Traffic:
         """Return what everybody sends into the block after `head`."""
         self._note_starts(head)
         block = head + 1
-        # Last things first: what is said in this block counts for others in the next one.
-        sent = [*self._validations(), *self._reveals()]
+        # The group's judgement stands behind its reveals in one block, and the reveals in the block
+        # after its last answer.
+        sent = [*self._reveals(), *self._validations()]
         sent += [*self._answers(block), *self._timeouts(block)]
         if not self._groups:
             self.wave += 1
