@@ -75,7 +75,7 @@ def test_the_unit_leaves_nothing_open_that_it_need_not():
         *("CapabilityBoundingSet=", "UMask=0077", "IPAddressDeny=any", "PrivateTmp=yes"),
         *("MemoryDenyWriteExecute=yes", "PrivateMounts=yes", "PrivateIPC=yes"),
         "StateDirectoryMode=0700",
-        *("DevicePolicy=closed", "NoExecPaths=/var/lib/qos-oracle /tmp /var/tmp /dev/shm"),
+        *("DevicePolicy=closed", "NoExecPaths=/var/lib/qos-oracle /tmp /var/tmp -/dev/shm"),
         # 2 needs a person.
         "RestartPreventExitStatus=2",
     }
