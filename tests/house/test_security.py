@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -19,22 +20,52 @@ from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
-_CHECKLIST = TEXT.split("## Checklist")[1]
-POINTS = [
-    tuple(cell.strip() for cell in line.strip("|").split("|"))
-    for line in _CHECKLIST.splitlines()
-    if line.startswith("| ") and not line.startswith("| point")
+PAGES = [
+    ROOT / "docs" / "explanation" / "security.md",
+    ROOT / "docs" / "reference" / "security-checklist.md",
+    ROOT / "docs" / "how-to" / "release.md",
 ]
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+_PROOF = re.compile(r"`(\w+Check)\.(check_\w+)`")
+_CHECKED = re.compile(r"`contract check`: `([^`]+)`")
+_TARGET = re.compile(r"`make (\w+)")
+_DUTY = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")
+# Where `contract check` says what it compares.
+_CHECKS = "\n".join(
+    path.read_text("utf-8") for path in sorted((ROOT / "oracle" / "bindings").rglob("*.py"))
+)
+_TARGETS = (ROOT / "Makefile").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("point", "seen_to"), POINTS)
-def test_every_point_has_a_test_or_a_person(point: str, seen_to: str):
-    named = _TEST.findall(seen_to)
-    assert named or re.search(r"\*[^*]+\*", seen_to), point
-    for path, test in named:
+def points(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the point and who sees to it, of every table that has a column for that."""
+    is_asked = False
+    for line in page.read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|"):
+            is_asked = False
+        elif cells[-1].strip(" |") == "seen to by":
+            is_asked = True
+        elif is_asked and not line.startswith("|--"):
+            yield f"{page.stem}: {cells[0]}", cells[-1]
+
+
+@pytest.mark.parametrize(("point", "seen_to"), [row for page in PAGES for row in points(page)])
+def test_every_point_has_a_test_a_check_or_a_person(point: str, seen_to: str):
+    tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
+    checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
+    assert tests or proofs or checks or targets or _DUTY.search(seen_to), point
+    for path, test in tests:
         assert f"def {test}(" in (ROOT / path).read_text("utf-8"), f"{path}::{test}"
+    for contract, check in proofs:
+        source = ROOT / f"tests/contracts/audit/checks/{contract}.sol"
+        assert f"function {check}(" in source.read_text("utf-8"), check
+    assert [check for check in checks if f'"{check}' not in _CHECKS] == []
+    assert [target for target in targets if f"\n{target}:" not in _TARGETS] == []
+
+
+def test_the_pages_have_points():
+    assert all(len([*points(page)]) >= 9 for page in PAGES)
 
 
 def test_the_unit_leaves_nothing_open_that_it_need_not():
@@ -43,6 +74,9 @@ def test_the_unit_leaves_nothing_open_that_it_need_not():
         *("User=qos-oracle", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict"),
         "LimitNOFILE=65536",
         *("CapabilityBoundingSet=", "UMask=0077", "IPAddressDeny=any", "PrivateTmp=yes"),
+        *("MemoryDenyWriteExecute=yes", "PrivateMounts=yes", "PrivateIPC=yes"),
+        "StateDirectoryMode=0700",
+        *("DevicePolicy=closed", "NoExecPaths=/var/lib/qos-oracle /tmp /var/tmp -/dev/shm"),
         # 2 needs a person.
         "RestartPreventExitStatus=2",
     }
