@@ -43,8 +43,7 @@ def created(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
     stage, ids = network.stage, {name: sha256(name.encode()).digest() for name in names}
     # TaskNetwork's struct Order: any card, no model, for an hour.
     orders: list[tuple[object, ...]] = [
-        (each, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
-        for each in ids.values()
+        (each, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600) for each in ids.values()
     ]
     network.stage.chain.mine(
         network.clock.next_block(),
