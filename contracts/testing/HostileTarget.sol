@@ -5,7 +5,7 @@ import {IKickTarget} from "../IKickTarget.sol";
 
 /// @title A kick target that does what a network must not do, for tests of the oracle
 contract HostileTarget is IKickTarget {
-    enum Mood {
+    enum Behavior {
         Quiet,
         RefusesLong,
         EatsGas,
@@ -14,7 +14,7 @@ contract HostileTarget is IKickTarget {
         CallsBack
     }
 
-    Mood public mood;
+    Behavior public behavior;
 
     /// @notice What is called back, each answer as it came, one after the other.
     address[] private _called;
@@ -27,13 +27,13 @@ contract HostileTarget is IKickTarget {
     /// @notice Longer than what the oracle keeps of a reason.
     error NotToday(uint256 first, uint256 second);
 
-    function become(Mood wanted) external {
-        mood = wanted;
+    function behave(Behavior wanted) external {
+        behavior = wanted;
     }
 
     /// @notice From now on `kick` calls this too.
     function callBack(address to, bytes calldata input) external {
-        mood = Mood.CallsBack;
+        behavior = Behavior.CallsBack;
         _called.push(to);
         _inputs.push(input);
     }
@@ -41,11 +41,11 @@ contract HostileTarget is IKickTarget {
     /// @inheritdoc IKickTarget
     function kick(address node, bytes32 evidence) external {
         uint256 given = gasleft();
-        Mood now_ = mood;
-        if (now_ == Mood.RefusesLong) revert NotToday(1, 2);
-        if (now_ == Mood.ReturnsMuch) _end(true, 100_000);
-        if (now_ == Mood.RevertsMuch) _end(false, 100_000);
-        while (now_ == Mood.EatsGas) {}
+        Behavior now_ = behavior;
+        if (now_ == Behavior.RefusesLong) revert NotToday(1, 2);
+        if (now_ == Behavior.ReturnsMuch) _end(true, 100_000);
+        if (now_ == Behavior.RevertsMuch) _end(false, 100_000);
+        while (now_ == Behavior.EatsGas) {}
         emit Kicked(node, evidence, given);
         for (uint256 i; i < _called.length; ++i) {
             (bool done, bytes memory answer) = _called[i].call(_inputs[i]);

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.evm
 
 NODE = node(0).lower()
 GAS = KICK_LIMITS["kickGas"]
-# HostileTarget.Mood.
+# HostileTarget.Behavior.
 REFUSES_LONG, EATS_GAS, RETURNS_MUCH, REVERTS_MUCH = 1, 2, 3, 4
 
 
@@ -110,12 +110,12 @@ def test_a_network_that_refuses_does_not_keep_the_node_in(oracle: Oracle):
     assert oracle.read("bucket")[0] == 1
 
 
-@pytest.mark.parametrize("mood", [REFUSES_LONG, EATS_GAS, REVERTS_MUCH])
-def test_whatever_a_target_does_the_node_is_out(hostile: Oracle, mood: int):
-    hostile.by_network("become", mood)
+@pytest.mark.parametrize("behavior", [REFUSES_LONG, EATS_GAS, REVERTS_MUCH])
+def test_whatever_a_target_does_the_node_is_out(hostile: Oracle, behavior: int):
+    hostile.by_network("behave", behavior)
     receipt = hostile.execute(0)
     expected = selector("NotToday(uint256,uint256)")  # and 28 bytes of its first number
-    wanted = {REFUSES_LONG: expected, EATS_GAS: b"", REVERTS_MUCH: b""}[mood]
+    wanted = {REFUSES_LONG: expected, EATS_GAS: b"", REVERTS_MUCH: b""}[behavior]
     assert refused(hostile, receipt) == wanted.ljust(32, b"\0")
     assert receipt.gas < GAS + 150_000
 
@@ -124,7 +124,7 @@ def test_what_a_target_returns_is_not_paid_for(hostile: Oracle):
     quiet = hostile.chain.undone()
     with quiet:
         usual = hostile.execute(0).gas
-    hostile.by_network("become", RETURNS_MUCH)
+    hostile.by_network("behave", RETURNS_MUCH)
     receipt = hostile.execute(0)
     assert receipt.names == ["KickExecuted"]
     # 100,000 bytes of memory cost the target about 29,000 gas, and the oracle nothing.
@@ -192,9 +192,9 @@ def test_too_little_gas_is_told_by_its_name(oracle: Oracle):
 
 
 def test_a_target_that_eats_gas_is_not_starved_by_a_retry_either(hostile: Oracle):
-    hostile.by_network("become", EATS_GAS)
+    hostile.by_network("behave", EATS_GAS)
     hostile.execute(0)
-    hostile.by_network("become", 0)
+    hostile.by_network("behave", 0)
     call = hostile.chain.request(hostile.contract.functions.retryKick(node(0)))
     (sent,) = hostile.chain.together(call | {"gas": hex(GAS + 30_000)})
     with pytest.raises(RevertedError, match=rf"NotEnoughGas\({GAS}\)"):

@@ -1,9 +1,11 @@
 """How an oracle starts, and what it refuses to start with; what a thousand nodes cost it."""
 
+import json
 from typing import Any
 
 import pytest
 
+from tests.contracts.gas import KEPT, measured
 from tests.contracts.oracle_driver import (
     FLOORS,
     KICK_LIMITS,
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.evm
 
 # EIP-170 and EIP-3860: what a chain takes as code, and as the transaction that creates it.
 MAX_CODE, MAX_INIT_CODE = 24_576, 49_152
+# A compiler or a guard that costs more than this is to be seen; zero bytes in hashes are not.
+TOLERANCE = 0.01
 
 
 def test_a_new_oracle_is_as_it_was_set_up(chain: Chain):
@@ -132,3 +136,17 @@ def test_a_thousand_nodes_cost_at_most_450_gas_each(chain: Chain):
     for lane in range(START, START + 11):
         full_round(lane)
     assert full_round(7_530) <= 450 * 1_000
+
+
+@pytest.mark.slow
+def test_every_transaction_costs_what_is_written_down(chain: Chain):
+    """`.venv/bin/python tests/contracts/gas.py` writes it down anew."""
+    kept: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
+    found = measured(chain)
+    assert found.keys() == kept.keys()
+    off = {name: (gas, kept[name]) for name, gas in found.items() if _is_off(gas, kept[name])}
+    assert off == {}
+
+
+def _is_off(found: int, kept: int) -> bool:
+    return abs(found - kept) > TOLERANCE * kept
