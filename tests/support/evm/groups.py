@@ -63,14 +63,17 @@ def ends(receipt: Receipt, tasks: list[bytes]) -> list[str]:
 
 
 def scored(network: Network, nodes: Sequence[str], number: int) -> None:
-    """A group of its own that these nodes play, the first one first: each has a score then."""
+    """A group of its own that these nodes play, the first one first: each has a score then.
+
+    The last is started first: seconds between blocks are enough, and no period ends meanwhile.
+    """
     name = word(1_000 + number)
-    tasks = members(network, len(nodes), group=name)
-    for task, node in zip(tasks, nodes, strict=True):
+    played = list(zip(members(network, len(nodes), group=name), nodes, strict=True))
+    for task, node in reversed(played):
         network.start(task, node)
-    for task, node in zip(tasks, nodes, strict=True):
-        answer(network, task, node, "a")
-    compare(network, tasks, name)
+    for task, node in played:
+        network.submit(task, node, result=ord("a"))
+    compare(network, [task for task, _ in played], name)
 
 
 def scored_alike(network: Network, nodes: Sequence[str]) -> None:
