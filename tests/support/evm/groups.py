@@ -72,7 +72,7 @@ def scored(network: Network, nodes: Sequence[str], number: int) -> None:
     for task, node in reversed(played):
         network.start(task, node)
     for task, node in played:
-        network.submit(task, node, result=ord("a"))
+        network.commit(task, node, word(ord("a")))
     for task, _ in played:
         network.reveal(task)
     compare(network, [task for task, _ in played], name)
