@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.reports.creator_spread import spread_of
-from oracle.domain.reports.kickout_evidence import KickoutEvidence
+from oracle.domain.reports.kickout_evidence import KickoutEvidence, spread_of
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import UnitOfWork

@@ -13,7 +13,7 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.reports.contract_state import Word
-from oracle.domain.reports.creator_spread import CreatorSpread, spread_of
+from oracle.domain.reports.kickout_evidence import CreatorSpread, spread_of
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at

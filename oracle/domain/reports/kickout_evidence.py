@@ -1,15 +1,20 @@
-"""The evidence behind a kickout: the score pool at the position where it became due."""
+"""The evidence behind a kickout: the score pool at the position where it became due.
+
+And whose tasks its scores come from: one creator alone could have made them up
+(docs/explanation/kickouts.md#held-for-a-person).
+"""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.reports.creator_spread import CreatorSpread, spread_of
 from oracle.domain.reports.low_rounds import Shown
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally
@@ -19,6 +24,31 @@ from oracle.domain.scoring.rules import Rules
 # The arithmetic behind a score (docs/reference/scoring-rules.md); raised with whatever changes a
 # score.
 FORMULA_VERSION = 2
+
+
+class CreatorSpread(NamedTuple):
+    """Of `scores` scores, whose tasks are of `creators` creators, `most` are of one creator's."""
+
+    scores: int
+    creators: int
+    most: int
+
+    def why_held(self, rules: Rules) -> str | None:
+        """Say why a kickout on these scores is a person's to propose; None: it is not."""
+        if self.most * UNIT <= rules.kick_creator_share * self.scores:
+            return None
+        others = "no other has any" if self.creators == 1 else f"of {self.creators} creators"
+        return f"{self.most} of its {self.scores} scores come from one creator's tasks ({others})"
+
+
+def spread_of(creators: Iterable[Address | None]) -> CreatorSpread:
+    """Count the creators behind some scores, one of each score.
+
+    Tasks whose creator no event named (None) count as those of one creator: whoever orders them
+    must not be able to hide behind that.
+    """
+    counted = Counter(creators)
+    return CreatorSpread(counted.total(), len(counted), max(counted.values(), default=0))
 
 
 @dataclass(frozen=True, slots=True)

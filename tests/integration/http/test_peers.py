@@ -109,7 +109,7 @@ def test_what_is_told_is_read_as_it_was_written(told: Told):
     assert is_genuine(told)
 
 
-FIELDS = ["chain_id", "round", "rules", "as_of", "deadline"]
+FIELDS = ["chain_id", "round", "as_of", "deadline"]
 
 
 @examples(10)

@@ -5,7 +5,7 @@ See docs/explanation/kickouts.md#lifecycle.
 
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.fold.working_set import KickoutDue
-from oracle.domain.reports.creator_spread import spread_of
+from oracle.domain.reports.kickout_evidence import spread_of
 from oracle.lab.closed_loop.players import LoopNode, Turnpoint
 from oracle.lab.closed_loop.running import endings
 from oracle.lab.closed_loop.running.loop_state import LoopState

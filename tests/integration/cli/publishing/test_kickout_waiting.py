@@ -8,7 +8,7 @@ from eth_utils.address import to_checksum_address
 
 from oracle.cli.main import run
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reports.creator_spread import CreatorSpread
+from oracle.domain.reports.kickout_evidence import CreatorSpread
 from tests.integration.cli.publishing.test_kickout_publishing import (
     chain,
     config,

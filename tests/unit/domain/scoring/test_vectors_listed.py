@@ -3,6 +3,7 @@
 from fnmatch import fnmatchcase
 
 from tests.support.vectors import RUN, entries, is_listed, listed, superseded
+from tests.unit.domain.reports import test_round_data, test_share_cap
 from tests.unit.domain.scoring import (
     test_vectors_groups,
     test_vectors_pools,
@@ -10,12 +11,16 @@ from tests.unit.domain.scoring import (
     test_vectors_rules,
     test_vectors_seed2,
 )
+from tests.unit.signing import test_typed_data_vectors
 from tests.unit.systems.crynux import test_draw_vectors, test_vectors_queue, test_vectors_selection
 from tests.unit.systems.legacy import test_vectors_legacy
 from tests.unit.systems.pocket import test_vectors_ranking, test_vectors_sequences
 
 # Importing them fills RUN.
 MODULES = (
+    test_typed_data_vectors,
+    test_round_data,
+    test_share_cap,
     test_vectors_groups,
     test_vectors_pools,
     test_vectors_reliability,

@@ -2,7 +2,7 @@
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.reports.creator_spread import spread_of
+from oracle.domain.reports.kickout_evidence import spread_of
 from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due, reliability_at
 from oracle.domain.scoring.rule_json import fraction
 from oracle.systems.crynux.crynux_rule_sets import SEED
