@@ -12,6 +12,7 @@ from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import Word
 from oracle.domain.reports.kickout_evidence import CreatorSpread, spread_of
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
@@ -235,8 +236,8 @@ def _on_chain(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:
 
 
 def _sent(uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> ReportedLane | None:
-    index = rounds.index_by_node.get(node)
     accepted = uow.rounds.accepted_as_of(as_of)
+    index = None if accepted is None else _index_in(accepted.registrations, rounds, node)
     if index is None or accepted is None:
         return None
     word = dict(accepted.words).get(word_of(index))
@@ -246,6 +247,14 @@ def _sent(uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> Reporte
         transaction=_transactions(uow, [accepted.at]).get(accepted.at),
         lane=None if word is None else lane_in(word, index),
     )
+
+
+def _index_in(new: Registrations, before: Rounds, node: Address) -> int | None:
+    """Return the lane of a node in a round, which may be the one that registered it."""
+    given = new.placed(before.index_by_node, before.node_count)
+    index = before.index_by_node.get(node)
+    indexes = {who: place for place, who in given.items()}
+    return indexes.get(node, None if index in given else index)
 
 
 def _groups(

@@ -1,7 +1,6 @@
 """What became of what we sent, counted from the rows of the outbox.
 
-Counters are recounts: a restart changes none of them (docs/explanation/transactions.md#i14).
-See docs/explanation/daemon.md#metrics.
+A restart changes none (docs/explanation/transactions.md#i14, docs/explanation/daemon.md#metrics).
 """
 
 from bisect import bisect_left
@@ -18,7 +17,7 @@ from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
 
-# By the values of the labels; mypy takes the keys of a mapping as they are, not as they might be.
+# By the values of the labels.
 _Labelled = Mapping[Any, float]
 
 SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)

@@ -1,7 +1,4 @@
-"""The whole daemon at work on a real chain: network, oracle contract, database, publisher.
-
-Nothing is scripted: Anvil mines when a test says so, every step is the service's own.
-"""
+"""The whole daemon at work on a real chain, unscripted: Anvil mines when a test says so."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,9 +43,7 @@ ETHER = 10**18
 CHAIN_ID = 31337
 # A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
 # One creator orders all tasks.
-RULES = replace(
-    SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT
-)  # fmt: skip
+RULES = replace(SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT)
 # Every report has something to send: no word may be older than a period.
 SETTINGS = ReportSettings(
     period_seconds=60, heartbeat_seconds=60, ttl_seconds=600, kick_below=4000
