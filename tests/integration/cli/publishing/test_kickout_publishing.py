@@ -181,7 +181,7 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
     with office.store.transaction() as uow:
         (live,) = uow.rounds.live_kicks()
         other = replace(live, evidence=Hash("0x" + 64 * "e"))
-        uow.rounds.write(RoundsChanges(kicks={live.index: other}))
+        uow.rounds.write(RoundsChanges(kicks={live.node: other}))
     before = endpoint.seen.count("eth_sendRawTransaction")
     assert run(["kickout", "execute", node_of(office), "--config", config, "--publish"]) == 2
     assert "what makes the node due today is another one" in capsys.readouterr().err
