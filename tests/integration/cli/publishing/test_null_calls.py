@@ -102,7 +102,7 @@ def turns(running: Daemon) -> dict[str, float]:
 def test_a_running_daemon_outlives_null_calls_after_its_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
-    network.play(1)
+    network.play(2)
     with daemon(config, "--publish", program=OFTEN) as running:
         lands(network, running, 1)
         goes_on_without_calls(network, door, running)
@@ -128,7 +128,7 @@ def test_a_running_daemon_outlives_null_calls_before_its_first_round(
 def test_a_daemon_that_starts_among_null_calls_waits_for_answers(
     network: LocalNetwork, door: Proxy, config: Path
 ):
-    network.play(1)
+    network.play(2)
     door.rule(CALL, faults.null())
     with starting(config, "--publish") as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]

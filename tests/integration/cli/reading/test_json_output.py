@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 CALLED = {
     "backtest": [],
     "config check": [],
-    "contract check": [],
+    "contract check": ["--dev"],
     "contract deploy": ["--dev", "--admin", ADMIN],
     "contract calldata": ["resume"],
     "contract show": [],
@@ -182,7 +182,7 @@ def test_a_command_prints_one_document_or_none_where_no_endpoint_answers(
 def test_what_was_deployed_is_one_document(network: LocalNetwork, copied: Path, capsys: Capture):
     # It waits for its block.
     network.stage.chain.ask("evm_setAutomine", True)
-    told = ["contract", "deploy", "--admin", ADMIN, "--publish", "--json"]
+    told = ["contract", "deploy", "--dev", "--admin", ADMIN, "--publish", "--json"]
     capsys.readouterr()
     assert run([*told, "--config", str(copied)]) == 0
     answer = json.loads(capsys.readouterr().out)
