@@ -44,7 +44,7 @@ def host() -> Iterator[RemoteHost]:
 WRONG_STATEMENTS = {
     "another key": Wrong(key="0x" + "02" * 32),
     "another statement": Wrong(
-        fields=lambda whole: {**whole, "message": {**whole["message"], "round": 4}}
+        fields=lambda whole: {**whole, "message": {**whole["message"], "deadline": 4}}
     ),
     "another contract": Wrong(
         fields=lambda whole: {
