@@ -79,6 +79,8 @@ class Premises:
     oracle: Any
     keys: ReporterKeys
     key_folder: Path
+    # The block after which tests begin.
+    built_at: int
 
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "Premises":
@@ -92,7 +94,8 @@ class Premises:
             network.join(node)
         # A node that has no score is in no report.
         scored_alike(network, network.nodes[:3])
-        premises = cls(chain, network, oracle, keys, folder)
+        built_at = int(chain.rpc("eth_blockNumber"), 16)
+        premises = cls(chain, network, oracle, keys, folder, built_at)
         chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))
         return premises
 

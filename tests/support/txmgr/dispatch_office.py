@@ -96,7 +96,7 @@ class DispatchOffice(Office):
         super().open()
         premises = self.premises
         if self.dispatch is None:
-            self.dispatch = settings()
+            self.dispatch = settings(start_block=premises.built_at)
         with self.store.transaction() as uow:
             check_dispatch(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
