@@ -165,7 +165,7 @@ class _Figures(Collector):
         )
         yield _counters(
             "oracle_txmgr_attempts",
-            "Transactions signed, by why: first, bump, retarget, noop.",
+            "Transactions signed, by why: first, bump, replacement, noop.",
             ("kind", "reason"),
             told.attempts,
         )
