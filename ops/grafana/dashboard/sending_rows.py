@@ -121,7 +121,7 @@ _NONCES = Row(
             (rise("oracle_txmgr_attempts_total", "kind", "reason"),),
         ),
         Panel(
-            "Attempts after the first, for a nonce",
+            "Fee bumps of a transaction",
             COUNT,
             half_and_worst("oracle_txmgr_bumps_per_transaction", "kind"),
         ),
