@@ -45,9 +45,7 @@ CHAIN_ID = 31337
 # One creator orders all tasks.
 RULES = replace(SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT)
 # Every report has something to send: no word may be older than a period.
-SETTINGS = ReportSettings(
-    period_seconds=60, heartbeat_seconds=60, ttl_seconds=600, kick_below=4000
-)
+SETTINGS = ReportSettings(heartbeat_seconds=60, ttl_seconds=600, kick_below=4000)
 LIMITS = replace(
     DEFAULT_LIMITS, min_interval=0, kick_below=4000, veto_delay=120, kick_rounds=2, min_open=1
 )
