@@ -101,12 +101,16 @@ def is_missing_file(url: URL) -> bool:
 def _keep_private(url: URL) -> None:
     """Let nobody but its owner read the file: signed bytes lie there before they are sent.
 
-    What SQLite puts beside it (`-wal`, `-shm`) gets the file's own mode.
+    What SQLite puts beside it (`-wal`, `-shm`) gets the file's own mode. A file that is there is
+    never opened here: closing it would drop every lock that this process holds on it (POSIX), and
+    another process would delete the log from under our connections (sqlite.org/howtocorrupt.html,
+    2.2).
     """
     path = Path(url.database or "")
     # What cannot be made or changed here is the connection's to complain of.
     with suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY))
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
         for file in (path, *(path.with_name(path.name + end) for end in _BESIDE)):
             if file.exists() and file.stat().st_mode & _OTHERS:
                 file.chmod(_OWNER_ONLY)

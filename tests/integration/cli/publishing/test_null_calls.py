@@ -75,10 +75,12 @@ def lands(network: LocalNetwork, running: Daemon, number: int) -> None:
     assert round_of(network) == number
 
 
-def goes_on_without_calls(network: LocalNetwork, door: Proxy, running: Daemon) -> None:
+def goes_on_without_calls(
+    network: LocalNetwork, door: Proxy, running: Daemon, waves: int = 1
+) -> None:
     """Every call is answered with null, while a report is due: the daemon says so and stays."""
     door.rule(CALL, faults.null())
-    network.play(1)
+    network.play(waves)
     running.wait_for("step_failed", step="publish", in_a_row=4)
     running.wait_for_text("/readyz", "publish: ")
     assert running.get("/readyz").status_code == 503
@@ -117,7 +119,8 @@ def test_a_running_daemon_outlives_null_calls_before_its_first_round(
 ):
     with daemon(config, "--publish", program=OFTEN) as running:
         running.wait_for_block(network.head())
-        goes_on_without_calls(network, door, running)
+        # Nobody has a score, so no report has anything to send, until the first wave is over.
+        goes_on_without_calls(network, door, running, waves=2)
         assert round_of(network) == 0
         door.heal()
         lands(network, running, 1)
