@@ -15,6 +15,7 @@ from oracle.bindings.codec import call_input, call_output, contract_artifact, de
 from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.kick_targets import (
     COMMIT_TASK,
+    KICK_TARGETS,
     NODE_STAKING,
     VSS_TASK,
     KickTarget,
@@ -75,6 +76,20 @@ def kick_target_mismatches(lines: Caller, wired: WiredTarget) -> list[ContractMi
     if shipped != found:
         return [ContractMismatch("kick target's code hash", shipped, found)]
     return [*_wrong_addresses(lines, wired), *_PROBES[target.name](lines, target, at)]
+
+
+def shipped_target_at(lines: Caller, at: Address) -> KickTarget | None:
+    """Return which of our adapters stands there, by its code; None: none of them.
+
+    Raises:
+        TransientError: an endpoint does not tell.
+    """
+    code = str(lines.ask("eth_getCode", at, "latest"))
+    for target in KICK_TARGETS:
+        artifact = target.artifact
+        if artifact and adapter_code_hash(artifact, None) == adapter_code_hash(artifact, code):
+            return target
+    return None
 
 
 def plain_account_owner(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:

@@ -39,8 +39,7 @@ class KickTarget:
     `artifact` is the adapter's in abi/, None where the contract `itself` of the network is the
     target. `needs` are the contracts and accounts that the adapter's constructor is told after
     oracle and owner, in its order, `role` is the contract whose role it takes and `granted_by`
-    the function of `grantor`, a contract as well, that gives it. `is_default`: used where the
-    profile alone decides.
+    the function of `grantor`, a contract as well, that gives it.
     """
 
     name: str
@@ -51,7 +50,11 @@ class KickTarget:
     granted_by: str = ""
     granting: str = ""
     kick_gas: int = KICK_GAS
-    is_default: bool = True
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether the adapter itself hands the role on, by `giveBack`, at its owner's call."""
+        return self.granting == _TRANSFER
 
 
 _NODE_OWNER = "the owner of Node"
@@ -82,7 +85,6 @@ NODE_STAKING = KickTarget(
     grantor="ParameterController",
     granted_by="the writer of ParameterController",
     granting="setNodeStakingAdminAddress(address)",
-    is_default=False,
 )
 KICK_TARGETS = (TASK_NETWORK, VSS_TASK, COMMIT_TASK, NODE_STAKING)
 _BY_PROFILE: Mapping[str, KickTarget] = {

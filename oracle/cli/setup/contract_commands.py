@@ -6,10 +6,24 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import code_hash, inspected, shipped_code_hash
+from oracle.bindings.inspection import (
+    ContractMismatch,
+    code_hash,
+    inspected,
+    shipped_code_hash,
+)
+from oracle.bindings.kick_target_checks import (
+    WiredTarget,
+    kick_target_mismatches,
+    plain_account_owner,
+    shipped_target_at,
+)
+from oracle.bindings.kick_targets import TASK_NETWORK
 from oracle.bindings.power import weaknesses
 from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.daemon.app import App
+from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 
 contract = typer.Typer(no_args_is_help=True)
@@ -43,11 +57,13 @@ def check(
 ) -> None:
     """Compare the contract with the configuration, and look who has which power.
 
-    Exit code 2 where it differs, or where one key could do harm at once.
+    Of an adapter: whether it holds the network's role. Exit code 2 where something differs, or
+    where one key could do harm at once.
     """
     with open_app(config) as app:
         address = app.oracle_address
         constitution, found = inspected(app.publisher.lines, address, app.expected)
+        found = [*found, *_of_kick_target(app, constitution.target, dev=dev)]
         if not dev:
             found = [*found, *weaknesses(app.publisher.lines, constitution)]
     if as_json:
@@ -59,6 +75,22 @@ def check(
             typer.echo(difference.line())
     if found:
         raise InputError(f"{address} differs from the configuration in {len(found)} points")
+
+
+def _of_kick_target(app: App, target: Address, *, dev: bool) -> list[ContractMismatch]:
+    """Return what keeps the oracle's kick target from its work; what is not ours is only named."""
+    lines = app.publisher.lines
+    if target == ZERO_ADDRESS:
+        return []
+    kind = TASK_NETWORK if target == app.kick_target else shipped_target_at(lines, target)
+    if kind is None:
+        typer.echo(
+            f"{target}: a kick target that is not shipped here; look at it yourself", err=True
+        )
+        return []
+    wired = WiredTarget(kind, target, app.oracle_address, app.config.network.contracts)
+    found = kick_target_mismatches(lines, wired)
+    return found if dev else [*found, *plain_account_owner(lines, wired)]
 
 
 def _answer(found: ContractConfiguration) -> dict[str, object]:

@@ -1,28 +1,18 @@
-"""`contract deploy`: a timelock, and an oracle of which it is the admin."""
+"""`contract deploy`: a timelock, an oracle of which it is the admin, the network's adapter."""
 
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oracle.bindings.deployment import (
-    DEFAULT_LIMITS,
-    NO_FLOORS,
-    Deployment,
-    OracleSetup,
-    check_funds,
-    created_address,
-    deploy as deploy_contract,
-    plan_deployment,
-    with_limits,
-)
-from oracle.bindings.timelock import DEFAULT_DELAY, TimelockSetup, granting_canceller
+from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, with_limits
+from oracle.bindings.kick_targets import KickTarget, kick_target_named, kick_target_of
+from oracle.bindings.timelock import DEFAULT_DELAY
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app
-from oracle.cli.setup.contract_commands import contract, tell
-from oracle.cli.setup.written_values import address_in, limit_in
+from oracle.cli.setup.contract_commands import contract
+from oracle.cli.setup.deploy_plan import DeployPlan, PlannedAdapter, PowerHolders
+from oracle.cli.setup.written_values import address_in, limit_in, named_address_in
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
@@ -32,35 +22,10 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
-from oracle.txmgr.client.receipts import nonce_at
 
-# How long `contract deploy --publish` waits for each receipt.
-_PATIENCE_SECONDS = 120
-_LOOK_SECONDS = 1.0
 _NOBODY = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _People:
-    """Who gets which power; `owner` of the timelock, with `dev` the admin itself."""
-
-    owner: Address
-    signers: tuple[Address, ...]
-    quorum: int
-    pauser: Address
-    vetoer: Address
-    delay: int
-    dev: bool
-
-    def check(self) -> None:
-        """Raise InputError: one key could do harm at once, and nobody could stop it."""
-        faults = []
-        if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one is nobody's quorum
-            faults.append("--signers and --quorum: at least two have to sign")
-        if ZERO_ADDRESS in {self.pauser, self.vetoer}:
-            faults.append("--pauser and --vetoer: name who can stop what goes wrong")
-        if faults and not self.dev:
-            raise InputError("; ".join([*faults, "--dev allows it, on a chain of your own"]))
+# What is written for: no adapter, though the profile has one.
+_NO_ADAPTER = "none"
 
 
 def register(app: typer.Typer) -> None:
@@ -88,8 +53,26 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         int, typer.Option("--admin-delay", help="Seconds that what the admin does has to wait.")
     ] = DEFAULT_DELAY,
     target: Annotated[
-        str, typer.Option("--target", help="Who ends memberships; default: the network, if ours.")
+        str, typer.Option("--target", help="A kick target that stands already.")
     ] = _NOBODY,
+    adapter: Annotated[
+        str,
+        typer.Option(
+            "--adapter", metavar="NAME", help="Put before the network; default: the profile's."
+        ),
+    ] = _NOBODY,
+    contracts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contract",
+            metavar="NAME=0x…",
+            help="What the adapter is told beside [network] contracts.",
+        ),
+    ] = None,
+    take_over: Annotated[
+        bool,
+        typer.Option("--replace", help="Take the configured oracle's place and expulsions."),
+    ] = False,
     limit: Annotated[
         list[str] | None,
         typer.Option("--limit", metavar="NAME=NUMBER", help="A limit other than the default."),
@@ -110,11 +93,12 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Deploy an oracle for the configured network and rules, and a timelock as its admin.
 
-    A dry run unless --publish. A limit's numbers are within floors that nobody can loosen.
+    For a network that knows nothing of oracles its adapter, too, `--adapter none` without. A dry
+    run unless --publish. A limit's numbers are within floors that nobody can loosen.
     """
     with open_app(config) as app:
         payer = _payer(app, keystore, password_file)
-        people = _People(
+        people = PowerHolders(
             owner=address_in(admin),
             signers=_signers(app, signers),
             quorum=quorum,
@@ -125,89 +109,17 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         )
         people.check()
         setup = _setup(app, people, address_in(target), limit or [])
+        before = _adapter(app, adapter, contracts or []) if not target else None
         _check_network(app)
+        replaced = app.oracle_address if take_over else None
+        if replaced is not None:
+            setup = replace(setup, expelled=_expelled(app))
         publisher = _lookout(app)
         try:
-            _Plan(app, publisher, payer, people, setup).run(publish=publish, as_json=as_json)
+            plan = DeployPlan(app, publisher, payer, people, setup, before, replaced)
+            plan.run(publish=publish, as_json=as_json)
         finally:
             publisher.pool.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is deployed, by whom; the oracle's admin is filled in where a timelock is."""
-
-    app: App
-    publisher: SenderAccount
-    payer: Signer
-    people: _People
-    setup: OracleSetup
-
-    def run(self, *, publish: bool, as_json: bool) -> None:
-        """Say what it would be; then do it, if asked."""
-        lines, sender = self.publisher.lines, self.payer.address
-        nonce = nonce_at(lines, sender, "pending")
-        timelock = None if self.people.dev else created_address(sender, nonce)
-        setup = replace(self.setup, admin=timelock or self.people.owner)
-        answer = self._planned(setup)
-        if timelock is not None:
-            answer["timelock"] = {
-                "address": timelock,
-                "owner": self.people.owner,
-                "delay": self.people.delay,
-            }
-        if not (publish and as_json):
-            tell(answer, as_json=as_json)
-        if not publish:
-            typer.echo("dry run: nothing was sent; --publish sends it", err=True)
-            return
-        landed: dict[str, object] = {}
-        if timelock is not None:
-            waits = TimelockSetup(self.people.owner, self.people.delay)
-            found, _ = self._sent(waits.code)
-            setup, landed["timelock"] = replace(setup, admin=found), found
-        address, gas_used = self._sent(setup.code)
-        landed |= {"address": address, "gas_used": gas_used}
-        # One document, where a program reads it.
-        tell({**answer, **landed} if as_json else landed, as_json=as_json)
-        for line in self._next_steps(address, setup.admin):
-            typer.echo(line, err=True)
-
-    def _planned(self, setup: OracleSetup) -> dict[str, object]:
-        lines, fees = self.publisher.lines, self.publisher.fees()
-        planned = plan_deployment(lines, setup.code, self.payer.address, fees)
-        _check_cost(self.app, planned)
-        return {
-            "contract": "QoSOracle",
-            "code_hash": planned.code_hash,
-            "arguments": asdict(setup),
-            "sender": planned.sender,
-            "gas_limit": planned.gas_limit,
-            "max_fee_per_gas_wei": str(planned.fees.max_fee),
-            "max_cost_wei": str(planned.cost),
-            "balance_wei": str(planned.balance),
-        }
-
-    def _sent(self, code: str) -> tuple[Address, int]:
-        publisher = self.publisher
-        planned = plan_deployment(publisher.lines, code, self.payer.address, publisher.fees())
-        _check_cost(self.app, planned)
-        chain_id = self.app.config.chain.id
-        address, receipt = deploy_contract(
-            publisher.pool, self.payer, planned, chain_id, _patience()
-        )
-        return address, receipt.gas_used
-
-    def _next_steps(self, oracle: Address, admin: Address) -> list[str]:
-        steps = [f"next: the network's admin calls setOracle({oracle})"]
-        if not self.people.dev:
-            owner, delay = self.people.owner, self.people.delay
-            grant = granting_canceller(admin, self.people.vetoer)
-            steps.append(
-                f"next, so that the vetoer cancels what is scheduled: {owner} sends {admin} "
-                f"{grant.schedule(delay)}, and anyone {grant.execute()} after {delay} s"
-            )
-        return steps
 
 
 def _signers(app: App, written: str) -> tuple[Address, ...]:
@@ -220,7 +132,46 @@ def _signers(app: App, written: str) -> tuple[Address, ...]:
     return (app.keys.signer.address,)
 
 
-def _setup(app: App, people: _People, target: Address, limits: list[str]) -> OracleSetup:
+def _adapter(app: App, name: str, written: list[str]) -> PlannedAdapter | None:
+    """Return the adapter that is asked for, or that the profile has; None: there is none."""
+    told = dict(named_address_in(one) for one in written)
+    kind = _kind_of_target(app, name)
+    if kind is None or kind.artifact is None:
+        if told:
+            raise InputError("--contract: no adapter is deployed that could be told of it")
+        return None
+    unknown = sorted(set(told) - set(kind.needs) - {kind.grantor})
+    if unknown:
+        needs = ", ".join(kind.needs)
+        raise InputError(f"--contract {unknown[0]}: {kind.name} is told of {needs} alone")
+    return PlannedAdapter(kind, {**app.config.network.contracts, **told})
+
+
+def _kind_of_target(app: App, name: str) -> KickTarget | None:
+    if name == _NO_ADAPTER:
+        return None
+    return kick_target_named(name) if name else kick_target_of(app.config.network.profile)
+
+
+def _expelled(app: App) -> tuple[Address, ...]:
+    """Return whom the configured oracle has expelled and not readmitted, as far as we have read.
+
+    Raises:
+        InputError: the chain is not read to its head, so that some may be missing.
+    """
+    final = app.chain.heads().final.number
+    with app.store.reading() as uow:
+        cursor = uow.cursor.get()
+        if cursor is None or cursor.number < final:
+            read = "nothing" if cursor is None else f"up to block {cursor.number}"
+            raise InputError(
+                f"--replace: the database has {read}, block {final} is final: `qos-oracle run "
+                "--once` first, or who was expelled comes back"
+            )
+        return tuple(kick.node for kick in uow.rounds.expelled() if kick.is_expelled(cursor.time))
+
+
+def _setup(app: App, people: PowerHolders, target: Address, limits: list[str]) -> OracleSetup:
     wanted = {
         "kick_below": app.report_settings.kick_below,
         "anchor_window": app.config.oracle.anchor_window,
@@ -270,23 +221,3 @@ def _payer(app: App, keystore: Path | None, password_file: Path | None) -> Signe
     if app.keys is None or app.keys.transmitter is None:
         raise InputError("--keystore: name the key that pays, or configure a transmitter")
     return app.keys.transmitter
-
-
-def _check_cost(app: App, planned: Deployment) -> None:
-    most = app.config.limits.max_cost_per_transaction_wei
-    if planned.cost > most:
-        raise InputError(
-            f"it may cost {planned.cost} wei, above limits.max_cost_per_transaction_wei {most}"
-        )
-    check_funds(planned)
-
-
-def _patience() -> Callable[[], bool]:
-    """Wait a moment between two looks; False when it has been long enough."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-
-    def wait() -> bool:
-        time.sleep(_LOOK_SECONDS)
-        return time.monotonic() < end
-
-    return wait

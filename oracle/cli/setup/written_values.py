@@ -50,3 +50,11 @@ def limit_in(written: str) -> tuple[str, int]:
     if not equals or not number.isdecimal():
         raise InputError(f"--limit {written}: write it as NAME=NUMBER")
     return name, int(number)
+
+
+def named_address_in(written: str) -> tuple[str, Address]:
+    """Return a contract's name and address. Raises InputError: they are written otherwise."""
+    name, equals, address = written.partition("=")
+    if not equals or not name:
+        raise InputError(f"--contract {written}: write it as NAME=0x…")
+    return name, address_in(address)
