@@ -34,7 +34,10 @@ class Unwatched:
             for role in ("signer", "transmitter")
             for part, end in (("keystore", "json"), ("password_file", "password"))
         }
-        settings = {**settings_for(self.network, self.folder), "keys": keys}
+        settings: dict[str, dict[str, object]] = {
+            **settings_for(self.network, self.folder),
+            "keys": {**keys},
+        }
         if oracle is not None:
             settings["oracle"] = {"address": oracle}
         path = self.folder / "oracle.toml"
