@@ -187,7 +187,7 @@ class CommitTraffic:
 
     def _creator(self, function: str, *arguments: object, value: int = 0) -> Transaction:
         network = self._network
-        return network.call(network.creator, "Task", function, *arguments, value=value)
+        return network.call(network.creators[0], "Task", function, *arguments, value=value)
 
 
 def _result(job: CommitJob) -> bytes:

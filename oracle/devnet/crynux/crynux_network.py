@@ -12,10 +12,11 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 
 VSS, COMMIT = "crynux-vss", "crynux-commit"
-# The network's owner, who creates tasks, the relay; then one account for each node.
-_CROWD = 3
-CREATOR_PLACE = 1
-ACCOUNTS = _CROWD + len(CAST)
+# The network's owner, who creates tasks, the relay; then one account for each node, then more
+# creators: kickouts on one creator's tasks alone would wait for a person.
+_CROWD, _MORE_CREATORS = 3, 2
+ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
+CREATOR_PLACES = (1, *range(ACCOUNTS - _MORE_CREATORS, ACCOUNTS))
 _GAS = hex(6_000_000)
 _GAS_TO_CREATE = hex(12_000_000)
 # What waits for three nodes, in the commit/disclose network.
@@ -29,7 +30,7 @@ class CrynuxNetwork:
     """Where everything stands.
 
     `contracts` and `artifacts` go by the profile's names, and `QOS` beside them; `nodes` maps a
-    character's name to its account.
+    character's name to its account. `creators` order tasks, at the places CREATOR_PLACES.
     """
 
     chain: LocalChain
@@ -37,7 +38,7 @@ class CrynuxNetwork:
     contracts: Mapping[str, Address]
     artifacts: Mapping[str, str]
     owner: Address
-    creator: Address
+    creators: tuple[Address, ...]
     relay: Address
     nodes: Mapping[str, Address]
 
@@ -100,7 +101,7 @@ def _deployed(
 ) -> CrynuxNetwork:
     """Deploy QOS, nodes and tasks, in this order, and let them know each other."""
     profile, artifacts, qos_numbers, task_numbers = generation
-    owner, creator, relay = accounts[:_CROWD]
+    owner, _, relay = accounts[:_CROWD]
     (node_name, node), (task_name, task) = artifacts.items()
 
     def created(artifact: str, *arguments: object) -> Address:
@@ -119,9 +120,9 @@ def _deployed(
         contracts={node_name: node_at, task_name: task_at, "QOS": qos_at},
         artifacts={**artifacts, "QOS": "testing/CrynuxQos"},
         owner=owner,
-        creator=creator,
+        creators=tuple(accounts[place] for place in CREATOR_PLACES),
         relay=relay,
-        nodes=dict(zip(names, accounts[_CROWD:], strict=True)),
+        nodes=dict(zip(names, accounts[_CROWD:-_MORE_CREATORS], strict=True)),
     )
     network.mine(
         clock,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from eth_utils.crypto import keccak
 
 from oracle.chain.decode.abi import load
-from oracle.devnet.crynux.crynux_network import CREATOR_PLACE, CrynuxNetwork
+from oracle.devnet.crynux.crynux_network import CREATOR_PLACES, CrynuxNetwork
 from oracle.devnet.crynux.dev_keys import public_key
 from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, DemoNode
 from oracle.devnet.demo.stage import ETHER, MODEL, VERSION
@@ -57,9 +57,13 @@ class VssJob:
 
 @dataclass(slots=True)
 class VssGroup:
-    """The jobs of one group; `validated_at`: compared; `is_uploaded`: the result is there."""
+    """The jobs of one group, of the `creator` of this place among the network's.
+
+    `validated_at`: compared; `is_uploaded`: the result is there.
+    """
 
     guid: bytes
+    creator: int
     jobs: list[VssJob] = field(default_factory=list)
     validated_at: int | None = None
     is_uploaded: bool = False
@@ -175,15 +179,15 @@ class VssTraffic:
             is_over = (block - job.started_at) * BLOCK_SECONDS > TIMEOUT
             if is_over and not is_waited_for and (job.answered_at is None or group.is_broken):
                 job.aborted_at = block
-                yield self._creator("abortTask", job.id, _TIMED_OUT)
+                yield self._creator(group, "abortTask", job.id, _TIMED_OUT)
 
     def _validations(self, block: int) -> Iterator[Transaction]:
         for group in self._open_groups():
             if group.is_answered and not group.is_broken and group.validated_at is None:
                 group.validated_at = block
                 ids = [job.id for job in group.jobs]
-                key = public_key(CREATOR_PLACE)
-                yield self._creator("validateTaskGroup", *ids, group.guid, _PROOF, key)
+                key = public_key(CREATOR_PLACES[group.creator])
+                yield self._creator(group, "validateTaskGroup", *ids, group.guid, _PROOF, key)
 
     def _results(self) -> Iterator[Transaction]:
         """The first of those that agree brings the result."""
@@ -205,18 +209,22 @@ class VssTraffic:
 
     def _orders(self) -> Iterator[Transaction]:
         for place in range(_GROUPS):
-            group = VssGroup(_word("group", self.wave, place, 0))
+            creator = (self.wave + place) % len(CREATOR_PLACES)
+            group = VssGroup(_word("group", self.wave, place, 0), creator)
             self.groups.append(group)
             for member in range(GROUP_SIZE):
                 nonce = _word("nonce", self.wave, place, member)
                 job = VssJob(keccak(group.guid + nonce), nonce)
                 group.jobs.append(job)
                 order = (_IMAGE, job.id, nonce, [MODEL], *_ANY_GPU, VERSION, 1)
-                yield self._creator("createTask", *order, value=_FEE)
+                yield self._creator(group, "createTask", *order, value=_FEE)
 
-    def _creator(self, function: str, *arguments: object, value: int = 0) -> Transaction:
+    def _creator(
+        self, group: VssGroup, function: str, *arguments: object, value: int = 0
+    ) -> Transaction:
         network = self._network
-        return network.call(network.creator, "VSSTask", function, *arguments, value=value)
+        creator = network.creators[group.creator]
+        return network.call(creator, "VSSTask", function, *arguments, value=value)
 
     def _relay(self, function: str, job: VssJob) -> Transaction:
         return self._network.call(self._network.relay, "VSSTask", function, job.id)
