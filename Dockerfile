@@ -1,16 +1,24 @@
-# The daemon: the first stage builds the wheel and installs it, the last one only runs it.
+# The daemon: the first stage builds the wheel and installs what it needs, the last one only runs it.
+# Whose pip and npm have settings of their own (another index, a certificate) hands them in, and they
+# stay out of the image: docker build --secret id=pip,src=pip.conf --secret id=npm,src=.npmrc .
 FROM python:3.11-slim AS build
 WORKDIR /src
+COPY constraints constraints
+ARG BY_HASH="--no-cache-dir --disable-pip-version-check --require-hashes --only-binary :all:"
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    python -m venv /opt/build \
+    && /opt/build/bin/pip install $BY_HASH --requirement constraints/build.txt \
+    && python -m venv /opt/qos-oracle \
+    && /opt/qos-oracle/bin/pip install $BY_HASH --requirement constraints/run.txt
 COPY . .
-RUN python -m venv /opt/qos-oracle \
-    && PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
-       /opt/qos-oracle/bin/pip install --no-cache-dir --disable-pip-version-check .
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /opt/wheel . \
+    && /opt/qos-oracle/bin/pip install --no-deps --no-index /opt/wheel/*.whl
 
 # A local chain to try things on: the same Anvil that the tests use.
 FROM node:22-slim AS chain
 WORKDIR /opt/chain
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci
+RUN --mount=type=secret,id=npm npm ci --userconfig /run/secrets/npm
 USER node
 EXPOSE 8545
 ENTRYPOINT ["node_modules/.bin/anvil", "--host", "0.0.0.0", "--prune-history", "2000"]

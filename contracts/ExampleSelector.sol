@@ -6,9 +6,6 @@ import {IQoSOracle} from "./IQoSOracle.sol";
 /// @title A consumer of the oracle: draws a node, the better the likelier
 /// @notice An example to start from. The candidates are the caller's: who is a member and free, the network knows.
 contract ExampleSelector {
-    /// @notice What an unknown node weighs: as much as one with a QoS of 0.5, so that newcomers get work.
-    uint256 public constant NEWCOMER = 5_000;
-
     IQoSOracle public immutable ORACLE;
 
     /// @notice No candidate may be selected.
@@ -26,7 +23,7 @@ contract ExampleSelector {
         uint256[] memory weights = new uint256[](candidates.length);
         uint256 total;
         for (uint256 i; i < candidates.length; ++i) {
-            weights[i] = weightOf(candidates[i]);
+            weights[i] = ORACLE.weightOf(candidates[i]);
             total += weights[i];
         }
         if (total == 0) revert NobodyToSelect();
@@ -36,13 +33,5 @@ contract ExampleSelector {
             drawn -= weights[last++];
         }
         return candidates[last];
-    }
-
-    /// @notice 0 = must not be selected; else 1 to 10001. All weigh the same while the scores are too old to trust.
-    function weightOf(address node) public view returns (uint256) {
-        (bool known, bool selectable, uint16 qos,,) = ORACLE.scoreOf(node);
-        if (!selectable) return 0;
-        if (!known || !ORACLE.isFresh()) return NEWCOMER;
-        return uint256(qos) + 1; // a QoS of 0 is selectable too
     }
 }

@@ -1,45 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {ITaskNetwork} from "./ITaskNetwork.sol";
+import {IKickTarget} from "./IKickTarget.sol";
 import {Administration} from "./network/Administration.sol";
+import {Contests} from "./network/Contests.sol";
+import {Floors} from "./network/Floors.sol";
+import {TaskAnswers} from "./network/TaskAnswers.sol";
+import {TaskOrders} from "./network/TaskOrders.sol";
+import {TaskStarts} from "./network/TaskStarts.sol";
 import {TaskVerdicts} from "./network/TaskVerdicts.sol";
-import {TaskWork} from "./network/TaskWork.sol";
 
 /// @title A reference compute network
 /// @notice Nodes stake ether and run tasks that others pay for. Where to read on:
 ///   - network/NetworkEvents.sol   all that it says about nodes and tasks
 ///   - network/Administration.sol  roles and limits
+///   - network/OracleAccess.sol    which oracle watches, and what it is asked
 ///   - network/Purse.sol           money is credited, and fetched by its owner
 ///   - network/Members.sol         nodes join, pause, resume, leave
 ///   - network/Tasks.sol           the book of tasks and groups, and what the end of one does
-///   - network/TaskWork.sol        a task from its creation to the node's answer
-///   - network/TaskVerdicts.sol    and from there to its end
-/// Its balance is the sum of all stakes, of the fees of open tasks, and of what waits to be withdrawn.
-contract TaskNetwork is TaskWork, TaskVerdicts {
-    /// @notice A kickout without evidence.
-    error NoEvidence();
-
+///   - network/Floors.sol          what a task pays and gives at least
+///   - network/TaskOrders.sol      a task is created,
+///   - network/TaskStarts.sol      given to a node,
+///   - network/TaskAnswers.sol     answered,
+///   - network/TaskVerdicts.sol    and judged
+///   - network/Contests.sol        who is slashed, in the end
+/// Its balance is the sum of all stakes, also of who has left and is not judged yet, of the fees of open tasks, and of what waits to be withdrawn.
+contract TaskNetwork is IKickTarget, TaskOrders, TaskStarts, TaskAnswers, TaskVerdicts, Contests {
     /// @param admin_ sets roles and limits
     /// @param dispatcher_ starts tasks
-    /// @param treasury_ is credited with slashed stakes
+    /// @param treasury_ is credited with slashed stakes and tolls
     /// @param minStake least stake of a node, wei
-    constructor(address admin_, address dispatcher_, address treasury_, uint128 minStake)
+    /// @param floor what tasks of every kind pay and give at least, until it is changed
+    constructor(address admin_, address dispatcher_, address treasury_, uint96 minStake, Floor memory floor)
         Administration(admin_, dispatcher_, treasury_, minStake)
+        Floors(floor)
     {}
 
-    /// @inheritdoc ITaskNetwork
-    /// @dev The task's fee goes back to the creator even where a result is in: nobody has judged it, and the stake
-    /// that answered for it leaves now.
-    function kickOut(address account, bytes32 evidence) external {
+    /// @inheritdoc IKickTarget
+    /// @dev Never refused: a task that runs is aborted, its fee goes back to the creator. Answers that wait for their
+    /// judgement are judged all the same; the stake answers for them, and is credited after the last of them.
+    function kick(address account, bytes32 evidence) external {
         if (msg.sender != address(oracle)) revert NotOracle(msg.sender);
-        if (evidence == 0) revert NoEvidence();
-        Node storage node = _member(account);
-        bytes32 task = node.task;
-        if (task != 0) _abort(task, Reason.Cancelled, _tasks[task].creator);
-        uint256 stake = _leave(account, Standing.KickedOut);
-        node.kickedAt = uint40(block.timestamp);
-        emit NodeKickedOut(account, stake, evidence);
-        _credit(account, stake);
+        if (!_isIn(_nodes[account])) return;
+        _abortRunning(account);
+        _kickOut(account, evidence);
+        _settle(account);
     }
 }

@@ -1,8 +1,10 @@
 // Compiles the contracts with solc from npm and writes one artifact each under abi/.
 //   node contracts/build.mjs [NAME ...]           write what changed, of these contracts or of all
 //   node contracts/build.mjs --check [NAME ...]   write nothing; exit 1 if an artifact is missing, stale or orphaned
+//   node contracts/build.mjs --layout NAME        print where its storage lies (tests/contracts/layout.json)
 // With --warned solc may warn: a contract without one of its guards leaves a name unused (tests/mutants).
-// Top-level contracts and those in bench/ and testing/ get an artifact; other folders hold parts of them.
+// Top-level contracts and those in adapters/, bench/ and testing/ get an artifact; other folders hold parts of them. So do the
+// contracts of OpenZeppelin that are deployed as they come from npm.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join, posix, relative } from "node:path";
@@ -11,7 +13,8 @@ import { fileURLToPath } from "node:url";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "contracts");
 const ARTIFACTS = join(ROOT, "abi");
-const FOLDERS = ["", "bench", "testing"];
+const FOLDERS = ["", "bench", "testing", "adapters"];
+const FROM_NPM = ["@openzeppelin/contracts/governance/TimelockController.sol"];
 
 // bytecodeHash "none" keeps comments and paths out of the bytecode. Shanghai is the oldest rule set
 // that every chain we know of runs.
@@ -21,6 +24,15 @@ const SETTINGS = {
   optimizer: { enabled: true, runs: 10000 },
   viaIR: true,
 };
+
+// How often code is expected to run: the more, the larger it gets. With 10,000 these would not fit into 24,576 bytes
+// (EIP-170); a push costs the same (docs/reference/contract.md).
+const RUNS = { QoSOracle: 1500, TaskNetwork: 200 };
+
+function settingsOf(path) {
+  const runs = RUNS[basename(path, ".sol")] ?? SETTINGS.optimizer.runs;
+  return { ...SETTINGS, optimizer: { ...SETTINGS.optimizer, runs } };
+}
 
 const OUTPUTS = [
   "abi",
@@ -41,9 +53,10 @@ function filesIn(folder, ending) {
   }
 }
 
+// What begins with @ is a package of npm's; solc names its sources by that, wherever node_modules is.
 function read(path) {
   try {
-    return { contents: readFileSync(join(ROOT, path), "utf8") };
+    return { contents: readFileSync(join(ROOT, path.startsWith("@") ? "node_modules" : "", path), "utf8") };
   } catch (error) {
     return { error: error.message };
   }
@@ -51,11 +64,11 @@ function read(path) {
 
 // Each contract is compiled alone with what it imports: in one common run the via-IR code of a
 // contract may depend on the numbering of sources that have nothing to do with it.
-function compiled(path) {
+function compile(path, outputs) {
   const input = {
     language: "Solidity",
     sources: { [path]: { content: read(path).contents } },
-    settings: { ...SETTINGS, outputSelection: { [path]: { "*": OUTPUTS } } },
+    settings: { ...settingsOf(path), outputSelection: { [path]: { "*": outputs } } },
   };
   const output = JSON.parse(solc.compile(JSON.stringify(input), { import: read }));
   for (const error of output.errors ?? []) console.error(error.formattedMessage);
@@ -64,14 +77,19 @@ function compiled(path) {
   const name = basename(path, ".sol");
   const contract = output.contracts[path][name];
   if (!contract) throw new Error(`${path}: holds no contract called ${name}`);
+  return contract;
+}
+
+function compiled(path) {
+  const contract = compile(path, OUTPUTS);
   return {
-    contractName: name,
+    contractName: basename(path, ".sol"),
     abi: contract.abi,
     bytecode: `0x${contract.evm.bytecode.object}`,
     deployedBytecode: `0x${contract.evm.deployedBytecode.object}`,
     immutableReferences: contract.evm.deployedBytecode.immutableReferences,
     compiler: `solc ${solc.version()}`,
-    settings: SETTINGS,
+    settings: settingsOf(path),
   };
 }
 
@@ -83,7 +101,24 @@ function sources() {
       const artifact = join(ARTIFACTS, folder, `${basename(file, ".sol")}.json`);
       found.set(artifact, posix.join("contracts", folder, file));
     }
+  for (const path of FROM_NPM) found.set(join(ARTIFACTS, `${basename(path, ".sol")}.json`), path);
   return found;
+}
+
+// Which variable begins at which bit of which slot, and what its type takes; without the numbers that solc gives to
+// the syntax tree, which change with every line.
+function layout(path) {
+  const { storage, types } = compile(path, ["storageLayout"]).storageLayout;
+  const plain = (name) => name.replace(/\)\d+_/g, ")");
+  const members = ({ members: held }) => held?.map(({ label, slot, offset, type }) => [label, slot, offset, plain(type)]);
+  return {
+    variables: storage.map(({ label, slot, offset, type }) => [label, slot, offset, plain(type)]),
+    structs: Object.fromEntries(
+      Object.entries(types)
+        .filter(([, type]) => type.members)
+        .map(([name, type]) => [plain(name), members(type)]),
+    ),
+  };
 }
 
 function orphans(known) {
@@ -117,12 +152,17 @@ function write({ path, text }) {
 
 function main(args) {
   const check = args.includes("--check");
-  const names = args.filter((arg) => !["--check", "--warned"].includes(arg));
+  const names = args.filter((arg) => !["--check", "--warned", "--layout"].includes(arg));
   const known = [...sources().values()].map((path) => basename(path, ".sol"));
   const unknown = names.filter((name) => !known.includes(name));
   if (unknown.length) {
     console.error(`no contract ${unknown[0]}; usage: node contracts/build.mjs [--check] [--warned] [NAME ...]`);
     return 2;
+  }
+  if (args.includes("--layout")) {
+    const [path] = [...sources().values()].filter((one) => basename(one, ".sol") === names[0]);
+    console.log(JSON.stringify(layout(path), null, 1));
+    return 0;
   }
   const found = differences(names);
   for (const one of found) {

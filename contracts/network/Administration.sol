@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
-
 /// @title Who may set what
-/// @notice The admin names the dispatcher, the treasury and, once, the oracle, and sets the limits of time and
-/// stake. The admin moves no money and ends no task or membership.
+/// @notice The admin, in a real network a timelock, names the dispatcher, the treasury and the oracle, and sets the
+/// limits of time and stake. The admin moves no money and ends no task or membership.
 abstract contract Administration {
-    /// @notice What the admin may change; it holds at once, also for what is under way.
+    /// @notice What the admin may change. It holds at once, also for tasks that are under way; but rejoinDelay and
+    /// kickCooldown hold for those who leave from now on.
     /// @param minStake least stake to join, wei
     /// @param validationTimeout seconds that a creator has to validate, 1 to MAX_WAIT
-    /// @param groupTimeout seconds that a result waits for the rest of its group, 1 to MAX_WAIT
+    /// @param groupTimeout seconds that an answer waits for the rest of its group, 1 to MAX_WAIT
+    /// @param revealTimeout seconds that a group's nodes have to reveal, at least MIN_REVEAL
+    /// @param revalidationWindow seconds that a contested stake waits for a second group, at most MAX_WAIT
     /// @param rejoinDelay seconds between leaving and joining again
     /// @param kickCooldown seconds that a kicked-out address stays out, FOREVER = until readmitted
     struct Settings {
-        uint128 minStake;
-        uint32 validationTimeout;
-        uint32 groupTimeout;
+        uint96 minStake;
+        uint24 validationTimeout;
+        uint24 groupTimeout;
+        uint16 revealTimeout;
+        uint24 revalidationWindow;
         uint32 rejoinDelay;
         uint32 kickCooldown;
     }
@@ -25,7 +28,10 @@ abstract contract Administration {
     uint32 public constant FOREVER = type(uint32).max;
 
     /// @notice Longest validationTimeout and groupTimeout in seconds, so that no setting can lock money up.
-    uint32 public constant MAX_WAIT = 30 days;
+    uint24 public constant MAX_WAIT = 30 days;
+
+    /// @notice Shortest revealTimeout in seconds: a few blocks that are full must not make an honest node late.
+    uint16 public constant MIN_REVEAL = 1 minutes;
 
     /// @notice Sets the roles and limits; the oracle has no say in it.
     address public admin;
@@ -36,11 +42,9 @@ abstract contract Administration {
     /// @notice Queues tasks, starts them on nodes, and drops them from the queue.
     address public dispatcher;
 
-    /// @notice Where slashed stakes are credited.
+    /// @notice Where slashed stakes and the tolls of timeouts are credited. Best an address that nobody who creates
+    /// tasks has a share in: a creator that is its own treasury pays no toll.
     address public treasury;
-
-    /// @notice Learns of every join, and may kick nodes out. 0 until it is set.
-    INodeRegister public oracle;
 
     Settings internal _settings;
 
@@ -53,11 +57,8 @@ abstract contract Administration {
     /// @notice `dispatcher` is the dispatcher from now on.
     event DispatcherChanged(address indexed dispatcher);
 
-    /// @notice Slashed stakes go to `treasury` from now on.
+    /// @notice Slashed stakes and tolls go to `treasury` from now on.
     event TreasuryChanged(address indexed treasury);
-
-    /// @notice The oracle was set, once and for all.
-    event OracleSet(address indexed oracle);
 
     /// @notice These limits hold from now on.
     event SettingsChanged(Settings settings);
@@ -71,19 +72,10 @@ abstract contract Administration {
     /// @notice The sender is not the dispatcher.
     error NotDispatcher(address sender);
 
-    /// @notice The sender is not the oracle contract.
-    error NotOracle(address sender);
-
     /// @notice A role cannot be held by address 0.
     error ZeroAddress();
 
-    /// @notice There is no contract at this address.
-    error NoCode(address account);
-
-    /// @notice The oracle is set already, and stays.
-    error OracleAlreadySet(address oracle);
-
-    /// @notice validationTimeout or groupTimeout is 0 or above MAX_WAIT.
+    /// @notice A timeout is 0 or above MAX_WAIT, revealTimeout below MIN_REVEAL, or revalidationWindow above MAX_WAIT.
     error BadSettings();
 
     modifier onlyAdmin() {
@@ -96,7 +88,7 @@ abstract contract Administration {
         _;
     }
 
-    constructor(address admin_, address dispatcher_, address treasury_, uint128 minStake) {
+    constructor(address admin_, address dispatcher_, address treasury_, uint96 minStake) {
         if (admin_ == address(0)) revert ZeroAddress();
         admin = admin_;
         emit AdminChanged(admin_);
@@ -107,6 +99,8 @@ abstract contract Administration {
                 minStake: minStake,
                 validationTimeout: 10 minutes,
                 groupTimeout: 1 hours,
+                revealTimeout: 2 minutes,
+                revalidationWindow: 1 days,
                 rejoinDelay: 30 minutes,
                 kickCooldown: FOREVER
             })
@@ -137,7 +131,7 @@ abstract contract Administration {
         _setDispatcher(to);
     }
 
-    /// @notice Names who is credited with slashed stakes from now on.
+    /// @notice Names who is credited with slashed stakes and tolls from now on.
     function setTreasury(address to) external onlyAdmin {
         _setTreasury(to);
     }
@@ -162,6 +156,7 @@ abstract contract Administration {
     function _setSettings(Settings memory to) private {
         if (to.validationTimeout == 0 || to.validationTimeout > MAX_WAIT) revert BadSettings();
         if (to.groupTimeout == 0 || to.groupTimeout > MAX_WAIT) revert BadSettings();
+        if (to.revealTimeout < MIN_REVEAL || to.revalidationWindow > MAX_WAIT) revert BadSettings();
         _settings = to;
         emit SettingsChanged(to);
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
-import {ITaskNetwork} from "../ITaskNetwork.sol";
-import {Administration} from "./Administration.sol";
 import {NetworkEvents} from "./NetworkEvents.sol";
+import {OracleAccess} from "./OracleAccess.sol";
 import {Purse} from "./Purse.sol";
 
 /// @title The nodes: joining, pausing, resuming, leaving
-/// @notice A node is busy from the start of a task to the task's end. What it asks for while busy waits until then.
-abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse {
+/// @notice A node is busy from the start of a task to its answer; from then on it may take the next one. Its stake
+/// stays here, also when it is no member any more, until the last of its answers is judged: nobody escapes a
+/// judgement by leaving.
+abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice Where an address stands. Active and paused ones are members.
     enum Standing {
         Unknown,
@@ -20,22 +20,15 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         KickedOut
     }
 
-    /// @notice What a busy node asked for; done where its task ends.
-    enum Wish {
-        None,
-        Pause,
-        Quit
-    }
-
     /// @param stake wei held for it now
     /// @param task what it runs, 0 = nothing
     /// @param gpuName keccak256 of its GPU's name
     /// @param gpuVram GPU memory, GB
     /// @param major its software's version, with minor and patch
-    /// @param leftAt when its last membership ended, unix seconds, 0 = never
-    /// @param kickedAt when it was kicked out, unix seconds, 0 = never or readmitted
+    /// @param until when it may join again, unix seconds, by the settings of when it left; type(uint40).max = when readmitted
+    /// @param open how many of its answers wait for their judgement
     /// @param standing where it stands
-    /// @param wish what waits for the end of its task
+    /// @param quits it asked to leave, and does so when it has no task and no open answer
     struct Node {
         uint256 stake;
         bytes32 task;
@@ -44,10 +37,10 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         uint16 major;
         uint16 minor;
         uint16 patch;
-        uint40 leftAt;
-        uint40 kickedAt;
+        uint40 until;
+        uint32 open;
         Standing standing;
-        Wish wish;
+        bool quits;
     }
 
     /// @notice Longest name of a GPU and of a model, in bytes.
@@ -56,10 +49,12 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @notice Most models that a node may list when it joins, or a task may require.
     uint256 public constant MAX_MODELS = 64;
 
-    uint256 internal _memberCount;
+    /// @notice How many nodes are members now; paused ones count.
+    uint256 public activeCount;
+
     mapping(address => Node) internal _nodes;
 
-    /// @notice A kicked-out node may join again, as far as the rejoin delay allows.
+    /// @notice A kicked-out node may join again.
     event NodeReadmitted(address indexed node);
 
     /// @notice The address is a member already.
@@ -71,11 +66,11 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @notice The stake is below the least one.
     error StakeTooLow(uint256 stake, uint256 least);
 
-    /// @notice The address was kicked out and stays so until `until`, type(uint256).max = until readmitted.
-    error KickedOut(address node, uint256 until);
+    /// @notice The address was kicked out and may join again from `until` on, type(uint40).max = when readmitted.
+    error KickedOut(address node, uint40 until);
 
-    /// @notice The address left not long ago; it may join again from `from` on.
-    error RejoinTooEarly(address node, uint256 from);
+    /// @notice The address left not long ago; it may join again from `until` on.
+    error RejoinTooEarly(address node, uint40 until);
 
     /// @notice A name is empty or longer than MAX_NAME.
     error BadName(string name);
@@ -83,20 +78,20 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @notice More than MAX_MODELS models.
     error TooManyModels(uint256 count);
 
-    /// @notice The node is paused, or will be where its task ends.
+    /// @notice The node is paused.
     error AlreadyPaused(address node);
 
-    /// @notice The node is neither paused nor about to be.
+    /// @notice The node is not paused.
     error NotPaused(address node);
 
-    /// @notice The node leaves where its task ends; that is not taken back.
+    /// @notice The node leaves when all that it did is judged; that is not taken back.
     error QuitPending(address node);
+
+    /// @notice The stake of the last membership is still here: so many answers of that time are not judged.
+    error AnswersOpen(address node, uint32 open);
 
     /// @notice The address was not kicked out.
     error NotKickedOut(address node);
-
-    /// @notice The oracle must be told of every join: it is set before the first one.
-    error MembersPresent(uint256 count);
 
     // --- What a node does ---
 
@@ -115,46 +110,43 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         Node storage node = _nodes[msg.sender];
         if (_isIn(node)) revert AlreadyMember(msg.sender);
         if (msg.value < _settings.minStake) revert StakeTooLow(msg.value, _settings.minStake);
-        _checkReturn(msg.sender, node);
+        _checkReturn(node);
         _checkName(gpuName);
         _checkModels(models);
 
-        (node.standing, node.kickedAt) = (Standing.Active, 0);
+        node.standing = Standing.Active;
         node.stake = msg.value;
         node.gpuName = keccak256(bytes(gpuName));
         (node.gpuVram, node.major, node.minor, node.patch) = (gpuVram, major, minor, patch);
-        _memberCount += 1;
+        activeCount += 1;
         emit NodeJoined(msg.sender, msg.value, gpuName, gpuVram, major, minor, patch, models);
-        if (address(oracle) != address(0)) oracle.register(msg.sender);
     }
 
-    /// @notice Takes no tasks any more until resume(); where busy, from the end of the task on.
+    /// @notice Takes no more tasks until resume(); the one that it runs it may still answer.
     function pause() external {
         Node storage node = _member(msg.sender);
-        if (node.wish == Wish.Quit) revert QuitPending(msg.sender);
-        if (node.standing == Standing.Paused || node.wish == Wish.Pause) revert AlreadyPaused(msg.sender);
-        node.wish = Wish.Pause;
-        if (node.task == 0) _grantWish(msg.sender);
+        if (node.quits) revert QuitPending(msg.sender);
+        if (node.standing == Standing.Paused) revert AlreadyPaused(msg.sender);
+        node.standing = Standing.Paused;
+        emit NodePaused(msg.sender);
     }
 
-    /// @notice Takes tasks again; a pause that still waits for the end of a task is taken back without an event.
+    /// @notice Takes tasks again.
     function resume() external {
         Node storage node = _member(msg.sender);
-        if (node.wish == Wish.Pause) {
-            node.wish = Wish.None;
-            return;
-        }
         if (node.standing != Standing.Paused) revert NotPaused(msg.sender);
         node.standing = Standing.Active;
         emit NodeResumed(msg.sender);
     }
 
-    /// @notice Leaves with its stake; where busy, at the end of the task.
+    /// @notice Leaves with its stake: at once, or when its task has ended and the last of its answers is judged. It gets
+    /// no more tasks. Who leaves while its kickout is proposed is kicked out by that: nobody escapes in the hours of
+    /// the veto.
     function quit() external {
         Node storage node = _member(msg.sender);
-        if (node.wish == Wish.Quit) revert QuitPending(msg.sender);
-        node.wish = Wish.Quit;
-        if (node.task == 0) _grantWish(msg.sender);
+        if (node.quits) revert QuitPending(msg.sender);
+        node.quits = true;
+        _settle(msg.sender);
     }
 
     /// @notice Adds the ether sent to the stake.
@@ -180,20 +172,12 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
 
     // --- What the admin does ---
 
-    /// @notice Sets the oracle, once, while the network is empty.
-    function setOracle(INodeRegister to) external onlyAdmin {
-        if (address(oracle) != address(0)) revert OracleAlreadySet(address(oracle));
-        if (address(to).code.length == 0) revert NoCode(address(to));
-        if (_memberCount != 0) revert MembersPresent(_memberCount);
-        oracle = to;
-        emit OracleSet(address(to));
-    }
-
     /// @notice Lets a kicked-out address join again before its cool-down ends.
-    function readmit(address node) external onlyAdmin {
-        if (_nodes[node].kickedAt == 0) revert NotKickedOut(node);
-        _nodes[node].kickedAt = 0;
-        emit NodeReadmitted(node);
+    function readmit(address account) external onlyAdmin {
+        Node storage node = _nodes[account];
+        if (node.standing != Standing.KickedOut || node.until == 0) revert NotKickedOut(account);
+        node.until = 0;
+        emit NodeReadmitted(account);
     }
 
     // --- What everybody may see ---
@@ -201,16 +185,6 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
     /// @notice All that is kept of an address.
     function nodeOf(address node) external view returns (Node memory) {
         return _nodes[node];
-    }
-
-    /// @inheritdoc ITaskNetwork
-    function activeCount() external view returns (uint256) {
-        return _memberCount;
-    }
-
-    /// @inheritdoc ITaskNetwork
-    function isMember(address node) external view returns (bool) {
-        return _isIn(_nodes[node]);
     }
 
     // --- Inside ---
@@ -224,52 +198,50 @@ abstract contract Members is ITaskNetwork, NetworkEvents, Administration, Purse 
         if (!_isIn(node)) revert NotMember(account);
     }
 
-    /// @dev The task of this node has ended: it is free for what it asked for, or for the next one.
-    function _release(address account) internal {
-        _nodes[account].task = 0;
-        if (_nodes[account].wish != Wish.None) _grantWish(account);
-    }
-
-    function _grantWish(address account) private {
+    /// @dev Where nothing of the node's is open any more: lets it go if it asked for that, and who has gone gets its stake.
+    function _settle(address account) internal {
         Node storage node = _nodes[account];
-        if (node.wish == Wish.Quit) {
-            uint256 stake = _leave(account, Standing.Quit);
-            emit NodeQuit(account);
-            _credit(account, stake);
-        } else {
-            node.wish = Wish.None;
-            node.standing = Standing.Paused;
-            emit NodePaused(account);
+        if (node.task != 0 || node.open != 0) return;
+        if (_isIn(node)) {
+            if (!node.quits) return;
+            if (_isKickPending(account)) _kickOut(account, 0);
+            else _quit(account);
         }
+        uint256 stake = node.stake;
+        if (stake == 0) return;
+        node.stake = 0;
+        emit StakeReturned(account, stake);
+        _credit(account, stake);
     }
 
-    /// @dev Takes the whole stake for a wrong result. The node's task has ended.
-    function _slash(address account) internal {
-        uint256 stake = _leave(account, Standing.Slashed);
-        emit NodeSlashed(account, stake);
-        _credit(treasury, stake);
+    function _quit(address account) private {
+        _leave(account, Standing.Quit);
+        emit NodeQuit(account);
     }
 
-    /// @dev Ends the membership and gives the stake into the caller's hands.
-    function _leave(address account, Standing standing) internal returns (uint256 stake) {
+    /// @dev Ends the membership for the oracle's sake. The node runs no task any more.
+    function _kickOut(address account, bytes32 evidence) internal {
+        _leave(account, Standing.KickedOut);
+        emit NodeKickedOut(account, _nodes[account].stake, evidence);
+    }
+
+    /// @dev Ends the membership; the stake stays. Whoever leaves waits for the delay, however it leaves: leaving must not
+    /// be a way to wash off a bad reliability. A kicked-out one waits for its cool-down too.
+    function _leave(address account, Standing standing) internal {
         Node storage node = _nodes[account];
-        stake = node.stake;
-        (node.stake, node.task, node.wish) = (0, 0, Wish.None);
-        (node.standing, node.leftAt) = (standing, uint40(block.timestamp));
-        _memberCount -= 1;
+        (node.standing, node.quits) = (standing, false);
+        activeCount -= 1;
+        uint32 wait = _settings.rejoinDelay;
+        uint32 coolDown = standing == Standing.KickedOut ? _settings.kickCooldown : 0;
+        if (coolDown > wait) wait = coolDown;
+        node.until = coolDown == FOREVER ? type(uint40).max : uint40(block.timestamp) + wait;
     }
 
-    /// @dev A kicked-out address waits for its cool-down. Whoever left waits for the delay, however it left:
-    /// leaving must not be a way to wash off a bad reliability.
-    function _checkReturn(address account, Node storage node) private view {
-        if (node.kickedAt != 0) {
-            bool forever = _settings.kickCooldown == FOREVER;
-            uint256 until = forever ? type(uint256).max : uint256(node.kickedAt) + _settings.kickCooldown;
-            if (block.timestamp < until) revert KickedOut(account, until);
-        }
-        if (node.leftAt == 0) return;
-        uint256 from = uint256(node.leftAt) + _settings.rejoinDelay;
-        if (block.timestamp < from) revert RejoinTooEarly(account, from);
+    function _checkReturn(Node storage node) private view {
+        if (node.open != 0) revert AnswersOpen(msg.sender, node.open);
+        if (block.timestamp >= node.until) return;
+        if (node.standing == Standing.KickedOut) revert KickedOut(msg.sender, node.until);
+        revert RejoinTooEarly(msg.sender, node.until);
     }
 
     function _checkName(string calldata name) internal pure {

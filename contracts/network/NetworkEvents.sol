@@ -29,20 +29,35 @@ interface NetworkEvents {
     /// @notice The node has one more model on disk.
     event ModelAdded(address indexed node, string model);
 
-    /// @notice The node takes no tasks until it resumes. Asked for while busy, it is said where the task ends.
+    /// @notice The node takes no tasks until it resumes; one that it runs it may still answer.
     event NodePaused(address indexed node);
 
     /// @notice The node takes tasks again.
     event NodeResumed(address indexed node);
 
-    /// @notice The node left by its own will. Asked for while busy, it is said where the task ends.
+    /// @notice The node left by its own will. It is said when all that the node did is judged.
     event NodeQuit(address indexed node);
 
-    /// @notice The node gave a wrong result: it loses `amount` wei, its whole stake, and is no member any more.
+    /// @notice The node's answer differs from the majority's of its group: its stake waits for what a second group says,
+    /// or for the end of the window.
+    event NodeContested(address indexed node, bytes32 indexed task);
+
+    /// @notice The contest is over, and nothing was proven against the node: its stake is its own again.
+    event NodeCleared(address indexed node, bytes32 indexed task);
+
+    /// @notice The node gave a wrong result, as two groups say: it loses `amount` wei, its whole stake, and is no member any more.
     event NodeSlashed(address indexed node, uint256 amount);
 
-    /// @notice The oracle ended the membership; `stake` wei, all of it, was credited to the node.
+    /// @notice The oracle ended the membership. `stake` wei, all of it, stay until no answer of the node's waits for its
+    /// judgement. `evidence` is the hash of the public file that tells why; 0: the node left of itself while its
+    /// kickout was proposed.
     event NodeKickedOut(address indexed node, uint256 stake, bytes32 evidence);
+
+    /// @notice The stake of a node that is no member any more, `amount` wei, was credited to it.
+    event StakeReturned(address indexed node, uint256 amount);
+
+    /// @notice A node that is no member any more had given a wrong result: it loses `amount` wei, its whole stake.
+    event StakeForfeited(address indexed node, uint256 amount);
 
     // --- Tasks ---
 
@@ -85,11 +100,22 @@ interface NetworkEvents {
     /// @notice The task was given to a node; its clock starts.
     event TaskStarted(bytes32 indexed task, address indexed node);
 
-    /// @notice The node's result is in; its clock stops. The node stays busy until the task ends.
+    /// @notice The node's result of a task in no group is in; its clock stops. The node is free.
     event TaskSubmitted(bytes32 indexed task, address indexed node, bytes32 resultHash);
 
-    /// @notice The node says that the task cannot be run; its clock stops.
+    /// @notice The node says that a task in no group cannot be run; its clock stops. The node is free.
     event TaskErrorReported(bytes32 indexed task, address indexed node);
+
+    /// @notice The node has answered a task of a group and hides how; its clock stops, its rank is taken. It is free.
+    /// @param commitment keccak256(abi.encode(task, node, answer, salt)); answer as in TaskRevealed, 0 = cannot be run
+    event TaskCommitted(bytes32 indexed task, address indexed node, bytes32 commitment);
+
+    /// @notice The node shows the answer that it committed to.
+    /// @param answer keccak256(abi.encode(group, hash of the result)): who sees it learns nothing for another group
+    event TaskRevealed(bytes32 indexed task, address indexed node, bytes32 answer);
+
+    /// @notice The node shows that what it committed to is an error report: the task cannot be run.
+    event TaskErrorRevealed(bytes32 indexed task, address indexed node);
 
     /// @notice The result was accepted, alone or in its group.
     event TaskValidated(bytes32 indexed task);
@@ -98,13 +124,16 @@ interface NetworkEvents {
     /// every comparison, whatever comes out of it: the group is closed, and nobody's rank changes any more.
     event GroupValidated(bytes32 indexed group, bytes32[] tasks);
 
+    /// @notice A second group, `second`, does the work of the contested `group` over again: the same order, other nodes.
+    event GroupRevalidates(bytes32 indexed group, bytes32 indexed second);
+
     /// @notice Ended well; the fee went to the node.
     event TaskSucceeded(bytes32 indexed task, address indexed node);
 
     /// @notice Ended well, as a second opinion: the result matched, the fee went back to the creator.
     event TaskRefunded(bytes32 indexed task, address indexed node);
 
-    /// @notice The result differs from the majority's; the fee went back to the creator, the node is slashed.
+    /// @notice The answer differs from the majority's; the fee went back to the creator, NodeContested follows.
     event TaskInvalidated(bytes32 indexed task, address indexed node);
 
     /// @notice Ended without a verdict, and not by the node's fault.
@@ -114,6 +143,7 @@ interface NetworkEvents {
     /// @param lastStatus 0 created, 1 queued, 2 started, 3 submitted, 4 error_reported, 5 validated
     event TaskAborted(bytes32 indexed task, address indexed node, uint8 reason, uint8 lastStatus);
 
-    /// @notice The node did not answer in time; the fee went back to the creator.
+    /// @notice The node did not answer in time, or did not reveal its answer in time (lastStatus 3). The fee went back to
+    /// the creator but for the toll, the least fee of the day of its creation, which went to the treasury.
     event TaskTimedOut(bytes32 indexed task, address indexed node, uint8 lastStatus);
 }

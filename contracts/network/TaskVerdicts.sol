@@ -8,17 +8,11 @@ import {Tasks} from "./Tasks.sol";
 /// answers are compared. An answer that its creator does not judge in time may be ended by anyone; a result is
 /// then paid for, so that silence never costs a creator less than its word.
 abstract contract TaskVerdicts is Tasks {
-    /// @notice The task is judged with its group, not alone.
-    error InGroup(bytes32 task, bytes32 group);
-
     /// @notice No such group of the sender's.
     error UnknownGroup(bytes32 group);
 
-    /// @notice Some tasks of the group are not created, or have neither an answer nor an end.
-    error GroupNotReady(bytes32 group, uint8 settled, uint8 size);
-
-    /// @notice The list does not name each task of the group once.
-    error WrongMembers(bytes32 group);
+    /// @notice Some answers of the group are not revealed yet.
+    error GroupNotReady(bytes32 group, uint8 shown, uint8 size);
 
     /// @notice The creator has time up to and with `deadline`.
     error StillTime(bytes32 task, uint256 deadline);
@@ -38,15 +32,17 @@ abstract contract TaskVerdicts is Tasks {
         Task storage task = _own(key);
         _checkAlone(key, task);
         _expect(key, Status.ErrorReported);
-        _abortAndRelease(key, Reason.ErrorReported, task.creator);
+        _abort(key, Reason.ErrorReported, task.creator);
     }
 
-    /// @notice Compares the answers of a group whose tasks all have one, or have ended.
+    /// @notice Compares the answers of a group whose tasks are all revealed, or have ended.
     /// @dev An answer is a result hash, or the error report, which counts as an answer like any other. The verdict
     /// is the answer given by more than half of the group's size, ended members counted in the size.
     ///   - Verdict a result: who gave it is validated; the fastest of them succeeds, the others are refunded. Every
-    ///     other answer is invalidated and its node slashed.
+    ///     other answer is invalidated.
     ///   - Verdict the error: who reported it is aborted (error_reported); every result is invalidated.
+    ///   Where an answer is invalidated the group is contested: the stakes of all who answered stay until a second
+    ///   group has spoken, or the window is over (Contests).
     ///   - No verdict: every answer is aborted (incorrect_result, or error_reported).
     /// Whatever happens, GroupValidated is said and the group is closed. Only the one success is paid to a node.
     /// @param groupId as the creator called it
@@ -56,12 +52,14 @@ abstract contract TaskVerdicts is Tasks {
         Group storage group = _groups[key];
         if (group.standing == GroupStanding.Unknown) revert UnknownGroup(key);
         if (group.standing != GroupStanding.Open) revert GroupClosed(key);
-        if (group.readyAt == 0) revert GroupNotReady(key, group.settled, group.size);
+        _checkReady(key, group);
         _checkMembers(key, group.size, keys);
 
         group.standing = GroupStanding.Validated;
         emit GroupValidated(key, keys);
         (bool found, bytes32 verdict) = _verdict(keys);
+        (group.decided, group.verdict) = (found, verdict);
+        if (found && _isContested(keys, verdict)) _contest(group, keys);
         if (!found) _judgeUndecided(keys);
         else if (verdict == 0) _judgeFailed(keys);
         else _judgeAgreed(keys, verdict);
@@ -70,42 +68,38 @@ abstract contract TaskVerdicts is Tasks {
     // --- Anyone ---
 
     /// @notice Ends an answer that its creator did not judge in time: alone `validationTimeout` after the answer, in
-    /// a group `validationTimeout` after the last of its tasks was settled, or `groupTimeout` after the answer while
-    /// some are not. The group is then given up: nobody can have it compared, no task of it starts any more, and its
-    /// other answers may be ended at once. A result is paid to the node, an error report's fee to the creator.
+    /// a group `validationTimeout` after the last of its answers was revealed. The group is then given up: nobody can
+    /// have it compared, and its other answers may be ended at once. A result is paid to the node, an error report's
+    /// fee to the creator.
     function endUnvalidated(bytes32 key) external {
         Task storage task = _tasks[key];
         if (!_isAnswered(task)) revert WrongStatus(key, task.status);
         (Reason reason, uint256 deadline) = _patience(task);
         if (block.timestamp <= deadline) revert StillTime(key, deadline);
         if (task.group != 0) _groups[task.group].standing = GroupStanding.Lapsed;
-        _abortAndRelease(key, reason, task.status == Status.Submitted ? task.node : task.creator);
+        _abort(key, reason, task.status == Status.Submitted ? task.node : task.creator);
+    }
+
+    /// @notice Gives a group up in which an answer has waited for more than `groupTimeout` for those of others. No task
+    /// of it starts any more and nobody has it compared; who has answered reveals now, and endUnvalidated pays for it.
+    /// @param key a task of the group that is answered and not revealed
+    function giveUpGroup(bytes32 key) external {
+        Task storage task = _expect(key, Status.Committed);
+        Group storage group = _groups[task.group];
+        if (group.revealsFrom != 0) revert GroupClosed(task.group);
+        uint256 deadline = uint256(task.finishedAt) + _settings.groupTimeout;
+        if (block.timestamp <= deadline) revert StillTime(key, deadline);
+        (group.standing, group.revealsFrom) = (GroupStanding.Lapsed, uint40(block.timestamp));
     }
 
     // --- Inside ---
-
-    function _checkAlone(bytes32 key, Task storage task) private view {
-        if (task.group != 0) revert InGroup(key, task.group);
-    }
-
-    function _checkMembers(bytes32 group, uint8 size, bytes32[] calldata keys) private view {
-        if (keys.length != size) revert WrongMembers(group);
-        uint256 seen = 0;
-        for (uint256 i = 0; i < keys.length; ++i) {
-            Task storage task = _tasks[keys[i]];
-            if (task.group != group) revert WrongMembers(group);
-            seen |= 1 << task.place;
-        }
-        // As many places as tasks: none was named twice.
-        if (seen != (1 << uint256(size)) - 1) revert WrongMembers(group);
-    }
 
     /// @return found more than half of the group gave this answer
     /// @return verdict the answer, 0 = the error report
     function _verdict(bytes32[] calldata keys) private view returns (bool found, bytes32 verdict) {
         for (uint256 i = 0; i < keys.length; ++i) {
             if (!_isAnswered(_tasks[keys[i]])) continue;
-            verdict = _tasks[keys[i]].resultHash;
+            verdict = _tasks[keys[i]].answer;
             if (_votes(keys, verdict) * 2 > keys.length) return (true, verdict);
         }
         return (false, 0);
@@ -114,7 +108,26 @@ abstract contract TaskVerdicts is Tasks {
     function _votes(bytes32[] calldata keys, bytes32 answer) private view returns (uint256 votes) {
         for (uint256 i = 0; i < keys.length; ++i) {
             Task storage task = _tasks[keys[i]];
-            if (_isAnswered(task) && task.resultHash == answer) votes += 1;
+            if (_isAnswered(task) && task.answer == answer) votes += 1;
+        }
+    }
+
+    /// @dev Whether somebody gave another answer.
+    function _isContested(bytes32[] calldata keys, bytes32 verdict) private view returns (bool) {
+        for (uint256 i = 0; i < keys.length; ++i) {
+            if (_isAnswered(_tasks[keys[i]]) && _tasks[keys[i]].answer != verdict) return true;
+        }
+        return false;
+    }
+
+    /// @dev Holds the stakes of all who answered: of who is in the minority, and of the majority, which may have lied.
+    function _contest(Group storage group, bytes32[] calldata keys) private {
+        (group.standing, group.contestedAt) = (GroupStanding.Contested, uint40(block.timestamp));
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (!_isAnswered(task)) continue;
+            task.held = true;
+            _nodes[task.node].open += 1;
         }
     }
 
@@ -124,7 +137,7 @@ abstract contract TaskVerdicts is Tasks {
             bytes32 key = keys[i];
             Task storage task = _tasks[key];
             if (!_isAnswered(task)) continue;
-            if (task.resultHash != verdict) {
+            if (task.answer != verdict) {
                 _invalidate(key);
                 continue;
             }
@@ -138,7 +151,7 @@ abstract contract TaskVerdicts is Tasks {
         for (uint256 i = 0; i < keys.length; ++i) {
             Task storage task = _tasks[keys[i]];
             if (task.status == Status.Submitted) _invalidate(keys[i]);
-            else if (task.status == Status.ErrorReported) _abortAndRelease(keys[i], Reason.ErrorReported, task.creator);
+            else if (task.status == Status.ErrorReported) _abort(keys[i], Reason.ErrorReported, task.creator);
         }
     }
 
@@ -147,7 +160,7 @@ abstract contract TaskVerdicts is Tasks {
             Task storage task = _tasks[keys[i]];
             if (!_isAnswered(task)) continue;
             Reason reason = task.status == Status.Submitted ? Reason.IncorrectResult : Reason.ErrorReported;
-            _abortAndRelease(keys[i], reason, task.creator);
+            _abort(keys[i], reason, task.creator);
         }
     }
 
@@ -156,7 +169,7 @@ abstract contract TaskVerdicts is Tasks {
         uint256 least = type(uint256).max;
         for (uint256 i = 0; i < keys.length; ++i) {
             Task storage task = _tasks[keys[i]];
-            if (!_isAnswered(task) || task.resultHash != answer) continue;
+            if (!_isAnswered(task) || task.answer != answer) continue;
             uint256 elapsed = (uint256(task.finishedAt - task.startedAt) << 64) | task.serial;
             if (elapsed < least) (least, fastest) = (elapsed, keys[i]);
         }
@@ -169,15 +182,14 @@ abstract contract TaskVerdicts is Tasks {
             return (Reason.CreatorValidationTimeout, uint256(task.finishedAt) + _settings.validationTimeout);
         }
         Group storage group = _groups[task.group];
-        bool ready = group.readyAt != 0;
-        reason = ready ? Reason.CreatorValidationTimeout : Reason.GroupTimeout;
-        if (group.standing == GroupStanding.Lapsed) return (reason, 0);
-        deadline = ready
-            ? uint256(group.readyAt) + _settings.validationTimeout
-            : uint256(task.finishedAt) + _settings.groupTimeout;
+        if (group.standing == GroupStanding.Lapsed) {
+            return (group.readyAt != 0 ? Reason.CreatorValidationTimeout : Reason.GroupTimeout, 0);
+        }
+        _checkReady(task.group, group);
+        return (Reason.CreatorValidationTimeout, uint256(group.readyAt) + _settings.validationTimeout);
     }
 
-    function _abortAndRelease(bytes32 key, Reason reason, address payee) private {
-        _release(_abort(key, reason, payee));
+    function _checkReady(bytes32 key, Group storage group) private view {
+        if (group.readyAt == 0) revert GroupNotReady(key, group.shown, group.size);
     }
 }

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
+import {Floors} from "./Floors.sol";
 import {Members} from "./Members.sol";
 
 /// @title The book of tasks and groups, and how they end
 /// @notice A task is open from its creation to its end; its fee lies here so long. How an end comes about is said
-/// in TaskWork and TaskVerdicts; what an end does to money, node and group is said here, once.
-abstract contract Tasks is Members {
-    /// @notice Where a task stands; Succeeded and later have ended.
+/// in TaskOrders to Contests; what an end does to money, node and group is said here, once.
+abstract contract Tasks is Members, Floors {
+    /// @notice Where a task stands; Succeeded and later have ended. In groups alone, an answer is committed first and
+    /// submitted, or reported as an error, when it is revealed.
     enum Status {
         Unknown,
         Created,
         Queued,
         Started,
+        Committed,
         Submitted,
         ErrorReported,
         Validated,
@@ -38,10 +41,12 @@ abstract contract Tasks is Members {
         Unknown
     }
 
-    /// @notice Whether a group still waits for its comparison.
+    /// @notice Whether a group still waits for its comparison. Contested: it was compared, and who gave another answer
+    /// than most may be slashed by what a second group says.
     enum GroupStanding {
         Unknown,
         Open,
+        Contested,
         Validated,
         Lapsed
     }
@@ -49,12 +54,14 @@ abstract contract Tasks is Members {
     /// @param creator who paid, and who validates
     /// @param place in its group, from 0
     /// @param status where it stands
+    /// @param held it has ended, and its node's stake still answers for it in a contest
     /// @param node who runs or ran it, 0 = nobody
     /// @param startedAt unix seconds, 0 = not started
-    /// @param finishedAt when the result or the error report came, unix seconds, 0 = not yet
+    /// @param finishedAt when the answer or the commitment came, unix seconds, 0 = not yet
     /// @param group 0 = none
     /// @param fee wei
-    /// @param resultHash 0 = none
+    /// @param toll what of the fee the creator loses at a timeout, wei
+    /// @param answer the commitment while it is Committed; then the answer, 0 = none or an error report
     /// @param requiredGpu keccak256 of the GPU's name, 0 = any
     /// @param requiredGpuVram GB
     /// @param minVram GB
@@ -65,12 +72,14 @@ abstract contract Tasks is Members {
         address creator;
         uint8 place;
         Status status;
+        bool held;
         address node;
         uint40 startedAt;
         uint40 finishedAt;
         bytes32 group;
-        uint256 fee;
-        bytes32 resultHash;
+        uint128 fee;
+        uint128 toll;
+        bytes32 answer;
         bytes32 requiredGpu;
         uint32 requiredGpuVram;
         uint32 minVram;
@@ -84,14 +93,32 @@ abstract contract Tasks is Members {
     /// @param standing where it stands
     /// @param size how many tasks it has in the end
     /// @param created how many it has now
-    /// @param settled how many of them have an answer or have ended
-    /// @param readyAt since when all have, unix seconds, 0 = not yet
+    /// @param settled how many of them are committed or have ended
+    /// @param shown how many of them are revealed or have ended
+    /// @param revealsFrom since when all are settled, or the group is given up: now its nodes reveal; 0 = not yet
+    /// @param readyAt since when all are shown, unix seconds, 0 = not yet
+    /// @param contestedAt when it was contested, unix seconds, 0 = never
+    /// @param started a node was given a task of it
+    /// @param decided the comparison found a majority
+    /// @param isSecond it does the work of `peer` over again
+    /// @param peer the group that does this one's work over again, or whose work this one does; 0 = none
+    /// @param orderHash of what each of its tasks asks for
+    /// @param verdict what the majority answered, where decided
     struct Group {
         GroupStanding standing;
         uint8 size;
         uint8 created;
         uint8 settled;
+        uint8 shown;
+        uint40 revealsFrom;
         uint40 readyAt;
+        uint40 contestedAt;
+        bool started;
+        bool decided;
+        bool isSecond;
+        bytes32 peer;
+        bytes32 orderHash;
+        bytes32 verdict;
     }
 
     uint64 internal _taskCount;
@@ -106,6 +133,12 @@ abstract contract Tasks is Members {
 
     /// @notice The group was compared, or given up.
     error GroupClosed(bytes32 group);
+
+    /// @notice The list does not name each task of the group once.
+    error WrongMembers(bytes32 group);
+
+    /// @notice The task is in a group.
+    error InGroup(bytes32 task, bytes32 group);
 
     // --- What everybody may see ---
 
@@ -141,49 +174,103 @@ abstract contract Tasks is Members {
         return task.status == Status.Created || task.status == Status.Queued;
     }
 
-    /// @dev Whether the node gave an answer, a result or an error report, and nobody has judged it.
+    /// @dev Whether the node's answer, a result or an error report, is known, and nobody has judged it.
     function _isAnswered(Task storage task) internal view returns (bool) {
         return task.status == Status.Submitted || task.status == Status.ErrorReported;
     }
 
-    /// @dev One more member of the group needs no more waiting for.
+    /// @param group the name of exactly these tasks' group
+    /// @param size how many it has
+    function _checkMembers(bytes32 group, uint8 size, bytes32[] calldata keys) internal view {
+        if (keys.length != size) revert WrongMembers(group);
+        uint256 seen = 0;
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (task.group != group) revert WrongMembers(group);
+            seen |= 1 << task.place;
+        }
+        // As many places as tasks: none was named twice.
+        if (seen != (1 << uint256(size)) - 1) revert WrongMembers(group);
+    }
+
+    function _checkAlone(bytes32 key, Task storage task) internal view {
+        if (task.group != 0) revert InGroup(key, task.group);
+    }
+
+    /// @dev One more member of the group is committed or has ended: nobody waits for its answer any more.
     function _settleMember(bytes32 key) internal {
         if (key == 0) return;
         Group storage group = _groups[key];
         group.settled += 1;
-        if (group.settled == group.size) group.readyAt = uint40(block.timestamp);
+        if (group.settled == group.size && group.revealsFrom == 0) group.revealsFrom = uint40(block.timestamp);
+    }
+
+    /// @dev One more member of the group is revealed or has ended.
+    function _showMember(bytes32 key) internal {
+        if (key == 0) return;
+        Group storage group = _groups[key];
+        group.shown += 1;
+        if (group.shown == group.size) group.readyAt = uint40(block.timestamp);
     }
 
     function _succeed(bytes32 key) internal {
         (Task storage task,) = _end(key, Status.Succeeded);
         emit TaskSucceeded(key, task.node);
         _credit(task.node, task.fee);
-        _release(task.node);
+        _settle(task.node);
     }
 
     function _refund(bytes32 key) internal {
         (Task storage task,) = _end(key, Status.Refunded);
         emit TaskRefunded(key, task.node);
         _credit(task.creator, task.fee);
-        _release(task.node);
+        _settle(task.node);
     }
 
     function _invalidate(bytes32 key) internal {
         (Task storage task,) = _end(key, Status.Invalidated);
         emit TaskInvalidated(key, task.node);
         _credit(task.creator, task.fee);
-        _slash(task.node);
+        emit NodeContested(task.node, key);
     }
 
+    /// @dev The toll goes to neither the node, which would be paid for silence, nor to others of its group, who would
+    /// gain by its silence.
     function _timeOut(bytes32 key) internal {
         (Task storage task, uint8 last) = _end(key, Status.TimedOut);
         emit TaskTimedOut(key, task.node, last);
-        _credit(task.creator, task.fee);
-        _release(task.node);
+        _credit(treasury, task.toll);
+        _credit(task.creator, task.fee - task.toll);
+        _settle(task.node);
     }
 
-    /// @dev The fee goes to `payee`. The node is not released here: kickOut() has other plans for it.
-    function _abort(bytes32 key, Reason reason, address payee) internal returns (address node) {
+    /// @dev The fee goes to `payee`.
+    function _abort(bytes32 key, Reason reason, address payee) internal {
+        address node = _endAborted(key, reason, payee);
+        if (node != address(0)) _settle(node);
+    }
+
+    /// @dev What a node runs ends with its membership; the node is not settled: its membership ends in another way.
+    function _abortRunning(address account) internal {
+        bytes32 key = _nodes[account].task;
+        if (key != 0) _endAborted(key, Reason.Cancelled, _tasks[key].creator);
+    }
+
+    /// @dev Takes the whole stake for a wrong result, also of a node that has left meanwhile.
+    /// @return stake wei, in the caller's hands
+    function _slash(address account) internal returns (uint256 stake) {
+        stake = _nodes[account].stake;
+        _nodes[account].stake = 0;
+        if (_isIn(_nodes[account])) {
+            _abortRunning(account);
+            _leave(account, Standing.Slashed);
+            emit NodeSlashed(account, stake);
+        } else if (stake != 0) {
+            emit StakeForfeited(account, stake);
+        }
+    }
+
+    function _endAborted(bytes32 key, Reason reason, address payee) private returns (address node) {
         (Task storage task, uint8 last) = _end(key, Status.Aborted);
         node = task.node;
         emit TaskAborted(key, node, uint8(reason), last);
@@ -191,11 +278,15 @@ abstract contract Tasks is Members {
     }
 
     /// @return task the task
-    /// @return last where it stood, counted as the events do: 0 = created
+    /// @return last where it stood, counted as the events do: 0 = created; a committed answer counts as submitted
     function _end(bytes32 key, Status status) private returns (Task storage task, uint8 last) {
         task = _tasks[key];
-        if (!_isAnswered(task)) _settleMember(task.group);
-        last = uint8(task.status) - uint8(Status.Created);
+        Status was = task.status;
         task.status = status;
+        if (was == Status.Started) _nodes[task.node].task = 0;
+        if (was > Status.Started) _nodes[task.node].open -= 1;
+        else _settleMember(task.group);
+        if (was <= Status.Committed) _showMember(task.group);
+        last = uint8(was) - (was > Status.Committed ? 2 : 1);
     }
 }

@@ -1,123 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {KickCounts} from "./KickCounts.sol";
 import {Lanes} from "./Lanes.sol";
+import {Limits} from "./Limits.sol";
 import {NodeScores} from "./NodeScores.sol";
-import {Roles} from "./Roles.sol";
 import {SignerQuorum} from "./SignerQuorum.sol";
+import {TargetCall} from "./TargetCall.sol";
 
 /// @title Kickouts: slower, narrower and harder to forge than a score
 /// @notice A quorum proposes; some seconds and some newer rounds later anyone executes, if the node's lane is still
-/// low, the scores are fresh, the node is still the same member, and the bucket is not empty. Stopping the oracle stops
-/// kickouts.
-abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
-    /// @notice A proposed kickout.
-    /// @param readyAt unix seconds; earliest execution
-    /// @param diesAt unix seconds; latest execution, so that no old proposal lies in wait for the node's next bad day
-    /// @param round the round it was proposed in
-    /// @param live neither cancelled nor executed
-    /// @param evidence hash of the public file that tells why
-    struct Kick {
-        uint40 readyAt;
-        uint40 diesAt;
-        uint32 round;
-        bool live;
-        bytes32 evidence;
-    }
-
-    /// @notice Token bucket of executed kickouts: a stolen quorum can remove at most `most` nodes at once.
-    /// @param most the bucket's size, 0 = no kickouts
-    /// @param left what was in it at `since`
-    /// @param perFrame how many flow in each frame
-    /// @param frame seconds, at least 1
-    /// @param since unix seconds; start of the frame that `left` was counted in
-    struct Bucket {
-        uint16 most;
-        uint16 left;
-        uint16 perFrame;
-        uint32 frame;
-        uint40 since;
-    }
-
+/// low, the scores are fresh and the bucket is not empty. Executing expels the node for whoever reads the oracle, for
+/// good; then the target (the network, or an adapter in front of it) is told to end the membership. What the target
+/// does changes nothing of the expulsion. Stopping the oracle stops kickouts.
+/// @dev A kickout is of an address: pool and exclusions stay over quitting and joining again, and so does this.
+abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
     bytes32 private constant KICK =
-        keccak256("Kick(uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline)");
+        keccak256("Kick(bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline)");
 
-    Bucket private _bucket;
-    mapping(uint256 => Kick) private _kicks;
-    uint32 private _countedRound;
-    uint16 private _kicksInRound;
+    /// @dev What cancels a proposal that died, when its node is proposed anew.
+    bytes32 private constant DIED = "died";
 
+    /// @notice Who is told to end a membership; zero = nobody, the network's operator acts on the event.
+    address public target;
+
+    /// @notice Hash of the public file that tells why the node was proposed last; 0 = never, or it was vetoed or readmitted since.
+    mapping(address node => bytes32) public evidenceOf;
+
+    event TargetSet(address indexed target);
     event KickProposed(
-        uint256 indexed index, address indexed node, uint32 round, uint16 lane, bytes32 evidence, uint40 readyAt
+        address indexed node, uint32 round, uint16 lane, bytes32 evidence, uint40 readyAt, uint40 diesAt
     );
-    event KickCancelled(uint256 indexed index, address indexed by, bytes32 why);
-    event KickExecuted(uint256 indexed index, address indexed node, uint32 round, bytes32 evidence);
-    event BucketSet(uint16 most, uint16 perFrame, uint32 frame);
+    event KickCancelled(address indexed node, address indexed by, bytes32 why);
+    /// @notice The node is expelled; `target` is called in the same transaction (zero: nobody is). Said again at a retry.
+    event KickExecuted(address indexed node, bytes32 evidence, address target);
+    /// @notice The target did not carry it out: the first 32 bytes of its revert data, or "no code". See retryKick.
+    event KickRefused(address indexed node, address indexed target, bytes32 reason);
+    /// @notice Expelled from the start: the oracle before this one had expelled it.
+    event NodeExpelled(address indexed node);
+    event NodeReadmitted(address indexed node);
 
     /// @notice Kickouts rest until the admin lets them go on.
     error KicksRest();
-    /// @notice No kickout of this index is live.
-    error NoKick(uint256 index);
-    /// @notice A kickout of this index is live already.
-    error KickLive(uint256 index);
-    /// @notice The index was proposed in this round or a newer one: signatures of a vetoed kickout are not good again.
-    error AlreadyProposed(uint256 index, uint32 round);
+    /// @notice No kickout of this node can be executed, retried or cancelled: there is none, it is too late in its
+    /// life for this call, or its signers or rules were replaced.
+    error NoKick(address node);
+    /// @notice A kickout of this node is pending already.
+    error KickLive(address node);
+    /// @notice The node is expelled.
+    error AlreadyExpelled(address node);
+    /// @notice The node is not expelled.
+    error NotExpelled(address node);
+    /// @notice Signed on round `round` or an older one, in which the node was last proposed, vetoed or readmitted.
+    error AlreadyProposed(address node, uint32 round);
     /// @notice The round that the kickout was signed on has another report here: it was reorged.
     error WrongReport(bytes32 expected, bytes32 got);
-    /// @notice The index is not given, retired, or its node is no member.
-    error NotMember(uint256 index);
-    /// @notice The lane is 0 (never reported) or at least kickBelow + 2.
+    /// @notice The lane is at least kickBelow + 2.
     error NotBelowThreshold(uint16 lane);
     /// @notice Evidence is never 0.
     error NoEvidence();
     /// @notice The last round is older than maxAgeSeconds: a dead oracle kicks nobody out.
     error StaleScores(uint40 pushedAt);
-    /// @notice As many kickouts as one round may have are proposed.
-    error KickLimit(uint16 maxKicksPerRound);
     /// @notice Too early: before `readyAt`, or before round `round`.
     error KickNotReady(uint40 readyAt, uint256 round);
     /// @notice Too late.
     error KickDead(uint40 diesAt);
-    /// @notice The bucket of executed kickouts is empty until `refillAt` (0 = it never refills).
-    error BucketEmpty(uint256 refillAt);
-    /// @notice The network would be left with fewer members than minActive.
-    error TooFewMembers(uint256 active, uint256 minActive);
+    /// @notice Fewer lanes than minOpen are open.
+    error TooFewOpen(uint24 openCount, uint24 minOpen);
+    /// @notice There is nobody to call, or nobody at home there.
+    error NoTarget(address target);
 
-    constructor(uint16 most, uint16 perFrame, uint32 frame) {
-        _bucket.left = most;
-        _setBucket(most, perFrame, frame);
+    constructor(address firstTarget, address[] memory expelled) {
+        // No code is asked for: an adapter that is deployed after its oracle is named by the address it will have.
+        target = firstTarget;
+        emit TargetSet(firstTarget);
+        for (uint256 i; i < expelled.length; ++i) {
+            _nodes[expelled[i]].kick = KickState.Expelled;
+            _nodes[expelled[i]].expelledUntil = type(uint40).max;
+            emit NodeExpelled(expelled[i]);
+        }
     }
 
-    /// @notice The kickout of an index; all zero when there was none.
-    function kickOf(uint256 index) external view returns (Kick memory) {
-        return _kicks[index];
-    }
-
-    /// @notice The bucket as it stands now.
-    function bucket() external view returns (Bucket memory) {
-        return _refilled();
-    }
-
-    /// @notice What signers sign to propose a kickout.
-    function kickDigest(uint32 round, bytes32 report, uint256 index, bytes32 evidence, uint40 deadline)
+    /// @notice What signers sign to propose a kickout under the configuration in force.
+    function kickDigest(bytes32 report, address node, bytes32 evidence, uint40 deadline)
         public
         view
         returns (bytes32)
     {
-        return _digestOf(keccak256(abi.encode(KICK, round, report, index, evidence, deadline)));
+        return _digestOf(keccak256(abi.encode(KICK, configDigest, report, node, evidence, deadline)));
     }
 
-    /// @notice Proposes to kick out the node of `index`. Anyone may send it; a quorum has signed it.
-    /// @param round the round it was signed on, one of the last RECENT_ROUNDS: it outlives the rounds that come meanwhile
+    /// @notice Proposes to kick a node out. Anyone may send it; a quorum has signed it.
+    /// @param round the round it was signed on, one of the last RECENT_ROUNDS: it outlives the rounds that come
+    /// meanwhile. It is not signed itself: it tells where `report` is kept
     /// @param report digest of that round's report: signed on a round that was reorged, it is nobody's
-    /// @param index the node's current index
+    /// @param node who is to go; has an index and a low lane
     /// @param evidence hash of the public file that tells why, not 0
-    /// @param deadline unix seconds; the latest block that may include this
+    /// @param deadline unix seconds, at most MAX_TTL ahead; the latest block that may include this
     /// @param signatures as many as the quorum, 65 bytes each: r, s, v
     function proposeKick(
         uint32 round,
         bytes32 report,
-        uint256 index,
+        address node,
         bytes32 evidence,
         uint40 deadline,
         bytes calldata signatures
@@ -126,108 +110,126 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
         Limits memory limits_ = _limits;
         _checkKicksRun(now_);
         _checkReport(now_.round, round, report);
-        if (block.timestamp > deadline) revert Expired(deadline);
+        _checkDeadline(deadline);
         if (evidence == 0) revert NoEvidence();
-        uint16 lane = _checkTarget(index, limits_.kickBelow);
-        _makeRoom(index, round);
+        uint16 lane = _checkLow(node, limits_.kickBelow);
+        _makeRoom(node, round);
         _countProposal(now_.round, limits_.maxKicksPerRound);
-        _checkSignatures(kickDigest(round, report, index, evidence, deadline), now_.quorum, signatures);
-        uint40 readyAt = uint40(block.timestamp) + limits_.vetoDelay;
-        _kicks[index] = Kick(readyAt, readyAt + limits_.kickWindow, now_.round, true, evidence);
-        emit KickProposed(index, nodeAt(index), now_.round, lane, evidence, readyAt);
+        _checkSignatures(kickDigest(report, node, evidence, deadline), now_.quorum, signatures);
+        _pend(node, evidence, now_, limits_);
+        Node memory held = _nodes[node];
+        emit KickProposed(node, now_.round, lane, evidence, held.readyAt, held.diesAt);
     }
 
     /// @notice Executes a proposed kickout. Anyone may call it, so that nobody can selectively forget.
-    /// @dev The network is called without try: a caller who starves the inner call of gas must not burn the kickout.
-    function executeKick(uint256 index) external {
+    function executeKick(address node) external {
         Head memory now_ = _head;
         Limits memory limits_ = _limits;
         _checkKicksRun(now_);
-        Kick memory kick = _kicks[index];
-        if (!kick.live) revert NoKick(index);
-        uint256 readyRound = uint256(kick.round) + limits_.kickRounds;
-        if (block.timestamp < kick.readyAt || now_.round < readyRound) revert KickNotReady(kick.readyAt, readyRound);
-        if (block.timestamp > kick.diesAt) revert KickDead(kick.diesAt);
-        if (!isFresh()) revert StaleScores(now_.pushedAt);
-        _checkTarget(index, limits_.kickBelow);
-        uint256 active = NETWORK.activeCount();
-        if (active <= limits_.minActive) revert TooFewMembers(active, limits_.minActive);
+        Node memory held = _nodes[node];
+        if (held.kick != KickState.Pending || held.config != now_.configCount) revert NoKick(node);
+        uint256 readyRound = uint256(held.round) + limits_.kickRounds;
+        if (block.timestamp < held.readyAt || now_.round < readyRound) revert KickNotReady(held.readyAt, readyRound);
+        if (block.timestamp > held.diesAt) revert KickDead(held.diesAt);
+        if (!_isFresh(now_)) revert StaleScores(now_.pushedAt);
+        _checkLow(node, limits_.kickBelow);
+        if (now_.openCount < limits_.minOpen) revert TooFewOpen(now_.openCount, limits_.minOpen);
         _takeFromBucket();
-        _kicks[index].live = false;
-        address node = nodeAt(index);
-        emit KickExecuted(index, node, now_.round, kick.evidence);
-        NETWORK.kickOut(node, kick.evidence);
+        _expel(node, now_.round);
+        _tellTarget(node);
     }
 
-    /// @notice Cancels a kickout: the vetoer at any time; anyone when it is too late for it, the node is no member
-    /// under this index any more, or its lane has recovered.
-    /// @param why a short word for the record
-    function cancelKick(uint256 index, bytes32 why) external {
-        Kick memory kick = _kicks[index];
-        if (!kick.live) revert NoKick(index);
-        bool dead = block.timestamp > kick.diesAt || !_isMember(index) || !_isLow(laneAt(index), _limits.kickBelow);
-        if (!dead && msg.sender != vetoer) revert NotAllowed(msg.sender);
-        _cancel(index, why);
-    }
-
-    /// @notice Sets the bucket; what flowed in under the old setting stays, as far as there is room.
-    /// @param most the bucket's size, 0 = no kickouts
-    /// @param perFrame how many flow in each frame
-    /// @param frame seconds, at least 1
-    function setBucket(uint16 most, uint16 perFrame, uint32 frame) external onlyAdmin {
-        _bucket = _refilled();
-        _setBucket(most, perFrame, frame);
-    }
-
-    /// @inheritdoc NodeScores
-    function _onRetired(uint256 index) internal override {
-        if (_kicks[index].live) _cancel(index, "rejoined");
-    }
-
-    function _cancel(uint256 index, bytes32 why) private {
-        _kicks[index].live = false;
-        emit KickCancelled(index, msg.sender, why);
-    }
-
-    /// @dev A proposal that died of age makes room for a new one, which is signed on a round after it.
-    function _makeRoom(uint256 index, uint32 round) private {
-        Kick memory kick = _kicks[index];
-        if (round <= kick.round) revert AlreadyProposed(index, round);
-        if (!kick.live) return;
-        if (block.timestamp <= kick.diesAt) revert KickLive(index);
-        _cancel(index, "too late");
-    }
-
-    function _countProposal(uint32 round, uint16 most) private {
-        uint16 before = _countedRound == round ? _kicksInRound : 0;
-        if (before >= most) revert KickLimit(most);
-        _countedRound = round;
-        _kicksInRound = before + 1;
-    }
-
-    function _setBucket(uint16 most, uint16 perFrame, uint32 frame) private {
-        if (frame == 0) revert BadLimits();
-        uint16 left = _bucket.left < most ? _bucket.left : most;
-        _bucket = Bucket(most, left, perFrame, frame, uint40(block.timestamp));
-        emit BucketSet(most, perFrame, frame);
-    }
-
-    function _takeFromBucket() private {
-        Bucket memory now_ = _refilled();
-        if (now_.left == 0) {
-            bool refills = now_.perFrame != 0 && now_.most != 0;
-            revert BucketEmpty(refills ? uint256(now_.since) + now_.frame : 0);
+    /// @notice Tells the target again: at any time after it refused, and every kickRounds rounds after it did not, for
+    /// a node that has joined the network again. Anyone may call it, at his own cost; it takes nothing from the bucket.
+    function retryKick(address node) external {
+        Head memory now_ = _head;
+        _checkKicksRun(now_);
+        Node memory held = _nodes[node];
+        if (!_expelled(held)) revert NotExpelled(node);
+        if (target == address(0)) revert NoTarget(target);
+        if (held.kick == KickState.Expelled) {
+            uint256 readyRound = uint256(held.round) + _limits.kickRounds;
+            if (now_.round < readyRound) revert KickNotReady(0, readyRound);
         }
-        --now_.left;
-        _bucket = now_;
+        _nodes[node].kick = KickState.Expelled;
+        _nodes[node].round = now_.round;
+        _tellTarget(node);
     }
 
-    function _refilled() private view returns (Bucket memory now_) {
-        now_ = _bucket;
-        uint256 frames = (block.timestamp - now_.since) / now_.frame;
-        uint256 left = now_.left + frames * now_.perFrame;
-        now_.left = left > now_.most ? now_.most : uint16(left);
-        now_.since += uint40(frames * now_.frame);
+    /// @notice Cancels a pending kickout: the vetoer at any time; anyone when it cannot be executed any more (too late,
+    /// or signers or rules were replaced) or the node's lane has recovered.
+    /// @dev What was signed up to this round cannot propose it again.
+    /// @param why a short word for the record
+    function cancelKick(address node, bytes32 why) external {
+        Node memory held = _nodes[node];
+        if (held.kick != KickState.Pending) revert NoKick(node);
+        bool lasts = _isLive(held) && _isLow(laneAt(indexOf(node)), _limits.kickBelow);
+        if (lasts && msg.sender != vetoer) revert NotAllowed(msg.sender);
+        _clear(node);
+        emit KickCancelled(node, msg.sender, why);
+    }
+
+    /// @notice Ends an expulsion before its time; nothing else does. What was signed up to this round cannot propose the
+    /// node again.
+    function readmit(address node) external onlyAdmin {
+        if (_nodes[node].kick < KickState.Expelled) revert NotExpelled(node);
+        _clear(node);
+        emit NodeReadmitted(node);
+    }
+
+    /// @notice Names who is told to end a membership; zero = nobody.
+    function setTarget(address wanted) external onlyAdmin {
+        if (wanted != address(0) && wanted.code.length == 0) revert NoTarget(wanted);
+        target = wanted;
+        emit TargetSet(wanted);
+    }
+
+    /// @dev A proposal that died makes room for a new one, which is signed on a round after it.
+    function _makeRoom(address node, uint32 round) private {
+        Node memory held = _nodes[node];
+        if (_expelled(held)) revert AlreadyExpelled(node);
+        if (_isLive(held)) revert KickLive(node);
+        // A round that was never proposed in is 0, and no kickout is signed on round 0.
+        if (round <= held.round) revert AlreadyProposed(node, held.round);
+        if (held.kick == KickState.Pending) emit KickCancelled(node, msg.sender, DIED);
+    }
+
+    function _pend(address node, bytes32 evidence, Head memory now_, Limits memory limits_) private {
+        Node memory held = _nodes[node];
+        held.kick = KickState.Pending;
+        held.readyAt = uint40(block.timestamp) + limits_.vetoDelay;
+        held.diesAt = held.readyAt + limits_.kickWindow;
+        held.round = now_.round;
+        held.config = now_.configCount;
+        _nodes[node] = held;
+        evidenceOf[node] = evidence;
+    }
+
+    function _expel(address node, uint32 round) private {
+        uint256 until = block.timestamp + _kickLimits.kickCooldown;
+        Node memory held = _nodes[node];
+        held.kick = KickState.Expelled;
+        held.expelledUntil = until < type(uint40).max ? uint40(until) : type(uint40).max;
+        held.round = round;
+        _nodes[node] = held;
+    }
+
+    function _clear(address node) private {
+        _nodes[node].kick = KickState.None;
+        _nodes[node].round = _head.round;
+        delete evidenceOf[node];
+    }
+
+    /// @dev All state is written before the call. If it fails, whatever happened inside it was undone.
+    function _tellTarget(address node) private {
+        address to = target;
+        bytes32 evidence = evidenceOf[node];
+        emit KickExecuted(node, evidence, to);
+        if (to == address(0)) return;
+        (bool done, bytes32 reason) = TargetCall.kick(to, node, evidence, _kickLimits.kickGas);
+        if (done) return;
+        _nodes[node].kick = KickState.Refused;
+        emit KickRefused(node, to, reason);
     }
 
     function _checkKicksRun(Head memory now_) private view {
@@ -241,18 +243,13 @@ abstract contract Kickouts is NodeScores, SignerQuorum, Roles {
         if (report != found) revert WrongReport(found, report);
     }
 
-    /// @return lane the lane of `index`, whose node is a member that may be kicked out
-    function _checkTarget(uint256 index, uint16 kickBelow) private view returns (uint16 lane) {
-        if (!_isMember(index)) revert NotMember(index);
-        lane = laneAt(index);
+    /// @return lane the lane of `node`, which is low
+    function _checkLow(address node, uint16 kickBelow) private view returns (uint16 lane) {
+        lane = laneAt(indexOf(node));
         if (!_isLow(lane, kickBelow)) revert NotBelowThreshold(lane);
     }
 
-    function _isMember(uint256 index) private view returns (bool) {
-        return _isCurrent(index) && NETWORK.isMember(nodeAt(index));
-    }
-
     function _isLow(uint16 lane, uint16 kickBelow) private pure returns (bool) {
-        return lane != 0 && lane < kickBelow + Lanes.ZERO_QOS;
+        return lane < kickBelow + Lanes.ZERO_QOS;
     }
 }

@@ -2,7 +2,7 @@
 pragma solidity 0.8.37;
 
 /// @title Sixteen scores in one word
-/// @notice A word holds 16 lanes of 16 bits; lane k is at bit 16 * k. A lane: 0 = no report yet, 1 = do not select,
+/// @notice A word holds 16 lanes of 16 bits; lane k is at bit 16 * k. A lane: 0 = index not given, 1 = do not select,
 /// 2 to 10002 = QoS + 2.
 /// @dev All sixteen lanes are checked by one subtraction. A lane never passes 10002 < 0x8000, so its top bit is free:
 /// set it before the subtraction and no lane borrows from its neighbour; what is left of it is the lane's answer.
@@ -16,11 +16,14 @@ library Lanes {
     /// @notice The best QoS, 1.0.
     uint256 internal constant MAX_QOS = 10_000;
 
+    /// @notice Place of a lane's top bit in it.
+    uint256 internal constant TOP_BIT = 15;
+
     /// @dev 1 in every lane.
     uint256 private constant ONES = 0x0001000100010001000100010001000100010001000100010001000100010001;
 
     /// @dev The top bit of every lane.
-    uint256 private constant TOPS = ONES << 15;
+    uint256 private constant TOPS = ONES << TOP_BIT;
 
     /// @dev The greatest lane, in every lane, below a set top bit.
     uint256 private constant CEILING = TOPS | ((MAX_QOS + ZERO_QOS) * ONES);
@@ -42,16 +45,39 @@ library Lanes {
         return _below(word, ONES) & ~_below(previous, ONES) != 0;
     }
 
-    /// @notice Some QoS moves by more than `maxStep`. Both words have passed anyTooHigh; maxStep <= 10000.
-    /// @dev A lane that holds no QoS before or after (0 or 1) takes no step: a first score, an exclusion and a return
-    /// from one are never held back.
-    function anyStepOver(uint256 previous, uint256 word, uint256 maxStep) internal pure returns (bool) {
+    /// @notice The top bit of every lane that may be selected: 2 and more. The word has passed anyTooHigh.
+    function open(uint256 word) internal pure returns (uint256) {
         unchecked {
-            uint256 step = maxStep * ONES;
-            uint256 within = ((previous + step) | TOPS) - word;
-            within &= ((word + step) | TOPS) - previous;
-            uint256 noStep = _below(previous, ZERO_QOS * ONES) | _below(word, ZERO_QOS * ONES);
-            return (within | noStep) & TOPS != TOPS;
+            return ((word | TOPS) - ZERO_QOS * ONES) & TOPS;
+        }
+    }
+
+    /// @notice The top bit of every other lane: 0 and 1. The word has passed anyTooHigh.
+    function shut(uint256 word) internal pure returns (uint256) {
+        return _below(word, ZERO_QOS * ONES);
+    }
+
+    /// @notice The top bit of every lane that falls: it is closed, or sinks by more than the step in `steps`. Both words
+    /// have passed anyTooHigh; `steps` is inEvery of a step of at most 10000.
+    function falls(uint256 previous, uint256 word, uint256 steps) internal pure returns (uint256) {
+        unchecked {
+            uint256 bigFalls = ~(((word + steps) | TOPS) - previous) & TOPS;
+            return bigFalls | (open(previous) & shut(word));
+        }
+    }
+
+    /// @notice A small number in every lane.
+    function inEvery(uint256 value) internal pure returns (uint256) {
+        unchecked {
+            return value * ONES;
+        }
+    }
+
+    /// @notice How many top bits were added up in `sum`, lane by lane, each word shifted to the right by TOP_BIT. The
+    /// multiplication adds all lanes in the highest one; it is exact below 65536.
+    function total(uint256 sum) internal pure returns (uint256) {
+        unchecked {
+            return (sum * ONES) >> 240;
         }
     }
 

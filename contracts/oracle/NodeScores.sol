@@ -1,53 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {INodeRegister} from "../INodeRegister.sol";
 import {IQoSOracle} from "../IQoSOracle.sol";
-import {ITaskNetwork} from "../ITaskNetwork.sol";
 import {Lanes} from "./Lanes.sol";
 import {OracleHead} from "./OracleHead.sol";
 
-/// @title Which node has which index, and what the last rounds said about it
-abstract contract NodeScores is OracleHead, INodeRegister, IQoSOracle {
-    /// @dev Word indexes are 3 bytes in a report, so there could be 2^28 nodes; 2^24 are plenty.
-    uint256 private constant MAX_NODES = 1 << 24;
-
-    /// @notice The network whose nodes are scored: alone registers nodes, and is asked to kick them out.
-    ITaskNetwork public immutable NETWORK;
-
-    mapping(uint256 => uint256) internal _words;
-    mapping(address => uint256) private _indexPlusOne;
-    mapping(uint256 => address) private _nodes;
-
-    /// @notice This address never joined.
-    error NotRegistered(address node);
-    /// @notice Every index is given.
-    error IndexSpaceFull();
-    /// @notice The zero address is not a node, and not a network.
-    error ZeroAddress();
-
-    constructor(address network) {
-        if (network == address(0)) revert ZeroAddress();
-        NETWORK = ITaskNetwork(network);
+/// @title What is known of each node, and what consumers read
+abstract contract NodeScores is OracleHead, IQoSOracle {
+    /// @notice Where a node stands on its way out.
+    /// None: nothing is on, or it was cancelled or readmitted. Pending: proposed; whether it can still be executed,
+    /// isKickPending tells. Expelled: executed. Refused: executed, and the target did not carry it out.
+    enum KickState {
+        None,
+        Pending,
+        Expelled,
+        Refused
     }
 
-    /// @inheritdoc INodeRegister
-    function register(address node) external returns (uint256 index) {
-        if (msg.sender != address(NETWORK)) revert NotAllowed(msg.sender);
-        if (node == address(0)) revert ZeroAddress();
-        uint256 held = _indexPlusOne[node];
-        if (held != 0) {
-            index = held - 1;
-            if (laneAt(index) == 0) return index;
-            _onRetired(index);
-            emit NodeIndexRetired(index, node);
-        }
-        index = _head.nodeCount;
-        if (index == MAX_NODES) revert IndexSpaceFull();
-        _head.nodeCount = uint32(index + 1);
-        _indexPlusOne[node] = index + 1;
-        _nodes[index] = node;
-        emit NodeRegistered(index, node);
+    /// @notice One storage slot per address. Kickouts are of addresses: they stay over quitting and joining again.
+    /// @param indexPlusOne 0 = the node has no index
+    /// @param kick see KickState
+    /// @param readyAt unix seconds; earliest execution of what is pending
+    /// @param diesAt unix seconds; latest execution, so that no old proposal lies in wait for the node's next bad day
+    /// @param expelledUntil unix seconds; end of the expulsion, the greatest number = never
+    /// @param round the round of the last proposal, execution, retry of an executed one, cancellation or readmission
+    /// @param config the configuration of the proposal
+    struct Node {
+        uint24 indexPlusOne;
+        KickState kick;
+        uint40 readyAt;
+        uint40 diesAt;
+        uint40 expelledUntil;
+        uint32 round;
+        uint16 config;
+    }
+
+    /// @notice What a node weighs of which nothing is known: as much as one with a QoS of 0.5, so that it gets work.
+    uint256 public constant NEWCOMER = 5_000;
+
+    mapping(uint256 word => uint256 lanes) internal _words;
+    mapping(address node => Node) internal _nodes;
+
+    /// @notice This address has no index.
+    error NotRegistered(address node);
+
+    /// @notice Index and kickout of an address, as stored; all zero when the oracle never heard of it.
+    function nodeOf(address node) external view returns (Node memory) {
+        return _nodes[node];
+    }
+
+    /// @inheritdoc IQoSOracle
+    function weightOf(address node) external view returns (uint256 weight) {
+        Node memory held = _nodes[node];
+        if (_expelled(held)) return 0;
+        if (held.indexPlusOne == 0 || !_isFresh(_head)) return NEWCOMER;
+        return laneAt(held.indexPlusOne - 1) - Lanes.DO_NOT_SELECT;
     }
 
     /// @inheritdoc IQoSOracle
@@ -56,26 +63,39 @@ abstract contract NodeScores is OracleHead, INodeRegister, IQoSOracle {
         view
         returns (bool known, bool selectable, uint16 qos, uint32 round, uint40 age)
     {
-        round = _head.round;
-        age = _age();
-        uint256 held = _indexPlusOne[node];
-        if (held == 0) return (false, false, 0, round, age);
-        uint16 lane = laneAt(held - 1);
-        known = lane != 0;
-        selectable = lane != Lanes.DO_NOT_SELECT || age > _limits.maxAgeSeconds;
-        if (lane > Lanes.ZERO_QOS) qos = lane - uint16(Lanes.ZERO_QOS);
+        Head memory now_ = _head;
+        round = now_.round;
+        age = uint40(block.timestamp) - now_.pushedAt;
+        Node memory held = _nodes[node];
+        known = held.indexPlusOne != 0;
+        bool expelled = _expelled(held);
+        if (!known) return (known, !expelled, qos, round, age);
+        uint16 lane = laneAt(held.indexPlusOne - 1);
+        selectable = !expelled && (lane != Lanes.DO_NOT_SELECT || !_isFresh(now_));
+        if (!expelled && lane > Lanes.ZERO_QOS) qos = lane - uint16(Lanes.ZERO_QOS);
     }
 
     /// @inheritdoc IQoSOracle
     function isSelectable(address node) external view returns (bool) {
-        uint256 held = _indexPlusOne[node];
-        if (held == 0) return false;
-        return laneAt(held - 1) != Lanes.DO_NOT_SELECT || !isFresh();
+        Node memory held = _nodes[node];
+        if (_expelled(held)) return false;
+        if (held.indexPlusOne == 0) return true;
+        return laneAt(held.indexPlusOne - 1) != Lanes.DO_NOT_SELECT || !_isFresh(_head);
+    }
+
+    /// @inheritdoc IQoSOracle
+    function isExpelled(address node) external view returns (bool) {
+        return _expelled(_nodes[node]);
+    }
+
+    /// @inheritdoc IQoSOracle
+    function isKickPending(address node) external view returns (bool) {
+        return _isLive(_nodes[node]);
     }
 
     /// @inheritdoc IQoSOracle
     function isFresh() public view returns (bool) {
-        return _age() <= _limits.maxAgeSeconds;
+        return _isFresh(_head);
     }
 
     /// @inheritdoc IQoSOracle
@@ -92,27 +112,20 @@ abstract contract NodeScores is OracleHead, INodeRegister, IQoSOracle {
     }
 
     /// @inheritdoc IQoSOracle
-    function indexOf(address node) external view returns (uint256 index) {
-        uint256 held = _indexPlusOne[node];
+    function indexOf(address node) public view returns (uint256 index) {
+        uint256 held = _nodes[node].indexPlusOne;
         if (held == 0) revert NotRegistered(node);
         return held - 1;
     }
 
-    /// @inheritdoc IQoSOracle
-    function nodeAt(uint256 index) public view returns (address node) {
-        return _nodes[index];
+    /// @dev Executed, carried out by the network or not, and its time is not over.
+    function _expelled(Node memory held) internal view returns (bool) {
+        return held.kick >= KickState.Expelled && block.timestamp < held.expelledUntil;
     }
 
-    /// @dev The index was given and its node has not taken a newer one since.
-    function _isCurrent(uint256 index) internal view returns (bool) {
-        address node = _nodes[index];
-        return node != address(0) && _indexPlusOne[node] == index + 1;
-    }
-
-    /// @dev Called when a re-joining node leaves `index` for a new one.
-    function _onRetired(uint256 index) internal virtual;
-
-    function _age() private view returns (uint40) {
-        return uint40(block.timestamp) - _head.pushedAt;
+    /// @dev Proposed, not too late, and not by signers or under rules that were replaced.
+    function _isLive(Node memory held) internal view returns (bool) {
+        return held.kick == KickState.Pending && block.timestamp <= held.diesAt
+            && held.config == _head.configCount;
     }
 }

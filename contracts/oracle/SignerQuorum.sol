@@ -3,9 +3,12 @@ pragma solidity 0.8.37;
 
 import {OracleHead} from "./OracleHead.sol";
 
-/// @title The signers of reports and kickouts, and how many of them must agree
-/// @notice EIP-712, domain name "QoSOracle", version "1", this chain, this contract. More than half of the signers
-/// must sign. Signers hold no ether and send nothing; whoever sends has no rights.
+/// @title The signers of reports and kickouts, how many of them must agree, and the rules they score by
+/// @notice EIP-712, domain name "QoSOracle", version "2", this chain, this contract. More than half of the signers
+/// must sign. Signers hold no ether and send nothing; whoever sends has no rights. A signer is a key, not a contract
+/// (EIP-1271): the gas of a signature must have a bound.
+/// @dev What is signed names the digest of the configuration (chain, contract, counter, signers, quorum, rules). Each
+/// change of it makes a new one, also when the same signers come back: signatures given before are nobody's.
 abstract contract SignerQuorum is OracleHead {
     /// @dev A signature: r (32 bytes), s (32 bytes), v (1 byte, 27 or 28).
     uint256 private constant SIGNATURE_BYTES = 65;
@@ -17,28 +20,42 @@ abstract contract SignerQuorum is OracleHead {
     bytes32 private constant DOMAIN =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
     bytes32 private constant NAME = keccak256("QoSOracle");
-    bytes32 private constant VERSION = keccak256("1");
+    bytes32 private constant VERSION = keccak256("2");
 
     address[] private _signers;
     mapping(address => uint256) private _bitOf;
 
+    /// @notice Hash of the scoring rules: sha256 of their canonical JSON.
+    bytes32 public rulesHash;
+
+    /// @notice Digest of the configuration in force: what reports and kickouts are signed under.
+    /// keccak256(abi.encode(uint256 chain id, address this, uint16 count, address[] signers, uint8 quorum, bytes32 rulesHash))
+    bytes32 public configDigest;
+
     event SignersSet(address[] signers, uint8 quorum);
+    event RulesSet(bytes32 rulesHash);
+    /// @notice From here on `config` is what is signed under; `count` is one more than that of the one before.
+    event ConfigSet(uint16 indexed count, bytes32 config);
 
     /// @notice No signer, more than 255, a zero or repeated address, or a quorum of half or fewer, or of more than all.
     error BadSigners();
+    /// @notice The hash of the rules is never 0.
+    error BadRules();
     /// @notice There must be exactly as many signatures as the quorum asks, 65 bytes each.
     error BadSignatureLength(uint256 expected, uint256 got);
-    /// @notice The signature at `position` is by no signer, by one who signed already, or not in the lower form.
+    /// @notice The signature at `position` is by no signer, by one who signed already, or not in the one form that is
+    /// taken: 65 bytes r, s, v with the lower s and a v of 27 or 28 (neither 0 or 1 nor the short form of EIP-2098).
     error BadSignature(uint256 position);
+
+    constructor(address[] memory wanted, uint8 needed, bytes32 rules) {
+        _replaceSigners(wanted, needed);
+        _nameRules(rules);
+        _renewConfig();
+    }
 
     /// @notice The signers; bit i of a round's bitmap is the i-th of them.
     function signers() external view returns (address[] memory) {
         return _signers;
-    }
-
-    /// @notice How many signatures a report or a kickout needs.
-    function quorum() external view returns (uint8) {
-        return _head.quorum;
     }
 
     /// @notice EIP-712 domain separator; computed each time, so that a fork of the chain with a new id has its own.
@@ -47,21 +64,25 @@ abstract contract SignerQuorum is OracleHead {
     }
 
     function _setSigners(address[] memory wanted, uint8 needed) internal {
-        uint256 count = wanted.length;
-        if (count == 0 || count > 255 || needed > count || 2 * uint256(needed) <= count) revert BadSigners();
-        uint256 before = _signers.length;
-        for (uint256 i; i < before; ++i) {
-            delete _bitOf[_signers[i]];
+        _replaceSigners(wanted, needed);
+        _renewConfig();
+    }
+
+    /// @dev The others keep their order. Fewer signers than the quorum are refused as BadSigners.
+    function _dropSigner(address who) internal {
+        address[] memory before = _signers;
+        if (_bitOf[who] == 0) revert BadSigners();
+        address[] memory left = new address[](before.length - 1);
+        uint256 kept;
+        for (uint256 i; i < before.length; ++i) {
+            if (before[i] != who) left[kept++] = before[i];
         }
-        for (uint256 i; i < count; ++i) {
-            address signer = wanted[i];
-            if (signer == address(0) || _bitOf[signer] != 0) revert BadSigners();
-            _bitOf[signer] = 1 << i;
-        }
-        _signers = wanted;
-        _head.quorum = needed;
-        _head.signerCount = uint8(count);
-        emit SignersSet(wanted, needed);
+        _setSigners(left, _head.quorum);
+    }
+
+    function _setRules(bytes32 wanted) internal {
+        _nameRules(wanted);
+        _renewConfig();
     }
 
     function _digestOf(bytes32 structHash) internal view returns (bytes32) {
@@ -88,5 +109,36 @@ abstract contract SignerQuorum is OracleHead {
             if (bit == 0 || seen & bit != 0) revert BadSignature(i);
             seen |= bit;
         }
+    }
+
+    function _replaceSigners(address[] memory wanted, uint8 needed) private {
+        uint256 count = wanted.length;
+        if (count == 0 || count > 255 || needed > count || 2 * uint256(needed) <= count) revert BadSigners();
+        uint256 before = _signers.length;
+        for (uint256 i; i < before; ++i) {
+            delete _bitOf[_signers[i]];
+        }
+        for (uint256 i; i < count; ++i) {
+            address signer = wanted[i];
+            if (signer == address(0) || _bitOf[signer] != 0) revert BadSigners();
+            _bitOf[signer] = 1 << i;
+        }
+        _signers = wanted;
+        _head.quorum = needed;
+        emit SignersSet(wanted, needed);
+    }
+
+    function _nameRules(bytes32 wanted) private {
+        if (wanted == 0) revert BadRules();
+        rulesHash = wanted;
+        emit RulesSet(wanted);
+    }
+
+    function _renewConfig() private {
+        uint16 count = _head.configCount + 1;
+        _head.configCount = count;
+        configDigest =
+            keccak256(abi.encode(block.chainid, address(this), count, _signers, _head.quorum, rulesHash));
+        emit ConfigSet(count, configDigest);
     }
 }

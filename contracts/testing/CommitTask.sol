@@ -3,6 +3,7 @@ pragma solidity 0.8.37;
 
 import {CommitBook} from "./commit/CommitBook.sol";
 import {CommitNode} from "./CommitNode.sol";
+import {CrynuxQos} from "./CrynuxQos.sol";
 
 /// @title The tasks of a commit/disclose network, for tests of the profile `crynux-commit`
 /// @notice Three nodes run each task, commit to their results and disclose them; two equal ones are the result.
@@ -12,6 +13,7 @@ contract CommitTask is CommitBook {
     uint256 public constant TIMEOUT = 15 minutes;
 
     CommitNode public immutable node;
+    CrynuxQos public immutable qos;
 
     uint256 private _lastId;
 
@@ -32,8 +34,8 @@ contract CommitTask is CommitBook {
     event TaskNodeSlashed(uint256 indexed taskId, address nodeAddress);
     event TaskNodeCancelled(uint256 indexed taskId, address nodeAddress);
 
-    constructor(CommitNode node_, uint256 queueLimit_) CommitBook(queueLimit_) {
-        node = node_;
+    constructor(CommitNode node_, CrynuxQos qos_, uint256 queueLimit_) CommitBook(queueLimit_) {
+        (node, qos) = (node_, qos_);
     }
 
     // --- What a creator calls ---
@@ -54,7 +56,7 @@ contract CommitTask is CommitBook {
         TaskInfo storage task = _tasks[taskId];
         (task.id, task.taskType, task.creator) = (taskId, taskType, msg.sender);
         (task.taskHash, task.dataHash, task.fee) = (taskHash, dataHash, msg.value);
-        bool starts = node.availableCount() >= 3;
+        bool starts = _canStart();
         if (!starts) _enqueue(task);
         emit TaskPending(taskId, taskType, msg.sender, taskHash, dataHash);
         if (starts) _start(task);
@@ -77,7 +79,8 @@ contract CommitTask is CommitBook {
         }
         for (uint256 round; round < 3; ++round) {
             if (task.isFreed[round]) continue;
-            _free(task, round, _compensated(task, round));
+            (uint256 one, uint256 other) = _compensated(task, round);
+            _free(task, round, one, other);
             emit TaskNodeCancelled(taskId, task.nodes[round]);
         }
         _forget(task);
@@ -129,7 +132,7 @@ contract CommitTask is CommitBook {
 
     /// @notice Gives the nodes that are free what waits; anyone may call it, as in Crynux.
     function nodeAvailableCallback(address) external {
-        while (_queue.length > 0 && node.availableCount() >= 3) {
+        while (_queue.length > 0 && _canStart()) {
             TaskInfo storage task = _tasks[_queue[_dearest()]];
             _dequeue(task.id);
             _start(task);
@@ -144,7 +147,11 @@ contract CommitTask is CommitBook {
 
     function _start(TaskInfo storage task) private {
         task.startedAt = block.timestamp;
-        task.nodes = node.startTask();
+        address[] memory free = node.getAvailableNodes();
+        for (uint256 round; round < 3; ++round) {
+            task.nodes[round] = free[round];
+            node.startTask(free[round]);
+        }
         for (uint256 round; round < 3; ++round) {
             emit TaskStarted(
                 task.id, task.taskType, task.creator, task.nodes[round], task.taskHash, task.dataHash, round
@@ -181,7 +188,8 @@ contract CommitTask is CommitBook {
             task.isAborted = true;
             for (uint256 place; place < 3; ++place) {
                 uint256 round = task.disclosures[place];
-                _free(task, round, _score(task, round));
+                (uint256 one, uint256 other) = _places(task, round);
+                _free(task, round, one, other);
                 emit TaskNodeCancelled(task.id, task.nodes[round]);
             }
             emit TaskAborted(task.id, "Task result illegal");
@@ -207,9 +215,9 @@ contract CommitTask is CommitBook {
     }
 
     function _succeed(TaskInfo storage task, uint256 round) private {
-        uint256 score = _score(task, round);
-        _free(task, round, score);
-        emit TaskNodeSuccess(task.id, task.nodes[round], (task.fee * score) / 50);
+        (uint256 one, uint256 other) = _places(task, round);
+        _free(task, round, one, other);
+        emit TaskNodeSuccess(task.id, task.nodes[round], (task.fee * (_points(one) + _points(other))) / 50);
         _forget(task);
     }
 
@@ -219,10 +227,17 @@ contract CommitTask is CommitBook {
         emit TaskNodeSlashed(task.id, task.nodes[round]);
     }
 
-    /// @dev What the node contract says at this comes before what we say.
-    function _free(TaskInfo storage task, uint256 round, uint256 score) private {
+    /// @dev What the node contract says at this comes before what we say. Points are for places, of which 0 is none.
+    function _free(TaskInfo storage task, uint256 round, uint256 one, uint256 other) private {
         task.isFreed[round] = true;
-        node.finishTask(task.nodes[round], score);
+        if (one != 0) qos.addTaskScore(task.nodes[round], one - 1);
+        if (other != 0) qos.addTaskScore(task.nodes[round], other - 1);
+        node.finishTask(task.nodes[round]);
+    }
+
+    /// @dev Those that have waited longest come first.
+    function _canStart() private view returns (bool) {
+        return node.getAvailableNodes().length >= 3;
     }
 
     /// @dev A task of which every part has ended takes nothing more.

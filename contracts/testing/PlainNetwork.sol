@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {INodeRegister} from "../INodeRegister.sol";
-import {ITaskNetwork} from "../ITaskNetwork.sol";
+import {IKickTarget} from "../IKickTarget.sol";
 
 /// @title A network of members and nothing else, for tests of the oracle
-contract PlainNetwork is ITaskNetwork {
-    INodeRegister public oracle;
+contract PlainNetwork is IKickTarget {
+    address public oracle;
     uint256 public activeCount;
     mapping(address => bool) public isMember;
 
-    /// @notice kickOut reverts while this is set.
+    /// @notice kick reverts while this is set.
     bool public refuses;
 
     event KickedOut(address indexed node, bytes32 evidence);
@@ -18,7 +17,7 @@ contract PlainNetwork is ITaskNetwork {
     error NotTheOracle(address caller);
     error Refused();
 
-    function setOracle(INodeRegister to) external {
+    function setOracle(address to) external {
         oracle = to;
     }
 
@@ -41,10 +40,11 @@ contract PlainNetwork is ITaskNetwork {
         _end(node);
     }
 
-    /// @inheritdoc ITaskNetwork
-    function kickOut(address node, bytes32 evidence) external {
-        if (msg.sender != address(oracle)) revert NotTheOracle(msg.sender);
+    /// @inheritdoc IKickTarget
+    function kick(address node, bytes32 evidence) external {
+        if (msg.sender != oracle) revert NotTheOracle(msg.sender);
         if (refuses) revert Refused();
+        if (!isMember[node]) return;
         _end(node);
         emit KickedOut(node, evidence);
     }
@@ -62,7 +62,6 @@ contract PlainNetwork is ITaskNetwork {
     function _join(address node) private {
         isMember[node] = true;
         ++activeCount;
-        oracle.register(node);
     }
 
     function _end(address node) private {

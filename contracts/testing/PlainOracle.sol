@@ -1,25 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {INodeRegister} from "../INodeRegister.sol";
-import {ITaskNetwork} from "../ITaskNetwork.sol";
+import {IKickTarget} from "../IKickTarget.sol";
 
-/// @title An oracle without scores: numbers the nodes as they join, and kicks out whom it is told to
+/// @title An oracle without scores: says of each node what it was told to say, and kicks out whom it is told to
 /// @notice Only for tests of the network.
-contract PlainOracle is INodeRegister {
-    /// @notice How often each node has joined.
-    mapping(address node => uint256 times) public joins;
+contract PlainOracle {
+    /// @notice How the questions are answered.
+    enum Mood {
+        Sound,
+        Reverting,
+        Endless,
+        Wordy
+    }
 
-    uint256 private _count;
+    /// @notice Whether a node's kickout is proposed.
+    mapping(address node => bool) public pending;
 
-    /// @inheritdoc INodeRegister
-    function register(address node) external returns (uint256 index) {
-        joins[node] += 1;
-        index = _count++;
+    /// @notice Whether a node may not be selected.
+    mapping(address node => bool) public excluded;
+
+    Mood public mood;
+
+    /// @notice This oracle is of no use today.
+    error Unwell();
+
+    function setPending(address node, bool to) external {
+        pending[node] = to;
+    }
+
+    function setExcluded(address node, bool to) external {
+        excluded[node] = to;
+    }
+
+    function setMood(Mood to) external {
+        mood = to;
+    }
+
+    /// @notice As IQoSOracle has it.
+    function isKickPending(address node) external view returns (bool) {
+        _bear();
+        return pending[node];
+    }
+
+    /// @notice As IQoSOracle has it.
+    function isSelectable(address node) external view returns (bool) {
+        _bear();
+        return !excluded[node];
     }
 
     /// @notice Kicks a node out of a network.
-    function kick(ITaskNetwork network, address node, bytes32 evidence) external {
-        network.kickOut(node, evidence);
+    function kick(IKickTarget network, address node, bytes32 evidence) external {
+        network.kick(node, evidence);
+    }
+
+    function _bear() private view {
+        if (mood == Mood.Reverting) revert Unwell();
+        uint256 spent;
+        while (mood == Mood.Endless) ++spent;
+        if (mood != Mood.Wordy) return;
+        assembly ("memory-safe") {
+            return(0, 4096)
+        }
     }
 }

@@ -25,9 +25,9 @@ def upgrade() -> None:
         sa.Column("as_of_hash", sa.LargeBinary(), nullable=False),
         sa.Column("data_hash", sa.LargeBinary(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
-        sa.Column("rules", sa.BigInteger(), nullable=False),
+        sa.Column("config", sa.LargeBinary(), nullable=False),
         sa.Column("transmitter", sa.LargeBinary(), nullable=False),
-        sa.Column("words", sa.LargeBinary(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_accepted_round")),
     )
     op.create_index(op.f("ix_accepted_round_round"), "accepted_round", ["round"], unique=False)
@@ -84,6 +84,17 @@ def upgrade() -> None:
         sa.Column("canonical", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("block", "tx_index", "block_hash", name=op.f("pk_call")),
         sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "contract_setting",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_contract_setting")),
     )
     op.create_table(
         "coverage",
@@ -222,14 +233,22 @@ def upgrade() -> None:
     )
     op.create_table(
         "kick",
-        sa.Column("lane_index", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("node", sa.LargeBinary(), nullable=False),
         sa.Column("round", sa.BigInteger(), nullable=False),
         sa.Column("evidence", sa.LargeBinary(), nullable=False),
         sa.Column("ready_at", sa.BigInteger(), nullable=False),
+        sa.Column("dies_at", sa.BigInteger(), nullable=False),
         sa.Column("proposed_at", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("lane_index", name=op.f("pk_kick")),
+        sa.Column("executed_at", sa.Text(), nullable=True),
+        sa.Column("executed_in", sa.BigInteger(), nullable=True),
+        sa.Column("expelled_until", sa.BigInteger(), nullable=True),
+        sa.Column("target", sa.LargeBinary(), nullable=True),
+        sa.Column("tried_in", sa.BigInteger(), nullable=True),
+        sa.Column("tried_at", sa.Text(), nullable=True),
+        sa.Column("refusals", sa.BigInteger(), nullable=True),
+        sa.Column("reason", sa.LargeBinary(), nullable=True),
+        sa.PrimaryKeyConstraint("node", name=op.f("pk_kick")),
     )
     op.create_table(
         "kickout",
@@ -318,6 +337,7 @@ def upgrade() -> None:
         sa.Column("prior", sa.BigInteger(), nullable=True),
         sa.Column("restarts", sa.BigInteger(), nullable=False),
         sa.Column("kickout_due_since", sa.Text(), nullable=True),
+        sa.Column("starts_anew", sa.Boolean(), nullable=False),
         sa.Column("changed_at", sa.BigInteger(), nullable=False),
         sa.Column("recovers_until", sa.BigInteger(), nullable=True),
         sa.Column("window", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
@@ -335,7 +355,7 @@ def upgrade() -> None:
         "node_index",
         sa.Column("lane_index", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("node", sa.LargeBinary(), nullable=False),
-        sa.Column("retired", sa.Boolean(), nullable=False),
+        sa.Column("closed_in", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("lane_index", name=op.f("pk_node_index")),
     )
     op.create_index(op.f("ix_node_index_node"), "node_index", ["node"], unique=False)
@@ -384,6 +404,7 @@ def upgrade() -> None:
         sa.Column("prev_digest", sa.LargeBinary(), nullable=True),
         sa.Column("as_of_block", sa.BigInteger(), nullable=True),
         sa.Column("as_of_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("config", sa.LargeBinary(), nullable=True),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.Column("signature", sa.LargeBinary(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
@@ -411,12 +432,13 @@ def upgrade() -> None:
         sa.Column("prev_digest", sa.LargeBinary(), nullable=True),
         sa.Column("as_of_block", sa.BigInteger(), nullable=True),
         sa.Column("as_of_hash", sa.LargeBinary(), nullable=True),
+        sa.Column("config", sa.LargeBinary(), nullable=True),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.Column("signature", sa.LargeBinary(), nullable=False),
         sa.Column("expiry_reason", sa.Text(), nullable=True),
         sa.Column("signed_at", sa.BigInteger(), nullable=False),
         sa.CheckConstraint(
-            "expiry_reason IN ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken')",
+            "expiry_reason IN ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken', 'config_replaced')",
             name=op.f("ck_pub_signature_expiry_reason"),
         ),
         sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f("ck_pub_signature_kind")),
@@ -476,7 +498,7 @@ def upgrade() -> None:
         sa.Column("head_round", sa.BigInteger(), nullable=False),
         sa.Column("prev", sa.LargeBinary(), nullable=False),
         sa.Column("deadline", sa.BigInteger(), nullable=False),
-        sa.Column("records", sa.LargeBinary(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
         sa.Column("fingerprint", sa.LargeBinary(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
@@ -573,6 +595,7 @@ def upgrade() -> None:
         sa.Column("stopped_at", sa.Text(), nullable=True),
         sa.Column("stopped_time", sa.BigInteger(), nullable=True),
         sa.Column("error_reported", sa.Boolean(), nullable=False),
+        sa.Column("disclosed", sa.Boolean(), nullable=False),
         sa.Column("validated", sa.Boolean(), nullable=False),
         sa.Column("ending", sa.Text(), nullable=True),
         sa.Column("ended_at", sa.Text(), nullable=True),
@@ -619,16 +642,6 @@ def upgrade() -> None:
         sa.Column("endpoint", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("number", "hash", name=op.f("pk_verified_block")),
         sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "vetoer",
-        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("time", sa.BigInteger(), nullable=False),
-        sa.Column("address", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("block", "tx", "log", "sub", name=op.f("pk_vetoer")),
     )
     op.create_table(
         "pub_intent",
@@ -821,7 +834,6 @@ def downgrade() -> None:
     )
     op.drop_index("intent_nonce", table_name="pub_intent")
     op.drop_table("pub_intent")
-    op.drop_table("vetoer")
     op.drop_table("verified_block")
     op.drop_table("undo")
     op.drop_index(
@@ -912,6 +924,7 @@ def downgrade() -> None:
     op.drop_table("dead_letter")
     op.drop_table("cursor")
     op.drop_table("coverage")
+    op.drop_table("contract_setting")
     op.drop_table("call")
     op.drop_table("bookmark")
     op.drop_index(

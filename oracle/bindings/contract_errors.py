@@ -23,17 +23,25 @@ ACTIONS: Mapping[str, Action] = {
     "KickNotReady": Action.WAIT,
     "KickLimit": Action.WAIT,
     "BucketEmpty": Action.WAIT,
-    "TooFewMembers": Action.WAIT,
+    "TooFewOpen": Action.WAIT,
     "StaleScores": Action.WAIT,
-    "WrongRules": Action.WAIT,
     "StaleAsOf": Action.RENEW,
     "AsOfTooOld": Action.RENEW,
     "Reorged": Action.RENEW,
     "Expired": Action.RENEW,
     "WrongReport": Action.RENEW,
+    # Signers, quorum or rules were replaced, or a limit became tighter, since it was signed.
+    "WrongConfig": Action.RENEW,
+    "TooManyFalls": Action.RENEW,
+    "NotReleasable": Action.RENEW,
+    "BadLength": Action.RENEW,
     "WrongRound": Action.DROP,
     "NotBelowThreshold": Action.DROP,
+    "NotRegistered": Action.DROP,
     "NotMember": Action.DROP,
+    "AlreadyExpelled": Action.DROP,
+    "NotExpelled": Action.DROP,
+    "NoTarget": Action.DROP,
     "NoKick": Action.DROP,
     "KickLive": Action.DROP,
     "AlreadyProposed": Action.DROP,
@@ -42,6 +50,9 @@ ACTIONS: Mapping[str, Action] = {
     # Starts: the fold has not seen yet what the contract knows, and will void the draw.
     "NodeBusy": Action.WAIT,
     "NodeIsPaused": Action.WAIT,
+    "NotSelectable": Action.WAIT,
+    "QuitPending": Action.WAIT,
+    "GroupIncomplete": Action.WAIT,
     "WrongGpu": Action.WAIT,
     "WrongVersion": Action.WAIT,
     "TookPart": Action.WAIT,
@@ -49,12 +60,14 @@ ACTIONS: Mapping[str, Action] = {
     "NotDispatcher": Action.WAIT,
     "WrongStatus": Action.WAIT,
     "NotDirect": Action.HOLD,
-    "BadLength": Action.HOLD,
     "NotAscending": Action.HOLD,
     "UnknownNode": Action.HOLD,
     "ScoreTooHigh": Action.HOLD,
     "ScoreErased": Action.HOLD,
-    "StepTooLarge": Action.HOLD,
+    "AlreadyRegistered": Action.HOLD,
+    "NoScore": Action.HOLD,
+    "DeadlineTooFar": Action.HOLD,
+    "NotEnoughGas": Action.HOLD,
     "NoEvidence": Action.HOLD,
     "BadSignature": Action.HOLD,
     "BadSignatureLength": Action.HOLD,
@@ -68,22 +81,21 @@ _PAUSES = frozenset({"Paused", "TooSoon"})
 
 # What the contract says to a push whose round is there already, and to calls about a kickout that
 # is proposed, executed or cancelled already.
-_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "NoKick"})
-
-# A signer was removed, or the quorum changed, since they were gathered.
-OF_SIGNATURES = frozenset({"BadSignature", "BadSignatureLength"})
+_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"})
 
 # Of roles, setups, and what clients and nodes do: no call that the daemon makes can meet them.
 NOT_OURS = frozenset(
     {
-        "AlreadyMember", "AlreadyPaused", "BadGroupSize", "BadKind", "BadLimits", "BadName",
-        "BadRules", "BadSettings", "BadSigners", "BadSize", "BadTimeout", "GroupFull",
-        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "MembersPresent", "NoCode",
-        "NotAdmin", "NotCreator", "NotItsTask", "NotKickedOut", "NotOffered", "NotPaused",
-        "NotRegistered", "NothingToWithdraw", "OracleAlreadySet", "PauseCoolDown",
-        "PauseTooLong", "PaymentRefused", "QuitPending", "RejoinTooEarly", "StakeTooLow",
-        "StillTime", "TaskExists", "TooEarly", "TooLate", "TooManyModels", "UnknownGroup",
-        "WrongMembers", "ZeroAddress", "ZeroResult",
+        "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
+        "BadGroupSize", "BadKind", "BadLimits", "BadName", "BadRules", "BadSettings",
+        "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
+        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
+        "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
+        "NotOffered", "NotPaused", "NothingToWithdraw", "OrderDiffers",
+        "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",
+        "RevealsLater", "StakeTooLow", "StillTime", "TaskExists", "TooEarly", "TooLate",
+        "TooManyModels", "UnknownGroup", "WrongMembers", "WrongResult", "WrongReveal",
+        "ZeroAddress", "ZeroResult",
     }
 )  # fmt: skip
 

@@ -1,13 +1,14 @@
-"""Puts a QoSOracle on the chain: first what it would be and cost, then, if asked, for real."""
+"""Puts contracts on the chain: first what each would be and cost, then, if asked, for real."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 
 from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import creation_code
 from oracle.bindings.contract_errors import CONTRACT, refusal_of
-from oracle.bindings.qos_oracle import ContractLimits
+from oracle.bindings.qos_oracle import FOR_EVER, ContractKickLimits, ContractLimits
+from oracle.chain.proofs.rlp import encoded
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.rpc.fanout import PoolView, number_of, understood
@@ -21,9 +22,9 @@ from oracle.txmgr.client.send_raw import send
 # A network of some thousand nodes and a period of a minute
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 DEFAULT_LIMITS = ContractLimits(
-    max_step=10_000,
     max_words=1024,
-    min_interval=10,
+    max_new_nodes=200,
+    min_interval=30,
     anchor_window=200,
     max_age_seconds=7200,
     kick_below=2000,
@@ -31,39 +32,81 @@ DEFAULT_LIMITS = ContractLimits(
     kick_rounds=3,
     kick_window=86_400,
     max_kicks_per_round=20,
-    min_active=3,
+    min_open=3,
+    fall_share=1000,
+    big_fall=2500,
+)
+# What the admin can never loosen beyond, however long he waits
+# (docs/explanation/kickouts.md#limits-in-the-contract).
+DEFAULT_FLOORS = ContractLimits(
+    max_words=4095,
+    max_new_nodes=1000,
+    min_interval=0,
+    anchor_window=8191,
+    max_age_seconds=86_400,
+    kick_below=2000,
+    veto_delay=3600,
+    kick_rounds=2,
+    kick_window=7 * 86_400,
+    max_kicks_per_round=20,
+    min_open=3,
+    fall_share=1000,
+    big_fall=2500,
+)
+# For tests and demonstrations alone: no limit is beyond them.
+NO_FLOORS = ContractLimits(
+    max_words=4095,
+    max_new_nodes=2**16 - 1,
+    min_interval=0,
+    anchor_window=8191,
+    max_age_seconds=30 * 86_400,
+    kick_below=10_000,
+    veto_delay=0,
+    kick_rounds=0,
+    kick_window=2**24 - 1,
+    max_kicks_per_round=255,
+    min_open=0,
+    fall_share=10_000,
+    big_fall=10_000,
+)
+DEFAULT_KICK_LIMITS = ContractKickLimits(
+    kick_gas=600_000,
+    kick_cooldown=FOR_EVER,
+    bucket_most=3,
+    bucket_per_frame=1,
+    bucket_frame=3600,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """QoSOracle.Setup, field by field."""
+    """QoSOracle.Setup, field by field; `target` zero: nobody is told of a kickout."""
 
-    network: Address
     admin: Address
     signers: tuple[Address, ...]
     rules_hash: Hash
+    target: Address = ZERO_ADDRESS
     quorum: int = 1
-    rules: int = 1
     pauser: Address = ZERO_ADDRESS
     vetoer: Address = ZERO_ADDRESS
     limits: ContractLimits = field(default=DEFAULT_LIMITS)
-    bucket_most: int = 3
-    bucket_per_frame: int = 1
-    bucket_frame: int = 3600
+    floors: ContractLimits = field(default=DEFAULT_FLOORS)
+    kick_limits: ContractKickLimits = field(default=DEFAULT_KICK_LIMITS)
+    expelled: tuple[Address, ...] = ()
     arbitrum: bool = False
 
     @property
     def code(self) -> str:
         """The creation code, constructor arguments included."""
-        limits = tuple(getattr(self.limits, one.name) for one in fields(self.limits))
-        return creation_code(
-            CONTRACT,
-            (
-                *(self.network, self.admin, self.pauser, self.vetoer, self.signers, self.quorum),
-                *(self.rules, bytes.fromhex(self.rules_hash[2:]), limits),
-                *(self.bucket_most, self.bucket_per_frame, self.bucket_frame, self.arbitrum),
-            ),
+        return creation_code(CONTRACT, self.struct)
+
+    @property
+    def struct(self) -> tuple[object, ...]:
+        """The arguments in the order of the contract's struct."""
+        return (
+            *(self.admin, self.pauser, self.vetoer, self.target, self.signers, self.quorum),
+            *(bytes.fromhex(self.rules_hash[2:]), astuple(self.limits), astuple(self.floors)),
+            *(astuple(self.kick_limits), self.expelled, self.arbitrum),
         )
 
 
@@ -71,7 +114,7 @@ class OracleSetup:
 class Deployment:
     """What deploying would send and cost at most, in wei."""
 
-    setup: OracleSetup
+    code: str
     sender: Address
     code_hash: Hash
     gas_limit: int
@@ -96,10 +139,8 @@ def with_limits(limits: ContractLimits, changed: Mapping[str, int]) -> ContractL
     return replace(limits, **changed)
 
 
-def plan_deployment(
-    lines: PoolView, setup: OracleSetup, sender: Address, fees: Fees | None
-) -> Deployment:
-    """Try the deployment on the newest block, sending nothing.
+def plan_deployment(lines: PoolView, code: str, sender: Address, fees: Fees | None) -> Deployment:
+    """Try the deployment of this creation code on the newest block, sending nothing.
 
     Raises:
         InputError: the constructor refuses the setup, or the market is above our cap.
@@ -107,22 +148,27 @@ def plan_deployment(
     """
     if fees is None:
         raise InputError("the chain asks more for gas than limits.max_fee_per_gas_wei")
-    code = setup.code
     try:
         answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
         reason = refusal_of(error.data) if error.data else error.message
-        raise InputError(f"QoSOracle refuses this setup: {reason}") from None
+        raise InputError(f"the contract refuses this setup: {reason}") from None
     with understood("an estimate of gas"):
         estimate = number_of(answer)
     return Deployment(
-        setup=setup,
+        code=code,
         sender=sender,
         code_hash=Hash("0x" + keccak(bytes.fromhex(code[2:])).hex()),
         gas_limit=gas_limit(estimate),
         fees=fees,
         balance=balance_of(lines, sender),
     )
+
+
+def created_address(sender: Address, nonce: int) -> Address:
+    """Return where a contract will stand that an account creates with this nonce."""
+    written = encoded([bytes.fromhex(sender[2:]), nonce])
+    return Address("0x" + keccak(written)[-20:].hex())
 
 
 def check_funds(planned: Deployment) -> None:
@@ -150,7 +196,7 @@ def deploy(
     check_funds(planned)
     lines = pool.view()
     nonce = nonce_at(lines, planned.sender, "pending")
-    code, gas, fees = planned.setup.code, planned.gas_limit, planned.fees
+    code, gas, fees = planned.code, planned.gas_limit, planned.fees
     signed = signer.sign_transaction(TransactionRequest(chain_id, nonce, None, code, gas, fees))
     sent = send(pool, signed.raw)
     while not (found := receipts_of(lines, [signed.hash])):

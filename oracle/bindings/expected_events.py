@@ -34,17 +34,18 @@ class _Effect:
     digest: str | None = None
 
 
-_ROUND_OF_PUSH = {"round": "round", "asOf": "asOf", "asOfHash": "asOfHash", "rules": "rules"}
+_ROUND_OF_PUSH = {"round": "round", "asOf": "asOf", "asOfHash": "asOfHash"}
 _EFFECTS = (
     _Effect("QoSOracle", "push", "RoundAccepted", _ROUND_OF_PUSH, "digest"),
     _Effect(
         "QoSOracle",
         "proposeKick",
         "KickProposed",
-        {"index": "index", "evidence": "evidence"},
+        {"node": "node", "evidence": "evidence"},
     ),
-    _Effect("QoSOracle", "executeKick", "KickExecuted", {"index": "index"}),
-    _Effect("QoSOracle", "cancelKick", "KickCancelled", {"index": "index", "why": "why"}),
+    _Effect("QoSOracle", "executeKick", "KickExecuted", {"node": "node"}),
+    _Effect("QoSOracle", "retryKick", "KickExecuted", {"node": "node"}),
+    _Effect("QoSOracle", "cancelKick", "KickCancelled", {"node": "node", "why": "why"}),
     _Effect("TaskNetwork", "startTask", "TaskStarted", {"task": "key", "node": "account"}),
     _Effect("TaskNetwork", "startTaskAsOf", "TaskStarted", {"task": "key", "node": "account"}),
     _Effect("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),

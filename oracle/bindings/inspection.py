@@ -8,21 +8,20 @@ from eth_utils.crypto import keccak
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
-from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD, LOWEST_SCORE
+from oracle.domain.reports.lanes import LANES_PER_WORD
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
 from oracle.resources import shipped
 from oracle.rpc.fanout import PoolView
-
-# The steps of a QoS, as the contract counts them.
-WHOLE_RANGE = HIGHEST_SCORE - LOWEST_SCORE
+from oracle.signing.typed_data import MAX_TTL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What the daemon was told; keys None: not configured, so not compared."""
 
-    network: Address
+    # Whom the contract may tell of a kickout, beside nobody; None: not compared.
+    target: Address | None
     rules_hash: Hash
     settings: ReportSettings
     signer: Address | None
@@ -78,7 +77,6 @@ def differences(found: ContractConfiguration, expected: Expected) -> list[Contra
     """Return everything that keeps this daemon from publishing to this contract."""
     compared = [
         ("code hash", shipped_code_hash(), code_hash(found.code)),
-        ("network", expected.network, found.network),
         ("rulesHash", expected.rules_hash, found.contract_status.rules_hash),
         (
             "limits.kickBelow",
@@ -92,6 +90,7 @@ def differences(found: ContractConfiguration, expected: Expected) -> list[Contra
             for what, want, got in compared
             if want != got
         ),
+        *_of_target(found, expected),
         *_of_keys(found, expected),
         *_of_limits(found, expected),
     ]
@@ -110,6 +109,13 @@ def code_hash(code: str) -> Hash:
         if start + length <= len(masked):
             masked[start : start + length] = bytes(length)
     return Hash("0x" + keccak(bytes(masked)).hex())
+
+
+def _of_target(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
+    target = expected.target
+    if target is None or found.target in {target, ZERO_ADDRESS}:
+        return []
+    return [ContractMismatch("target", f"{target}, or nobody", found.target)]
 
 
 def _of_keys(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
@@ -139,15 +145,15 @@ def _of_limits(found: ContractConfiguration, expected: Expected) -> list[Contrac
     if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
         least = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
         different.append(ContractMismatch("limits.anchorWindow", least, str(limits.anchor_window)))
-    # Reports do not spread a fall over rounds: a failing node must be excluded at once.
-    if limits.max_step != WHOLE_RANGE:
-        different.append(
-            ContractMismatch("limits.maxStep", str(WHOLE_RANGE), str(limits.max_step))
-        )
     words_there_are = -(-found.contract_status.head.node_count // LANES_PER_WORD)
     if limits.max_words < min(settings.max_words, words_there_are):
         least = f"at least oracle.max_words, {settings.max_words}"
         different.append(ContractMismatch("limits.maxWords", least, str(limits.max_words)))
+    if settings.ttl_seconds > MAX_TTL_SECONDS:
+        most = f"at most {MAX_TTL_SECONDS} s, the longest that a signature is good for"
+        different.append(
+            ContractMismatch("oracle.report_ttl_seconds", most, str(settings.ttl_seconds))
+        )
     if limits.min_interval > settings.period_seconds:
         most = f"at most the period of {settings.period_seconds} s"
         different.append(ContractMismatch("limits.minInterval", most, f"{limits.min_interval} s"))

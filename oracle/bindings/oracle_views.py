@@ -11,7 +11,7 @@ from oracle.rpc.fanout import EndpointCaller, PoolView, understood
 
 @dataclass(frozen=True, slots=True)
 class KickBucket:
-    """QoSOracle.Bucket as it stands: `left` of `most`; `per_frame` flow in each `frame` seconds.
+    """The bucket as it stands: `left` of `most`; `per_frame` flow in each `frame` seconds.
 
     `since`: when the frame began, unix seconds.
     """
@@ -29,11 +29,15 @@ def bucket_of(lines: PoolView, contract: Address, block: BlockRef) -> KickBucket
     Raises:
         TransientError: no endpoint answers.
     """
-    call = {"to": contract, "data": call_input(CONTRACT, "bucket")}
-    answer = lines.ask("eth_call", call, hex(block.number))
+    asked = [
+        ("eth_call", ({"to": contract, "data": call_input(CONTRACT, name)}, hex(block.number)))
+        for name in ("kickLimits", "bucket")
+    ]
+    limits, bucket = lines.first(asked)
     with understood("the bucket of the contract"):
-        (found,) = call_output(CONTRACT, "bucket", answer)
-        return KickBucket(*found)
+        ((_, _, most, per_frame, frame),) = call_output(CONTRACT, "kickLimits", limits)
+        left, since = call_output(CONTRACT, "bucket", bucket)
+        return KickBucket(most, left, per_frame, frame, since)
 
 
 def signers_of(lines: PoolView, contract: Address, block: BlockRef) -> tuple[Address, ...]:

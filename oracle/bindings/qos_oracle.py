@@ -14,8 +14,12 @@ from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.txmgr.client.receipts import newest_block
 
+# What registering a node costs the transmitter in a push, in gas, within a few percent: its slot
+# and 20 bytes of calldata; a node that takes a used index the same.
+REGISTRATION_GAS = 26_000
+
 # Digits of calldata: `0x` and the selector, then words.
-_SELECTOR, _WORD = 10, 64
+_SELECTOR, _WORD, _ADDRESS = 10, 64, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +30,23 @@ class ContractHead:
     as_of: int
     pushed_at: int
     paused_until: int
+    held_seconds: int
     node_count: int
+    open_count: int
     quorum: int
-    signer_count: int
-    rules: int
     kicks_paused: bool
+    config_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class ContractLimits:
-    """QoSOracle.Limits, field by field; times in seconds, the window in blocks."""
+    """QoSOracle's Limits, field by field; times in seconds, the window in blocks.
 
-    max_step: int
+    Shares in 1/10,000, QoS in steps of 0.0001.
+    """
+
     max_words: int
+    max_new_nodes: int
     min_interval: int
     anchor_window: int
     max_age_seconds: int
@@ -47,18 +55,38 @@ class ContractLimits:
     kick_rounds: int
     kick_window: int
     max_kicks_per_round: int
-    min_active: int
+    min_open: int
+    fall_share: int
+    big_fall: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContractKickLimits:
+    """QoSOracle's KickLimits, field by field; an expulsion of `FOR_EVER` seconds has no end."""
+
+    kick_gas: int
+    kick_cooldown: int
+    bucket_most: int
+    bucket_per_frame: int
+    bucket_frame: int
+
+
+FOR_EVER = 2**40 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ContractStatus:
-    """The contract at one block, the newest that the endpoint has."""
+    """The contract at one block, the newest that the endpoint has.
+
+    `config`: digest of chain, contract, signers, quorum and rules, which `head` counts.
+    """
 
     block: BlockRef
     head: ContractHead
     limits: ContractLimits
     last_report: Hash
     rules_hash: Hash
+    config: Hash
 
     @property
     def is_open(self) -> bool:
@@ -69,15 +97,17 @@ class ContractStatus:
 
 @dataclass(frozen=True, slots=True)
 class ContractConfiguration:
-    """What `contract check` compares with the configuration."""
+    """What `contract check` compares with the configuration; `target` zero: nobody is told."""
 
     code: str
-    network: Address
+    target: Address
     admin: Address
     pauser: Address
     vetoer: Address
     signers: tuple[Address, ...]
     quorum: int
+    floors: ContractLimits
+    kick_limits: ContractKickLimits
     contract_status: ContractStatus
 
 
@@ -96,9 +126,15 @@ class OracleContract:
                 asked at every start, and what was seen there is not gone for good.
         """
         block = newest_block(self._lines)
-        head, limits, last, rules = self._read(block, "head", "limits", "lastReport", "rulesHash")
+        names = ("head", "limits", "lastReport", "rulesHash", "configDigest")
+        head, limits, last, rules, config = self._read(block, *names)
         return ContractStatus(
-            block, ContractHead(*head[0]), ContractLimits(*limits[0]), _hash(last), _hash(rules)
+            block=block,
+            head=ContractHead(*head[0]),
+            limits=ContractLimits(*limits[0]),
+            last_report=_hash(last),
+            rules_hash=_hash(rules),
+            config=_hash(config),
         )
 
     def kick_tokens(self) -> int:
@@ -108,7 +144,7 @@ class OracleContract:
             TransientError: see `contract_status`.
         """
         (bucket,) = self._read(newest_block(self._lines), "bucket")
-        return int(bucket[0][1])
+        return int(bucket[0])
 
     def words(self, indexes: Sequence[int], block: BlockRef) -> dict[int, int]:
         """Return the words of lanes that the contract holds at a block, by their index.
@@ -136,19 +172,22 @@ class OracleContract:
     def constitution(self) -> ContractConfiguration:
         """Return who may do what, and under which code. As `contract_status` raises."""
         contract_status = self.contract_status()
-        names = ("NETWORK", "admin", "pauser", "vetoer", "signers", "quorum")
-        network, admin, pauser, vetoer, signers, quorum = self._read(contract_status.block, *names)
+        names = ("target", "admin", "pauser", "vetoer", "signers", "floors", "kickLimits")
+        found = self._read(contract_status.block, *names)
+        target, admin, pauser, vetoer, signers, floors, kick_limits = (one[0] for one in found)
         code = self._lines.ask("eth_getCode", self.address, hex(contract_status.block.number))
         if not isinstance(code, str):
             raise TransientError(self._not_ours)
         return ContractConfiguration(
             code=code,
-            network=Address(network[0]),
-            admin=Address(admin[0]),
-            pauser=Address(pauser[0]),
-            vetoer=Address(vetoer[0]),
-            signers=tuple(Address(signer) for signer in signers[0]),
-            quorum=quorum[0],
+            target=Address(target),
+            admin=Address(admin),
+            pauser=Address(pauser),
+            vetoer=Address(vetoer),
+            signers=tuple(Address(signer) for signer in signers),
+            quorum=contract_status.head.quorum,
+            floors=ContractLimits(*floors),
+            kick_limits=ContractKickLimits(*kick_limits),
             contract_status=contract_status,
         )
 
@@ -185,17 +224,17 @@ class OracleContract:
         return f"{self.address} does not answer as a QoSOracle: check oracle.address"
 
 
-def push_call(statement: ReportStatement, signatures: bytes) -> str:
-    """Return the calldata that pushes a signed report."""
+def push_call(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
+    """Return the calldata that pushes a report, signed under configuration `config_count`."""
     return call_input(
         CONTRACT,
         "push",
         statement.round,
-        statement.rules,
+        config_count,
         statement.as_of,
         bytes.fromhex(statement.as_of_hash[2:]),
         statement.deadline,
-        statement.records,
+        statement.blob,
         signatures,
     )
 
@@ -207,35 +246,41 @@ def propose_call(statement: KickStatement, signatures: bytes) -> str:
         "proposeKick",
         statement.round,
         bytes.fromhex(statement.report[2:]),
-        statement.index,
+        statement.node,
         bytes.fromhex(statement.evidence[2:]),
         statement.deadline,
         signatures,
     )
 
 
-def proposal_in(calldata: str) -> KickStatement:
-    """Return the kickout that a call of `propose_call` proposes."""
-    around, report, index, evidence, deadline = (
+def proposal_in(calldata: str, config: Hash) -> KickStatement:
+    """Return the kickout that a call of `propose_call` proposes, under this configuration."""
+    around, report, node, evidence, deadline = (
         calldata[_SELECTOR + _WORD * place : _SELECTOR + _WORD * (place + 1)] for place in range(5)
     )
     return KickStatement(
+        config=config,
         round=int(around, 16),
         report=Hash(f"0x{report}"),
-        index=int(index, 16),
+        node=Address(f"0x{node[-_ADDRESS:]}"),
         evidence=Hash(f"0x{evidence}"),
         deadline=int(deadline, 16),
     )
 
 
-def execute_call(index: int) -> str:
-    """Return the calldata that executes the kickout of a lane."""
-    return call_input(CONTRACT, "executeKick", index)
+def execute_call(node: Address) -> str:
+    """Return the calldata that executes the kickout of a node."""
+    return call_input(CONTRACT, "executeKick", node)
 
 
-def cancel_call(index: int, why: str) -> str:
-    """Return the calldata that cancels it; `why` has at most 31 letters."""
-    return call_input(CONTRACT, "cancelKick", index, why.encode().ljust(32, b"\0"))
+def retry_call(node: Address) -> str:
+    """Return the calldata that asks the network once more to end the membership of a node."""
+    return call_input(CONTRACT, "retryKick", node)
+
+
+def cancel_call(node: Address, why: str) -> str:
+    """Return the calldata that cancels a kickout; `why` has at most 31 letters."""
+    return call_input(CONTRACT, "cancelKick", node, why.encode().ljust(32, b"\0"))
 
 
 def _hash(answer: tuple[Any, ...]) -> Hash:

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from oracle.cli.crynux_demo import play_crynux
 from oracle.cli.options import JsonOption
 from oracle.daemon.stopping import StopSignal, listening
 from oracle.devnet.demo.ending import Summary
@@ -21,6 +22,7 @@ from oracle.errors import FatalError
 _PortOption = Annotated[
     int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
 ]
+_OURS = "reference"
 _ETHER = 10**18
 _QOS_STEPS = 10_000
 # A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
@@ -42,17 +44,29 @@ def _demo(
     waves: Annotated[
         int | None, typer.Option(help="At most so many waves of tasks.", min=1)
     ] = None,
+    network: Annotated[
+        str, typer.Option(metavar="PROFILE", help="Whose contracts: another profile's stand-ins.")
+    ] = _OURS,
     json_: JsonOption = False,
 ) -> None:
     """Show the whole product on a real local EVM chain, in about 90 seconds.
 
     Exit code 0 only if every score on chain equals the one that an independent process computes
     from the chain's logs, and the bad node was kicked out and took its stake.
+
+    With --network crynux-vss or crynux-commit the contracts are stand-ins of Crynux's, which know
+    nothing of us: the daemon has to say what a process says that reads the whole chain by itself.
+    It reports the scores of crynux-vss, and the bad node is put out through an adapter; those of
+    crynux-commit it only reads.
     """
     console, stop = Console(stderr=True), StopSignal()
     options = ShowOptions(port=port, stop=stop.event)
     if waves is not None:
         options = replace(options, waves=waves)
+    if network != _OURS:
+        with listening(stop, _ENDS):
+            play_crynux(network, options, keep=keep, as_json=json_)
+        return
     with (
         listening(stop, _ENDS),
         Screen(console, start=START_TIME) as screen,

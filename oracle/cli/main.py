@@ -17,16 +17,18 @@ from typer import TyperException
 
 from oracle import __version__
 from oracle.cli import demo_commands, halt_commands, run_commands
-from oracle.cli.backtest import backtest_commands
+from oracle.cli.backtest import attack_commands, backtest_commands
 from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
-from oracle.cli.kickout import kickout_cancel, kickout_commands
+from oracle.cli.kickout import kickout_cancel, kickout_commands, kickout_export
 from oracle.cli.outbox import outbox_commands
 from oracle.cli.report import report_commands, report_push, report_release, report_verify
 from oracle.cli.resync import resync_commands
 from oracle.cli.select import draws_commands, queue_commands, select_commands
 from oracle.cli.setup import (
     config_commands,
+    contract_calls,
     contract_commands,
+    contract_deploy,
     endpoint_commands,
     key_commands,
     selftest_commands,
@@ -74,6 +76,7 @@ _COMMANDS = (
     queue_commands,
     draws_commands,
     backtest_commands,
+    attack_commands,
     resync_commands,
     endpoint_commands,
     report_commands,
@@ -82,9 +85,12 @@ _COMMANDS = (
     report_verify,
     kickout_commands,
     kickout_cancel,
+    kickout_export,
     halt_commands,
     outbox_commands,
+    contract_calls,
     contract_commands,
+    contract_deploy,
     key_commands,
     selftest_commands,
 )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Annotated, NamedTuple, TypeVar
 
 import structlog
@@ -32,10 +32,11 @@ from oracle.daemon.startup import (
     freeze_garbage,
     introduce,
     refuse_living,
+    serving_all,
 )
 from oracle.daemon.steps import DaemonSteps, steps_of
 from oracle.daemon.stopping import StopSignal, until_told
-from oracle.daemon.web import build, serving
+from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
@@ -115,6 +116,7 @@ def run(
             else:
                 _daemon(app, sends, stop, is_standby=standby)
 
+    raise_descriptor_limit()
     until_told(work)
 
 
@@ -166,12 +168,12 @@ def _lead(app: App, epoch: int, sends: _Sends, stop: StopSignal) -> None:
     work = _awaited(app, stop, lambda: _prepared(app, epoch, sends))
     if work is None:
         return
-    with _serving(app, work.watch) as address:
+    with serving_all(app, work.watch) as addresses:
         structlog.get_logger().info(
             "started",
             version=__version__,
             chain_id=app.config.chain.id,
-            web=address,
+            **addresses,
             publishing=sends.reports,
             dispatching=sends.starts,
             epoch=epoch,
@@ -205,12 +207,12 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
         refuse_living(before)
     watch = DaemonHealth(JobLiveness(time.monotonic))
     freeze_garbage()
-    with _serving(app, watch) as address:
+    with serving_all(app, watch) as addresses:
         if before is None:
-            structlog.get_logger().info("standby_started", web=address)
+            structlog.get_logger().info("standby_started", **addresses)
         else:
             reason = f"{before.holder} may be dead; its lease is not over"
-            structlog.get_logger().warning("waiting_for_lease", web=address, reason=reason)
+            structlog.get_logger().warning("waiting_for_lease", **addresses, reason=reason)
         return await_lease(app, watch, stop, _COMMAND, before=before)
 
 
@@ -223,14 +225,9 @@ def _awaited(app: App, stop: StopSignal, work: Callable[[], T]) -> T | None:
         return work()
     except TransientError as error:
         watch = DaemonHealth(JobLiveness(time.monotonic))
-        with _serving(app, watch) as address:
-            structlog.get_logger().warning("waiting_for_endpoint", web=address, reason=str(error))
+        with serving_all(app, watch) as addresses:
+            structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
             return await_answers(app, watch, stop, work)
-
-
-def _serving(app: App, watch: DaemonHealth) -> AbstractContextManager[str]:
-    web = build(watch, app.opened_store, app.board)
-    return serving(web, app.config.web.host, app.config.web.port)
 
 
 def migrate(

@@ -12,6 +12,7 @@ from oracle.bindings.inspection import Expected
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.bindings.task_network import check_dispatcher
 from oracle.daemon.config.keys_section import Role
+from oracle.daemon.config.loader import ACTED_ON
 from oracle.daemon.contexts import ReporterContexts, register_dispatch
 from oracle.daemon.read_app import ReadApp
 from oracle.dispatch.dispatch_calls import DispatchContext
@@ -157,16 +158,22 @@ class App(ReadApp):
         told = self.config.reporters
         if not told.peers:
             return None
-        peers = PeerClients.of(told.peers, told.poll_seconds, told.timeout_seconds)
+        peers = PeerClients.of(told.peers, told.poll_seconds, told.timeout_seconds, told.access)
         self._opened.callback(peers.close)
         return peers
+
+    @property
+    def kick_target(self) -> Address | None:
+        """Who ends a membership after a kickout; None: an adapter, or nobody."""
+        written = self.config.network.contracts.get(ACTED_ON)
+        return None if written is None else Address(written.lower())
 
     @property
     def expected(self) -> Expected:
         """What the contract must be like before this daemon publishes to it."""
         keys = self.keys
         return Expected(
-            network=Address(self.config.network.contracts["TaskNetwork"]),
+            target=self.kick_target,
             rules_hash=self.rules_hash,
             settings=self.report_settings,
             signer=keys.signer.address if keys and keys.signer else None,

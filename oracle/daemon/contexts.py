@@ -5,7 +5,12 @@ from pathlib import Path
 
 from oracle.bindings.contract_errors import refusal_of
 from oracle.dispatch.dispatch_calls import DispatchContext, DropCall, QueueCall, StartCall
-from oracle.kickouts.kick_calls import CancelKickCall, ExecuteKickCall, ProposeKickCall
+from oracle.kickouts.kick_calls import (
+    CancelKickCall,
+    ExecuteKickCall,
+    ProposeKickCall,
+    RetryKickCall,
+)
 from oracle.kickouts.kickout_context import KickoutContext
 from oracle.quorum.key_watch import back_off_signer, signing_of
 from oracle.quorum.quorum_context import QuorumContext
@@ -47,7 +52,7 @@ class ReporterContexts:
         """Let the account send pushes and the calls about kickouts."""
         registry = self.tx.registry
         registry.register(PushCall(self.reporting))
-        for kind in (ProposeKickCall, ExecuteKickCall, CancelKickCall):
+        for kind in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
             registry.register(kind(self.kickouts))
 
     def back_off_signer(self) -> None:

@@ -74,6 +74,7 @@ class ReadApp:
             kick_below=kick_below_of(self.rules),
             kick_after_rounds=told.kick_after_rounds,
             max_words=told.max_words,
+            min_scores=told.min_scores,
         )
 
     @cached_property

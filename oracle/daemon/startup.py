@@ -1,7 +1,8 @@
-"""What `run` waits for: an endpoint that answers, and its turn to lead."""
+"""What `run` waits for, an endpoint and its turn to lead; and who may ask it meanwhile."""
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import structlog
@@ -14,6 +15,9 @@ from oracle.daemon.lease.lease_holder import Fate, fate_of
 from oracle.daemon.lease.lease_keeper import LeaseHeldError, try_take
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
+from oracle.daemon.web.health_app import health_app
+from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.statements_app import statements_app
 from oracle.errors import InputError
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics, quorum_metrics
@@ -24,6 +28,25 @@ T = TypeVar("T")
 STANDBY_SECONDS = 2.0
 
 _MADE_BEFORE_A_LOOK = 50_000
+
+
+@contextmanager
+def serving_all(app: App, watch: DaemonHealth) -> Iterator[dict[str, str]]:
+    """Answer who watches us and, where the settings say so, the other reporters.
+
+    Yields the addresses, by the section that each comes from.
+
+    Raises:
+        InputError: a port is in use, or a certificate cannot be used.
+    """
+    told = app.config
+    with ExitStack() as opened:
+        web = serving(health_app(watch, app.opened_store), told.web.listener)
+        addresses = {"web": opened.enter_context(web)}
+        if told.statements.listener is not None:
+            shown = serving(statements_app(app.board), told.statements.listener)
+            addresses["statements"] = opened.enter_context(shown)
+        yield addresses
 
 
 def await_answers(
@@ -114,8 +137,8 @@ def _stand_by(watch: DaemonHealth, held: LeaseState) -> None:
 
 _OTHER_RULES = (
     "rulesHash is made of [rules], network.profile and oracle.period_seconds, heartbeat_seconds, "
-    "deviation, report_ttl_seconds, max_words and kick_after_rounds: put back what was changed, "
-    "or let the contract's admin setRules"
+    "deviation, report_ttl_seconds, max_words, min_scores and kick_after_rounds: put back what "
+    "was changed, or let the contract's admin setRules"
 )
 
 

@@ -115,6 +115,21 @@ class LocalChain:
         block = [("evm_setNextBlockTimestamp", time), ("evm_mine",)]
         return [str(sent) for sent in self.ask_all([*calls, *block])[: len(calls)]]
 
+    def mined(self, time: int, transactions: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+        """As `mine`, with transactions that have to work; return their receipts.
+
+        Raises:
+            FatalError: one failed.
+        """
+        sent = self.mine(time, transactions)
+        asked = [("eth_getTransactionReceipt", one) for one in sent]
+        # There is no empty batch.
+        receipts = self.ask_all(asked) if asked else []
+        for one, receipt in zip(sent, receipts, strict=True):
+            if receipt is None or receipt["status"] != "0x1":
+                raise FatalError(f"the local network's own transaction {one} failed: a bug")
+        return receipts
+
     def refusal(self, call: dict[str, str]) -> str | None:
         """Return the output with which a call is reverted, None where it goes through."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "eth_call", "params": [call, "latest"]}

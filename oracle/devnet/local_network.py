@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.devnet.demo.cast import CAST
 from oracle.devnet.demo.daemon_process import write_configuration
@@ -101,7 +102,7 @@ def _staged(chain: LocalChain, clock: Clock, keys: Mapping[str, Key]) -> Stage:
         chain,
         clock,
         Roles(**{role: key.address for role, key in keys.items()}),
-        rules_hash=rules_id(SEED, "reference", report_settings()),
+        rules_hash=rules_id(SEED, open_profile("reference").identity, report_settings()),
     )
 
 

@@ -54,7 +54,7 @@ class DispatchContext:
 
 
 class CallKey(NamedTuple):
-    """What a wish of the dispatcher is about; `subject` names it for ever."""
+    """What a request of the dispatcher is about; `subject` names it for ever."""
 
     kind: str
     subject: str

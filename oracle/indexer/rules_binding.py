@@ -29,13 +29,19 @@ def refuse_other_rules(uow: UnitOfWork, rules: Rules) -> None:
     Raises:
         InputError: the stored scores were folded by other rules, or by another version of them.
     """
-    known = folded_by(uow)
-    if known is not None and known.sha256 != named_by(rules).sha256:
+    known, ours = folded_by(uow), named_by(rules)
+    if known is None or known.sha256 == ours.sha256:
+        return
+    told = f"the database was folded by the rules {shown(known)}"
+    if known.name == ours.name and known.version != ours.version:
         raise InputError(
-            f"the database was folded by the rules {shown(known)}, and the configuration says "
-            f"{shown(named_by(rules))}: put the configuration back, or run "
-            "`qos-oracle resync rebuild`"
+            f"{told}, and this program scores by version {ours.version} of them: "
+            "`qos-oracle resync rebuild` folds anew what is stored, without asking the chain"
         )
+    raise InputError(
+        f"{told}, and the configuration says {shown(ours)}: put the configuration back, or run "
+        "`qos-oracle resync rebuild`"
+    )
 
 
 def is_folded_by(uow: UnitOfWork, rules: Rules) -> bool:
@@ -50,8 +56,7 @@ def folded_by(uow: UnitOfWork) -> RuleSet | None:
     if sign is None:
         return None
     name, digest = sign.rsplit(" ", 1)
-    rules = uow.rule_sets.with_digest(digest)
-    return RuleSet(name, None if rules is None else rules.version, digest)
+    return uow.rule_sets.named(digest) or RuleSet(name, None, digest)
 
 
 def shown(rules: RuleSet) -> str:

@@ -9,13 +9,17 @@ from typing_extensions import override
 from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.qos_oracle import proposal_in
 from oracle.chain.heads import Heads
+from oracle.domain.fold.working_set import ReliabilityCause
+from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
+from oracle.domain.state.node import Membership
 from oracle.kickouts.evidence_files import path_of
 from oracle.kickouts.kickout_context import (
     AGAINST,
     CANCEL_KICK,
     EXECUTE_KICK,
-    LANE_SUBJECT,
     PROPOSE_KICK,
+    RETRY_KICK,
     KickoutContext,
 )
 from oracle.kickouts.kickout_eligibility import (
@@ -25,9 +29,8 @@ from oracle.kickouts.kickout_eligibility import (
     is_founded,
     is_wanted,
 )
-from oracle.quorum.resigning import signed_by_others, with_more_gas
+from oracle.quorum.resigning import with_more_gas
 from oracle.quorum.signing_round import why_not_sent
-from oracle.quorum.statements import kick_record
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     CallRequest,
@@ -45,34 +48,63 @@ from oracle.txmgr.deferral import end
 def alarm(subject: str, why: str) -> None:
     """Tell a human of a kickout that went out and should not have."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
-    structlog.get_logger().error("kickout_needs_review", lane=subject, reason=why)
+    structlog.get_logger().error("kickout_needs_review", node=subject, reason=why)
 
 
 _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
+_NOT_TO_BE_RETRIED = "the node is no member any more, or the network has said no for good"
+_LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
 def why_not_against(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
     """Tell why a kickout must not go on; None: its node is due, on the same evidence."""
-    index = lane_of(request)
-    kickout_rules = KickoutRules(context.rules, context.settings)
-    if not is_due(uow, index, context.rules):
-        return _NOT_DUE
     if request.kind == PROPOSE_KICK:
-        evidence, said = evidence_against(uow, index, kickout_rules), proposal_in(request.calldata)
-        gone = why_not_sent(uow, said.round, said.report)
-        if gone is not None:
-            return gone
-        is_same = said.evidence == evidence
-        if is_same and not path_of(context.evidence_folder, evidence).exists():
-            return "its evidence file is missing"
-    else:
-        kicks = [kick for kick in uow.rounds.live_kicks() if kick.index == index]
-        ended = [kick for kick in kicks if not is_wanted(uow, kickout_rules, kick)]
-        if ended and all(is_founded(uow, kickout_rules, kick) for kick in ended):
-            return _NOT_DUE
-        is_same = not ended
-    return None if is_same else "the evidence behind the kickout left the chain"
+        return _why_not_proposed(context, uow, request)
+    kick = uow.rounds.about([subject_of(request)]).kicks.get(subject_of(request))
+    if request.kind == RETRY_KICK:
+        return None if kick is not None and is_retry_due(uow, kick) else _NOT_TO_BE_RETRIED
+    kickout_rules = KickoutRules(context.rules, context.settings)
+    if kick is None or kick.state is not KickState.LIVE:
+        # What the contract holds is looked at when the call is tried.
+        return None if is_due(uow, subject_of(request), context.rules) else _NOT_DUE
+    if is_wanted(uow, kickout_rules, kick):
+        return None
+    return _NOT_DUE if is_founded(uow, kickout_rules, kick) else _LEFT_THE_CHAIN
+
+
+def _why_not_proposed(
+    context: KickoutContext, uow: UnitOfWork, request: CallRequest
+) -> str | None:
+    node, said = subject_of(request), proposal_in(request.calldata, ZERO_HASH)
+    if not is_due(uow, node, context.rules):
+        return _NOT_DUE
+    gone = why_not_sent(uow, said.round, said.report)
+    if gone is not None:
+        return gone
+    evidence = evidence_against(uow, node, KickoutRules(context.rules, context.settings))
+    if said.evidence != evidence:
+        return _LEFT_THE_CHAIN
+    is_there = path_of(context.evidence_folder, evidence).exists()
+    return None if is_there else "its evidence file is missing"
+
+
+def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
+    """Tell whether the network is to be asked once more to end the membership of who is expelled.
+
+    Where it refused, until it has said the same twice; where it did not, when the node has joined
+    again since. Never where there was nobody to ask.
+    """
+    cursor, gone = uow.cursor.get(), kick.expulsion
+    node = uow.nodes.named([kick.node]).get(kick.node)
+    is_member = node is not None and node.membership is Membership.MEMBER
+    if gone is None or cursor is None or not is_member or not kick.is_expelled(cursor.time):
+        return False
+    if kick.state is KickState.REFUSED:
+        return not kick.is_settled
+    joins = (one for one in uow.reliability.of_node(kick.node) if one.at > gone.tried_at)
+    is_back = any(one.cause is ReliabilityCause.JOINED for one in joins)
+    return is_back and gone.target != NO_TARGET
 
 
 def drop_next(context: KickoutContext) -> StepResult | None:
@@ -94,9 +126,9 @@ def drop_next(context: KickoutContext) -> StepResult | None:
     return None
 
 
-def lane_of(request: CallRequest) -> int:
-    """Return the lane that a kickout call is about."""
-    return int(request.subject.removeprefix(LANE_SUBJECT))
+def subject_of(request: CallRequest) -> Address:
+    """Return the node that a kickout call is about."""
+    return Address(request.subject)
 
 
 class _KickCall(CallKind):
@@ -162,13 +194,6 @@ class ProposeKickCall(_CallAgainst):
     name = PROPOSE_KICK
 
     @override
-    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        proposal, quorum = proposal_in(call.request.calldata), self._context.quorum
-        said = proposal, kick_record(quorum, proposal, call.request.subject)
-        anew = signed_by_others(quorum, call, lambda _: said, result, heads)
-        return anew or self.by_refusal(result, heads.latest.time)
-
-    @override
     def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
         return with_more_gas(failed, heads)
 
@@ -177,6 +202,12 @@ class ExecuteKickCall(_CallAgainst):
     """The execution of a kickout whose veto is over."""
 
     name = EXECUTE_KICK
+
+
+class RetryKickCall(_CallAgainst):
+    """The network is asked once more to end the membership of a node that is expelled."""
+
+    name = RETRY_KICK
 
 
 class CancelKickCall(_KickCall):

@@ -11,10 +11,9 @@ from oracle.txmgr.context import TxContext
 
 # How the outbox names the calls about a kickout.
 PROPOSE_KICK, EXECUTE_KICK, CANCEL_KICK = "propose_kick", "execute_kick", "cancel_kick"
-# Those that are against a node.
-AGAINST = (PROPOSE_KICK, EXECUTE_KICK)
-# What a kickout call is about, before the number of its lane.
-LANE_SUBJECT = "ix="
+RETRY_KICK = "retry_kick"
+# Those that are against a node; the subject of each is its address.
+AGAINST = (PROPOSE_KICK, EXECUTE_KICK, RETRY_KICK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,19 @@ from oracle.domain.coverage import Level
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.kickout_evidence import Accused, KickoutEvidence, evidence_of
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.reports.low_rounds import Shown
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.rounds import Kick, KickState
-from oracle.domain.scoring.node_scores import is_kickout_due
+from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
+from oracle.kickouts.creator_gate import creators_at, is_held, why_held
 from oracle.kickouts.proof import EvidenceProof, proof_of
 from oracle.kickouts.shown_low import first_low, low_now
 from oracle.quorum.signing_round import signable_from
 from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
 
 # What may have come on top of the pool in the block where the interval opened.
 _SLACK = 200
@@ -35,11 +37,12 @@ class KickoutRules(NamedTuple):
 class KickoutCase:
     """A node whose kickout is due at the head.
 
-    `lane` is what the contract holds about it; `kick` the newest proposal about its lane; `shown`
+    `lane` is what the contract holds about it; `kick` the newest proposal about it; `shown`
     how many of the newest rounds in a row showed it under the line, counted as far as they matter.
     `obstacle`: why it cannot be proposed now; None: it can. `proof`: how well the blocks behind it
     were verified, looked at where nothing else stands against it. `signable_from`: the first round
-    that a proposal may be signed on, where enough rounds have shown it low.
+    that a proposal may be signed on, where enough rounds have shown it low. `held`: why it is a
+    person's to propose, even if nothing stands against it; None: it is not.
     """
 
     node: Address
@@ -52,18 +55,24 @@ class KickoutCase:
     proof: EvidenceProof | None = None
     shown: int = 0
     signable_from: int = 0
+    held: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the daemon proposes it by itself."""
+        return self.obstacle is None and self.held is None
 
 
 def looks_at(
-    uow: UnitOfWork, kickout_rules: KickoutRules, level: Level, late: Collection[int] = ()
+    uow: UnitOfWork, kickout_rules: KickoutRules, level: Level, late: Collection[Address] = ()
 ) -> list[KickoutCase]:
     """Look at every open interval, the oldest first (docs/explanation/kickouts.md#lifecycle).
 
     It can be proposed when the interval's opening is final, the node is a member whose lane on
     chain is under `settings.kick_below` and was so in the last `settings.kick_after_rounds`
     rounds of blocks since the opening, no kickout of it is live or was vetoed on the same
-    evidence, and the blocks behind it are verified to `level`. `late`: lanes whose live kickout
-    can no longer be executed, so that a new one takes its place.
+    evidence, it is not expelled, and the blocks behind it are verified to `level`. `late`: nodes
+    whose live kickout can no longer be executed, so that a new one takes its place.
     """
     rules, settings = kickout_rules
     intervals = due_intervals(uow, rules)
@@ -75,7 +84,7 @@ def looks_at(
     looks = []
     for interval in intervals:
         index, lane = rounds.index_by_node.get(interval.node), rounds.lane_of_node(interval.node)
-        kick = None if index is None else rounds.kicks.get(index)
+        kick = rounds.kicks.get(interval.node)
         obstacle = _of_interval(uow, interval, final) or _of_lane(index, lane, settings.kick_below)
         evidence, proof, low = None, None, 0
         first: tuple[Shown, ...] = ()
@@ -87,14 +96,17 @@ def looks_at(
             obstacle = _of_first(first, final)
         if obstacle is None:
             evidence = evidence_at(uow, kickout_rules, interval)
-            obstacle = None if index in late else _of_kick(kick, evidence)
+            is_late = interval.node in late
+            obstacle = None if is_late else _of_kick(kick, evidence, _time(cursor))
         if obstacle is None:
             proof = proof_behind(uow, rules, interval, level)
             obstacle = proof.reason
         since = signable_from(first[-1].round, kick) if first else 0
+        held = why_held(evidence, kick, rules)
         looks.append(
             KickoutCase(
-                interval.node, interval, index, lane, kick, evidence, obstacle, proof, low, since
+                *(interval.node, interval, index, lane, kick, evidence, obstacle),
+                *(proof, low, since, held),
             )
         )
     return looks
@@ -113,19 +125,23 @@ def due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     return [interval for interval in intervals if interval.node in low]
 
 
-def is_due(uow: UnitOfWork, index: int, rules: Rules) -> bool:
-    """Tell whether the node of a lane has an open interval."""
-    node = uow.rounds.node_at(index)
+def held_among(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules: Rules) -> int:
+    """Count the intervals whose kickout a person would have to propose."""
+    looked = ((interval, _entries_at(uow, rules, interval)) for interval in intervals)
+    return sum(is_held(uow, interval, entries, rules) for interval, entries in looked)
+
+
+def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
+    """Tell whether a node has an open interval."""
     return any(interval.node == node for interval in due_intervals(uow, rules))
 
 
-def evidence_against(uow: UnitOfWork, index: int, kickout_rules: KickoutRules) -> Hash:
-    """Return the hash of the evidence of a lane's open interval; zeros where there is none."""
-    node = uow.rounds.node_at(index)
+def evidence_against(uow: UnitOfWork, node: Address, kickout_rules: KickoutRules) -> Hash:
+    """Return the hash of the evidence of a node's open interval; zeros where there is none."""
     intervals = [
         interval for interval in due_intervals(uow, kickout_rules.rules) if interval.node == node
     ]
-    return (_hash_of(uow, kickout_rules, intervals[0], index) if intervals else None) or ZERO_HASH
+    return (_hash_of(uow, kickout_rules, intervals[0]) if intervals else None) or ZERO_HASH
 
 
 def evidence_at(
@@ -133,27 +149,24 @@ def evidence_at(
 ) -> KickoutEvidence:
     """Write the evidence from the pool, or the window, as it stood where the interval opened.
 
-    The interval is one of `due_intervals`. Before enough rounds have shown the node low it is not
-    what will be proposed: those are part of it.
+    Before enough rounds have shown the node low it is not what will be proposed: those are part
+    of it.
+
+    Raises:
+        ValueError: nothing is left to prove.
     """
+    settings, identity = kickout_rules.settings, uow.identity.get()
     index = uow.rounds.about([interval.node]).index_by_node.get(interval.node)
-    return _written(uow, kickout_rules, interval, index)
-
-
-def _written(
-    uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue, index: int | None
-) -> KickoutEvidence:
-    identity = uow.identity.get()
+    entries = _entries_at(uow, kickout_rules.rules, interval)
     accused = Accused(
         chain_id=None if identity is None else identity.chain_id,
         contract=None if identity is None else identity.oracle,
         index=index,
-        rounds=() if index is None else first_low(uow, interval, index, kickout_rules.settings),
-        kick_below=kickout_rules.settings.kick_below,
+        rounds=() if index is None else first_low(uow, interval, index, settings),
+        kick_below=settings.kick_below,
+        creators=creators_at(uow, interval, entries),
     )
-    return evidence_of(
-        interval, _entries_at(uow, kickout_rules.rules, interval), kickout_rules.rules, accused
-    )
+    return evidence_of(interval, entries, kickout_rules.rules, accused)
 
 
 def proof_behind(
@@ -167,8 +180,26 @@ def is_wanted(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
     """Tell whether the interval of a proposed kickout is still open, on the same evidence.
 
     One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
+    One that ended because the node left is not over: leaving is no way out of a kickout.
     """
-    return evidence_against(uow, kick.index, kickout_rules) == kick.evidence
+    is_same = evidence_against(uow, kick.node, kickout_rules) == kick.evidence
+    return is_same or has_left_before(uow, kickout_rules, kick)
+
+
+def has_left_before(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
+    """Tell whether a node has left under a live kickout, no better than when it was proposed.
+
+    See docs/explanation/kickouts.md#leaving-is-no-way-out. Under legacy rules scores belong to a
+    window, and whoever leaves is not looked at any more.
+    """
+    rules = kickout_rules.rules
+    node = uow.nodes.named([kick.node]).get(kick.node)
+    if rules.legacy is not None or node is None or node.membership is Membership.MEMBER:
+        return False
+    if len(node.pool) != rules.pool_size or not is_below_line(node.pool_sum, rules):
+        return False
+    newest = uow.kickouts.of_node(kick.node)[-1:]
+    return any(_hash_of(uow, kickout_rules, one) == kick.evidence for one in newest)
 
 
 def is_founded(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool:
@@ -184,17 +215,13 @@ def is_founded(uow: UnitOfWork, kickout_rules: KickoutRules, kick: Kick) -> bool
         ]
     else:
         intervals = uow.kickouts.of_node(kick.node)
-    hashes = (
-        _hash_of(uow, kickout_rules, interval, kick.index) for interval in reversed(intervals)
-    )
+    hashes = (_hash_of(uow, kickout_rules, interval) for interval in reversed(intervals))
     return any(found == kick.evidence for found in hashes)
 
 
-def _hash_of(
-    uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue, index: int
-) -> Hash | None:
+def _hash_of(uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue) -> Hash | None:
     try:
-        return _written(uow, kickout_rules, interval, index).hash
+        return evidence_at(uow, kickout_rules, interval).hash
     except ValueError:
         # Scores that a repair took away: nothing is left to prove.
         return None
@@ -248,9 +275,15 @@ def _of_first(first: Sequence[Shown], final: int) -> str | None:
     return "the rounds that showed it under the line are not final yet"
 
 
-def _of_kick(kick: Kick | None, evidence: KickoutEvidence) -> str | None:
+def _time(cursor: Cursor | None) -> int:
+    return 0 if cursor is None else cursor.time
+
+
+def _of_kick(kick: Kick | None, evidence: KickoutEvidence, time: int) -> str | None:
     if kick is None:
         return None
+    if kick.is_expelled(time):
+        return "it is expelled already, and a member again: the network is asked once more"
     if kick.state is KickState.LIVE:
         return "its kickout is proposed already"
     # One that was vetoed is not tried again on the same evidence. Anybody may cancel a dead one,

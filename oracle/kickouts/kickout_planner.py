@@ -15,13 +15,19 @@ from oracle.bindings.qos_oracle import (
     cancel_call,
     execute_call,
     propose_call,
+    retry_call,
 )
 from oracle.chain.heads import Heads
 from oracle.domain.coverage import Level
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
-from oracle.domain.reports.rounds import Kick, KickState
-from oracle.kickouts.kick_calls import alarm, drop_next
-from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, LANE_SUBJECT, KickoutContext
+from oracle.domain.reports.kicks import Kick, KickState
+from oracle.kickouts.kick_calls import alarm, drop_next, is_retry_due
+from oracle.kickouts.kickout_context import (
+    CANCEL_KICK,
+    EXECUTE_KICK,
+    RETRY_KICK,
+    KickoutContext,
+)
 from oracle.kickouts.kickout_eligibility import (
     KickoutCase,
     KickoutRules,
@@ -51,17 +57,23 @@ class _PlanInputs:
     """What there is to do about kickouts, as the database has it.
 
     `unwanted`: live ones whose interval is over, though another may have begun; `founded`: the
-    lanes of those whose evidence is still the chain's.
+    nodes of those whose evidence is still the chain's. `refused`: expelled nodes that the network
+    is to be asked about once more.
     """
 
     due: tuple[Kick, ...]
     unwanted: tuple[Kick, ...]
-    founded: frozenset[int]
+    founded: frozenset[Address]
+    refused: tuple[Kick, ...]
     looks: tuple[KickoutCase, ...]
 
     @property
+    def calls(self) -> bool:
+        return bool(self.due or self.unwanted or self.refused)
+
+    @property
     def proposals(self) -> list[KickoutCase]:
-        return [look for look in self.looks if look.obstacle is None]
+        return [look for look in self.looks if look.is_ready]
 
 
 def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
@@ -86,29 +98,30 @@ def plan_kick(context: KickoutContext, heads: Heads) -> StepResult | None:
 
 
 def _plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
-    kickout_rules, is_holding_reports = (
-        KickoutRules(context.rules, context.settings),
-        uow.holds.is_any(),
-    )
+    kickout_rules = KickoutRules(context.rules, context.settings)
+    is_holding_reports = uow.holds.is_any()
     live = uow.rounds.live_kicks()
     due = [kick for kick in live if is_wanted(uow, kickout_rules, kick)]
     unwanted = [kick for kick in live if kick not in due] if context.tx.publisher.has_payer else []
-    founded = frozenset(kick.index for kick in unwanted if is_founded(uow, kickout_rules, kick))
+    founded = frozenset(kick.node for kick in unwanted if is_founded(uow, kickout_rules, kick))
+    expelled = uow.rounds.expelled() if context.tx.publisher.has_payer else []
     return _PlanInputs(
         due=() if is_holding_reports else tuple(due),
         unwanted=tuple(unwanted),
         founded=founded,
+        refused=() if is_holding_reports else tuple(k for k in expelled if is_retry_due(uow, k)),
         looks=() if is_holding_reports else tuple(_looks(context, uow)),
     )
 
 
 def _call_next(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult | None:
-    if not (plan_inputs.due or plan_inputs.unwanted or plan_inputs.proposals):
+    if not (plan_inputs.calls or plan_inputs.proposals):
         return None
     contract_status = context.quorum.contract_status()
     steps = chain(
         (_cancel(context, kick, plan_inputs.founded) for kick in plan_inputs.unwanted),
         (_execute_or_renew(context, kick, contract_status) for kick in plan_inputs.due),
+        (retry(context, kick, contract_status) for kick in plan_inputs.refused),
     )
     step = next((step for step in steps if step is not None), None)
     return step or propose_all(context, plan_inputs.proposals, contract_status)
@@ -122,13 +135,14 @@ def run_dry(publisher: SenderAccount, look: KickoutCase) -> str:
     """
     address = publisher.domain.contract
     contract_status = OracleContract(publisher.lines, address).contract_status()
-    index, sender = look.index or 0, publisher.sender if publisher.has_payer else ZERO_ADDRESS
+    sender = publisher.sender if publisher.has_payer else ZERO_ADDRESS
     if look.kick is not None and look.kick.state is KickState.LIVE:
-        calldata = execute_call(index)
+        calldata = execute_call(look.node)
     else:
         evidence = ZERO_HASH if look.evidence is None else look.evidence.hash
         head, until = contract_status.head, contract_status.block.time + 600
-        unsigned = KickStatement(head.round, contract_status.last_report, index, evidence, until)
+        last, config = contract_status.last_report, contract_status.config
+        unsigned = KickStatement(config, head.round, last, look.node, evidence, until)
         calldata = propose_call(unsigned, bytes(_SIGNATURE_BYTES * contract_status.head.quorum))
     call = SimulatedCall(sender, address, calldata)
     verdict = preflight(publisher.lines, call, refusal_of)
@@ -147,12 +161,26 @@ def execute(
     proof = _proof_of(context, kick)
     if proof is not None and proof.reason is not None:
         return _prove(context, kick.node, proof)
-    call = execute_call(kick.index)
+    call = execute_call(kick.node)
     verdict = context.tx.preflight(call)
     when = _when(verdict, contract_status.block.time + context.settings.period_seconds)
     if verdict.outcome is not PreflightOutcome.OK and when is None:
         return None
     return plan_call(context, kick, EXECUTE_KICK, call, when)
+
+
+def retry(
+    context: KickoutContext, kick: Kick, contract_status: ContractStatus
+) -> StepResult | None:
+    """Plan to ask the network once more, a while after the last time; None: not now."""
+    gone, rests = kick.expulsion, contract_status.limits.kick_rounds
+    if gone is None or contract_status.head.round < gone.tried_in + rests:
+        return None
+    call = retry_call(kick.node)
+    if _is_busy(context, kick, RETRY_KICK):
+        return None
+    is_allowed = context.tx.preflight(call).outcome is PreflightOutcome.OK
+    return plan_call(context, kick, RETRY_KICK, call) if is_allowed else None
 
 
 def _execute_or_renew(
@@ -163,16 +191,11 @@ def _execute_or_renew(
     Who only signs has nothing to execute, but signs again.
     """
     step = execute(context, kick, contract_status) if context.tx.publisher.has_payer else None
-    if (
-        step is not None
-        or contract_status.block.time <= kick.ready_at + contract_status.limits.kick_window
-    ):
+    if step is not None or contract_status.block.time <= kick.dies_at:
         return step
     with context.tx.store.reading() as uow:
-        looks = [look for look in _looks(context, uow, [kick.index]) if look.index == kick.index]
-    return next(
-        (propose(context, look, contract_status) for look in looks if look.obstacle is None), None
-    )
+        looks = [look for look in _looks(context, uow, [kick.node]) if look.node == kick.node]
+    return next((propose(context, look, contract_status) for look in looks if look.is_ready), None)
 
 
 def _when(verdict: PreflightResult, otherwise: int) -> int | None:
@@ -188,7 +211,7 @@ def _when(verdict: PreflightResult, otherwise: int) -> int | None:
 
 
 def _looks(
-    context: KickoutContext, uow: UnitOfWork, late: Collection[int] = ()
+    context: KickoutContext, uow: UnitOfWork, late: Collection[Address] = ()
 ) -> list[KickoutCase]:
     level = Level.PROVEN if context.verifier is None else context.verifier.level()
     return looks_at(uow, KickoutRules(context.rules, context.settings), level, late)
@@ -198,11 +221,9 @@ def _proof_of(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
     """Look once more at the blocks behind a kickout, before it is executed."""
     level = Level.PROVEN if context.verifier is None else context.verifier.level()
     with context.tx.store.reading() as uow:
-        intervals = [
-            interval
-            for interval in due_intervals(uow, context.rules)
-            if interval.node == kick.node
-        ]
+        due = [one for one in due_intervals(uow, context.rules) if one.node == kick.node]
+        # Of a node that has left since, the one that its leaving closed.
+        intervals = due[:1] or uow.kickouts.of_node(kick.node)[-1:]
         return proof_behind(uow, context.rules, intervals[0], level) if intervals else None
 
 
@@ -220,14 +241,13 @@ def _prove(context: KickoutContext, node: Address, proof: EvidenceProof) -> Step
         return None
     reached = context.verifier.prove(proof)
     left = len(proof.unproven) - reached
-    return (
-        StepResult("kickout evidence verified", None, f"{node}: {left} blocks left")
-        if reached
-        else None
-    )
+    told = StepResult("kickout evidence verified", None, f"{node}: {left} blocks left")
+    return told if reached else None
 
 
-def _cancel(context: KickoutContext, kick: Kick, founded: Collection[int]) -> StepResult | None:
+def _cancel(
+    context: KickoutContext, kick: Kick, founded: Collection[Address]
+) -> StepResult | None:
     """The interval is closed: cancel, where the contract lets us (its lane says so too).
 
     Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
@@ -236,17 +256,17 @@ def _cancel(context: KickoutContext, kick: Kick, founded: Collection[int]) -> St
     kind = CANCEL_KICK
     if _is_busy(context, kick, kind):
         return None
-    if kick.index in founded:
-        call = cancel_call(kick.index, "no longer due")
+    if kick.node in founded:
+        call = cancel_call(kick.node, "no longer due")
         is_allowed = context.tx.preflight(call).outcome is PreflightOutcome.OK
         return plan_call(context, kick, kind, call) if is_allowed else None
-    alarm(f"{LANE_SUBJECT}{kick.index}", f"the evidence against {kick.node} left the chain")
-    return plan_call(context, kick, kind, cancel_call(kick.index, "evidence left the chain"))
+    alarm(kick.node, "the evidence behind its kickout left the chain")
+    return plan_call(context, kick, kind, cancel_call(kick.node, "evidence left the chain"))
 
 
 def _is_busy(context: KickoutContext, kick: Kick, kind: str) -> bool:
     """Tell whether a call about this kickout is on its way, or a person holds one of this kind."""
-    subject = f"{LANE_SUBJECT}{kick.index}"
+    subject = kick.node
     with context.tx.store.reading() as uow:
         is_held = (kind, subject) in held_back(uow, context.tx.account)
         return is_held or is_open(context, uow, subject)
@@ -255,8 +275,8 @@ def _is_busy(context: KickoutContext, kick: Kick, kind: str) -> bool:
 def plan_call(
     context: KickoutContext, kick: Kick, kind: str, calldata: str, when: int | None = None
 ) -> StepResult:
-    """Plan a call about a live kickout, to be looked at from the chain time `when` on."""
-    subject = f"{LANE_SUBJECT}{kick.index}"
+    """Plan a call about a kickout, to be looked at from the chain time `when` on."""
+    subject = kick.node
     with context.tx.writing() as uow:
         intents = uow.outbox.intents
         tries = intents.tries(context.tx.account, kind, subject, kick.round)

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from oracle.bindings.qos_oracle import ContractStatus, propose_call
+from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export
-from oracle.kickouts.kick_calls import lane_of
-from oracle.kickouts.kickout_context import LANE_SUBJECT, PROPOSE_KICK, KickoutContext
+from oracle.kickouts.kick_calls import subject_of
+from oracle.kickouts.kickout_context import PROPOSE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.quorum.collector import signatures as gathered_signatures
 from oracle.quorum.offering import offer
@@ -29,7 +30,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.context import StepResult, as_one
 from oracle.txmgr.inclusion_time import why_too_late
 
-# Kickouts wait for nobody, and let nobody wait: their lane is behind the pushes'.
+# Kickouts wait for nobody, and let nobody wait: they come behind the pushes'.
 PRIORITY = 200
 # A round has fewer proposals: there is one for each node at most.
 _LOOKED_THROUGH = 1000
@@ -53,7 +54,7 @@ def propose(
     """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
 
     None: not now: there is no round to sign it on, too few have signed, another statement about
-    it may still land, another call about this lane is on its way, or the round is full.
+    it may still land, another call about this node is on its way, or the round is full.
 
     Raises:
         TransientError: the evidence cannot be written: then nothing is signed.
@@ -63,10 +64,9 @@ def propose(
     statement = statement_against(context, look, contract_status)
     if statement is None or contract_status.block.time > statement.deadline:
         return None
-    subject = f"{LANE_SUBJECT}{look.index}"
     # The file stands before anything that names its hash.
     _lay_down(context, look.evidence)
-    record = kick_record(context.quorum, statement, subject)
+    record = kick_record(context.quorum, statement)
     return _signed(context, statement, record, contract_status) or _planned(
         context, look, statement, record, contract_status
     )
@@ -115,7 +115,7 @@ def _planned(
 def statement_against(
     context: KickoutContext, look: KickoutCase, contract_status: ContractStatus
 ) -> KickStatement | None:
-    """Return what every reporter signs about a lane in these rounds: no clock of ours is in it.
+    """Return what every reporter signs about a node in these rounds: no clock of ours is in it.
 
     None: there is no evidence, or the first round that it may be signed on is not accepted yet.
     """
@@ -127,9 +127,10 @@ def statement_against(
     if chosen is None:
         return None
     return KickStatement(
+        config=contract_status.config,
         round=chosen.round,
         report=chosen.digest,
-        index=look.index,
+        node=look.node,
         evidence=look.evidence.hash,
         deadline=chosen.time + ttl,
     )
@@ -164,7 +165,7 @@ def _signed(
 def _must_wait(
     context: KickoutContext, record: SignedStatement, contract_status: ContractStatus
 ) -> bool:
-    """Tell whether a call about this lane is on its way, or the contract takes no more for now.
+    """Tell whether a call about this node is on its way, or the contract takes no more for now.
 
     Or it was tried already: once is enough, what came of it is in the outbox.
     """
@@ -182,7 +183,7 @@ def capacity_of_round(
     One that is folded already is its round's, also where its receipt is not noted yet.
     """
     here = uow.rounds.proposed_in(contract_status.head.round)
-    proposed = {kick.index: kick.round for kick in uow.rounds.kicks()}
+    proposed = {kick.node: kick.round for kick in uow.rounds.kicks()}
     ours = sum(
         one.request.kind == PROPOSE_KICK and _may_land(one.request, proposed)
         for one in uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
@@ -190,9 +191,9 @@ def capacity_of_round(
     return contract_status.limits.max_kicks_per_round - here - ours
 
 
-def _may_land(request: CallRequest, proposed: Mapping[int, int]) -> bool:
-    """Tell whether a proposal is still to land: the newest about its lane is from before it."""
-    return (request.round or 0) > proposed.get(lane_of(request), 0)
+def _may_land(request: CallRequest, proposed: Mapping[Address, int]) -> bool:
+    """Tell whether a proposal is still to land: the newest about its node is from before it."""
+    return (request.round or 0) > proposed.get(subject_of(request), 0)
 
 
 def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
@@ -202,11 +203,11 @@ def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
 
 
 def is_open(context: KickoutContext, uow: UnitOfWork, subject: str) -> bool:
-    """Tell whether a call about this lane is on its way, not yet final."""
+    """Tell whether a call about this node is on its way, not yet final."""
     return open_about(context, uow, subject) is not None
 
 
 def open_about(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
-    """Return the call about this lane that is on its way, not yet final; None: there is none."""
+    """Return the call about this node that is on its way, not yet final; None: there is none."""
     unfinished = uow.outbox.intents.unfinished(context.tx.account)
     return next((intent for intent in unfinished if intent.request.subject == subject), None)

@@ -5,15 +5,18 @@ block node, peers and rounds are folded anew from the stored logs. Scores, chang
 the stored rows up to that block; tasks are as of the cursor.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.registrations import Registrations
+from oracle.domain.reports.contract_state import Word
+from oracle.domain.reports.kickout_evidence import CreatorSpread, spread_of
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
-from oracle.domain.reports.rounds import Rounds, Word
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import scores_counted
 from oracle.domain.scoring.rules import Rules
@@ -76,13 +79,26 @@ class Explanation:
     kickouts: list[KickoutDue]
     groups: dict[Position, tuple[GroupMember, ...]]
     transactions: dict[Position, Hash]
-    # The node's peers, and the tasks behind `scores`; none but under legacy rules.
+    # The node's peers; None but under legacy rules.
     peers: PopulationMaxima | None
+    # The tasks behind `scores`, of the node and of who ran beside it, and behind `changes`.
     tasks: dict[TaskKey, Task]
     lane: int
     on_chain: OnChain | None
     # None: no accepted round speaks of this very block, or the contract does not know the node.
     sent: ReportedLane | None
+
+    @property
+    def spread(self) -> CreatorSpread:
+        """How many creators the scores come from."""
+        return spread_of(self.creator_of(entry.task) for entry in self.scores)
+
+    def creator_of(self, key: TaskKey) -> Address | None:
+        """Return who ordered a task, as far as was known at the block."""
+        task = self.tasks.get(key)
+        if task is None or task.created_at is None or task.created_at.block > self.as_of.number:
+            return None
+        return task.creator
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +128,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
         scores = uow.scores.of_node_at(address, as_of.number, counted) if counted else []
         changes = uow.reliability.of_node(address, _ALL, up_to_block=as_of.number)
         kickouts = list(_intervals_until(uow.kickouts.of_node(address), as_of.number))
+        groups = _groups(uow, scores)
         places = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
             as_of=as_of,
@@ -122,10 +139,10 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             scored_by=uow.scores.scored_by(address, [entry.seq for entry in scores]),
             changes=changes,
             kickouts=kickouts,
-            groups=_groups(uow, scores),
+            groups=groups,
             transactions=_transactions(uow, places),
             peers=peers,
-            tasks=_tasks(uow, scores, rules),
+            tasks=_tasks(uow, scores, groups, changes),
             lane=lane_of(node, as_of.time, rules, peers),
             on_chain=_on_chain(uow, rounds, address),
             sent=_sent(uow, rounds, address, as_of.number),
@@ -175,9 +192,9 @@ def _state(
     if cursor is not None and cursor.number == as_of.number:
         node = uow.nodes.named([address]).get(address)
         return node, peers_at(uow.nodes.all(), as_of.time, rules), uow.rounds.load()
-    fold, rounds = folded_up_to(uow, archive.reader, rules, as_of.number)
-    nodes = fold.ledger.nodes
-    return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), rounds
+    folded = folded_up_to(uow, archive.reader, rules, as_of.number)
+    nodes = folded.fold.ledger.nodes
+    return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), folded.rounds
 
 
 def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> bytes:
@@ -186,11 +203,17 @@ def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> byte
     return bytes(entry.score for entry in scores)
 
 
-def _tasks(uow: UnitOfWork, scores: list[ScoreEntry], rules: Rules) -> dict[TaskKey, Task]:
-    """Return the tasks whose rounds made the scores; only legacy rules have rounds."""
-    if rules.legacy is None:
-        return {}
-    return uow.tasks.named([entry.task for entry in scores])
+def _tasks(
+    uow: UnitOfWork,
+    scores: Iterable[ScoreEntry],
+    groups: Mapping[Position, tuple[GroupMember, ...]],
+    changes: Iterable[ReliabilityChange],
+) -> dict[TaskKey, Task]:
+    """Return the tasks that scores and changes come from, those compared with included."""
+    wanted = {entry.task for entry in scores}
+    wanted |= {member.task for members in groups.values() for member in members}
+    wanted |= {change.task for change in changes if change.task is not None}
+    return uow.tasks.named(wanted)
 
 
 def _intervals_until(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
@@ -213,8 +236,8 @@ def _on_chain(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:
 
 
 def _sent(uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> ReportedLane | None:
-    index = rounds.index_by_node.get(node)
     accepted = uow.rounds.accepted_as_of(as_of)
+    index = None if accepted is None else _index_in(accepted.registrations, rounds, node)
     if index is None or accepted is None:
         return None
     word = dict(accepted.words).get(word_of(index))
@@ -224,6 +247,14 @@ def _sent(uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> Reporte
         transaction=_transactions(uow, [accepted.at]).get(accepted.at),
         lane=None if word is None else lane_in(word, index),
     )
+
+
+def _index_in(new: Registrations, before: Rounds, node: Address) -> int | None:
+    """Return the lane of a node in a round, which may be the one that registered it."""
+    given = new.placed(before.index_by_node, before.node_count)
+    index = before.index_by_node.get(node)
+    indexes = {who: place for place, who in given.items()}
+    return indexes.get(node, None if index in given else index)
 
 
 def _groups(

@@ -3,11 +3,13 @@
 from typing import Any
 
 from oracle import __version__
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
+from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.domain.reports.report import RECORD_BYTES
+from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_scores import (
     factors_of,
@@ -64,6 +66,9 @@ def status_answer(
             {"node": kick.node, "round": kick.round, "ready_at": kick.ready_at}
             for kick in seen.kicks
         ],
+        "kickouts_refused": seen.kicks_refused,
+        "nodes_without_index": seen.unregistered,
+        "registration_gas": seen.unregistered * REGISTRATION_GAS,
         "endpoints": endpoint_answers(endpoints),
         "endpoints_proven_wrong": dict(seen.wrong),
         "suspect_blocks": seen.suspect,
@@ -175,6 +180,8 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
             "scores": list(told.pool),
             "sum": sum(told.pool),
             "size": rules.pool_size,
+            "creators": told.spread.creators,
+            "most_of_one_creator": told.spread.most,
             "entries": [_score(told, entry) for entry in told.scores],
         },
         "long_term": decimal_text(long_term(node, rules, time)),
@@ -188,6 +195,7 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "excluded": is_excluded(node, time, rules),
         "kickout_due": is_kickout_due(node, rules, time),
         "kickouts": [_interval(interval) for interval in told.kickouts],
+        "held": told.spread.why_held(rules) if is_kickout_due(node, rules, time) else None,
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
         "sent": None if told.sent is None else _sent(told.sent),
@@ -210,8 +218,10 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "seq": entry.seq,
         "task": entry.task,
         "group": entry.group,
+        "creator": told.creator_of(entry.task),
         "rank": entry.rank,
         "elapsed": entry.elapsed,
+        "error_reported": _is_error(told, entry.task),
         "score": entry.score,
         "rules": _rule_set(told.scored_by[entry.seq]) if entry.seq in told.scored_by else None,
         "time": entry.time,
@@ -223,11 +233,17 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
                 "node": member.node,
                 "rank": member.rank,
                 "elapsed": member.elapsed,
+                "error_reported": _is_error(told, member.task),
             }
             for member in told.groups.get(entry.at, ())
             if member.task != entry.task
         ],
     }
+
+
+def _is_error(told: Explanation, key: TaskKey) -> bool:
+    task = told.tasks.get(key)
+    return task is not None and task.error_reported
 
 
 def _rule_set(rules: RuleSet) -> dict[str, Any]:

@@ -14,9 +14,10 @@ import structlog
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DROP_TASK, QUEUE_TASK, START_TASK
 from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lanes_of
-from oracle.domain.reports.report import decode
-from oracle.domain.reports.rounds import Kick, KickState, Rounds
+from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.rounds import Rounds
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import AGAINST, CANCEL_KICK
 from oracle.reporting.push_retries import MOST_TRIES, GivenUp, given_up

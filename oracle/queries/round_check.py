@@ -9,8 +9,10 @@ from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
-from oracle.domain.reports.report import Report, ReportSettings, decode
+from oracle.domain.reports.report import Report, ReportSettings
+from oracle.domain.reports.round_data import decode
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.reporting.recompute import recall
@@ -32,7 +34,8 @@ class RoundCheck:
     """An accepted round beside what our logs and rules make of its as-of block.
 
     `is_same_block`: the chain still has the as-of block that was named. `is_same_digest`: the
-    whole statement is what we would have signed, under the rules given.
+    whole statement is what we would have signed, whom it registers included; `registers`: whom
+    it should have registered, where that differs, else None.
     """
 
     accepted: RoundAccepted
@@ -40,6 +43,7 @@ class RoundCheck:
     is_same_block: bool
     is_same_digest: bool
     lanes: tuple[LaneDifference, ...]
+    registers: Registrations | None = None
 
     @property
     def is_good(self) -> bool:
@@ -52,7 +56,6 @@ class RuleNames:
     """Under which rules the statement is recomputed: ours, and the domain it is signed for."""
 
     rules: Rules
-    rules_hash: Hash
     settings: ReportSettings
     domain: Domain
 
@@ -70,21 +73,22 @@ def check_round(
     as_of = _block(chain, accepted.as_of)
     computed = recall(store, reader, names.rules, names.settings, as_of)
     statement = ReportStatement(
+        config=accepted.config,
         round=number,
-        rules=accepted.rules,
-        rules_hash=names.rules_hash,
         prev=prev,
         as_of=as_of.number,
         as_of_hash=as_of.hash,
         deadline=computed.deadline,
-        records=computed.records,
+        blob=computed.data,
     )
+    is_registering_alike = computed.registrations == accepted.registrations
     return RoundCheck(
         accepted,
         computed,
         is_same_block=as_of.hash == accepted.as_of_hash,
         is_same_digest=statement.digest(names.domain) == accepted.digest,
         lanes=tuple(_differences(dict(accepted.words), dict(decode(computed.records)))),
+        registers=None if is_registering_alike else computed.registrations,
     )
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lane_of
-from oracle.domain.reports.rounds import Kick, Rounds
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     factors_of,
@@ -24,7 +25,7 @@ from oracle.domain.state.node import Membership, Node
 from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
-from oracle.kickouts.kickout_eligibility import due_intervals
+from oracle.kickouts.kickout_eligibility import due_intervals, held_among
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
@@ -57,7 +58,9 @@ class StatusReport:
     wait for a human; `push`: the newest that is planned; `kicks`: kickouts that are proposed on
     chain. `wrong`: endpoints that were proven wrong, and of what; `suspect` counts the blocks
     that one of them gave and no other was asked about. `unproven`: why calls wait whose nonce is
-    used, while no endpoint shows a receipt.
+    used, while no endpoint shows a receipt. `unregistered`: members with a score that have no
+    index in the contract yet, where there is one; `kicks_refused`: expelled nodes whose membership
+    the network did not end.
     """
 
     chain_id: int | None
@@ -89,6 +92,8 @@ class StatusReport:
     wrong: Mapping[str, str] = field(default_factory=dict)
     suspect: int = 0
     unproven: tuple[str, ...] = ()
+    unregistered: int = 0
+    kicks_refused: int = 0
 
 
 def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> StatusReport:
@@ -138,6 +143,8 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
                 for account in uow.outbox.counts.accounts()
                 for one in without_receipt(uow, account)
             ),
+            unregistered=_unregistered(uow),
+            kicks_refused=sum(one.state is KickState.REFUSED for one in uow.rounds.expelled()),
         )
 
 
@@ -225,19 +232,26 @@ def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStat
         peers = peers_at(members, cursor.time, rules)
         number, age = _round(uow, cursor.time)
         kicked = statuses[Membership.KICKED_OUT.value]
+        due = due_intervals(uow, rules)
         return IndexStatistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
             long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
             reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
             qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
-            kickouts={"due": len(due_intervals(uow, rules)), "done": kicked},
+            kickouts={"due": len(due), "held": held_among(uow, due, rules), "done": kicked},
             round=number,
             round_age=age,
             outbox=_NO_INTENTS | uow.outbox.intents.counts(),
             anomalies=uow.anomalies.count(),
             balance_wei=balance_wei,
         )
+
+
+def _unregistered(uow: UnitOfWork) -> int:
+    identity = uow.identity.get()
+    has_contract = identity is not None and identity.oracle is not None
+    return uow.registrations.count_waiting() if has_contract else 0
 
 
 def _levels(uow: UnitOfWork) -> dict[str, int]:
@@ -255,7 +269,7 @@ def _due(uow: UnitOfWork) -> int:
     """Count the kickouts that are due, by the rules that folded what is stored."""
     folded = folded_by(uow)
     rules = None if folded is None else uow.rule_sets.with_digest(folded.sha256)
-    # Older databases did not keep the rules whole; there were none with windows then.
+    # Rules of another release cannot be read; `status` is shown all the same.
     return len(uow.kickouts.open() if rules is None else due_intervals(uow, rules))
 
 

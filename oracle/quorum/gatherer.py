@@ -11,7 +11,7 @@ from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.quorum.board import place_of
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statement_tally import compare
-from oracle.quorum.statements import KICK, REPORT, kick_subject
+from oracle.quorum.statements import KICK, REPORT
 from oracle.quorum.wire_format import MOST_STATEMENTS, Told, ToldReport
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
@@ -41,7 +41,7 @@ def ask_peers(
     """
     if context.peers is None:
         return 0
-    place = _place(context, about)
+    place = _place(about)
     return _take_in(context, about, context.peers.ask(f"/v1/{place}"), lambda: contract_status)
 
 
@@ -52,7 +52,7 @@ def ask_again(context: QuorumContext, about: SignedStatement) -> int:
     """
     if context.peers is None:
         return 0
-    received = context.peers.ask_again(f"/v1/{_place(context, about)}")
+    received = context.peers.ask_again(f"/v1/{_place(about)}")
     return _take_in(context, about, received, context.contract_status)
 
 
@@ -62,7 +62,7 @@ def _take_in(
     answers: list[tuple[str, Told]],
     look: Callable[[], ContractStatus],
 ) -> int:
-    place = _place(context, about)
+    place = _place(about)
     new = _unknown(
         context,
         [
@@ -135,16 +135,13 @@ def _kept(
     return kept
 
 
-def _place(context: QuorumContext, about: SignedStatement) -> str:
-    if about.kind == REPORT:
-        return f"report/{about.round}"
-    with context.tx.store.reading() as uow:
-        return f"kick/{uow.rounds.node_at(int(about.subject.removeprefix(kick_subject(''))))}"
+def _place(about: SignedStatement) -> str:
+    return f"report/{about.round}" if about.kind == REPORT else f"kick/{about.subject}"
 
 
 def _is_here(told: Told, about: SignedStatement) -> bool:
     """Tell whether it is about our contract, round and subject."""
-    subject = "" if isinstance(told, ToldReport) else kick_subject(told.index)
+    subject = "" if isinstance(told, ToldReport) else told.node
     here = (told.chain_id, told.contract, told.round, subject)
     return here == (about.chain_id, about.contract, about.round, about.subject)
 
@@ -164,6 +161,7 @@ def _statement(told: Told, about: SignedStatement) -> SignedStatement:
         prev_digest=Hash(told.prev if isinstance(told, ToldReport) else told.report),
         as_of_block=told.as_of if isinstance(told, ToldReport) else None,
         as_of_hash=Hash(told.as_of_hash) if isinstance(told, ToldReport) else None,
+        config=Hash(told.config),
     )
 
 

@@ -1,6 +1,5 @@
 """Shows what we signed to the other reporters: all that is signed of it, and our signature."""
 
-from oracle.domain.ids import ZERO_ADDRESS
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.wire_format import Told, ToldKick, ToldReport
 from oracle.signing.signer import Statement
@@ -20,9 +19,8 @@ def _told(context: QuorumContext, statement: Statement, signed: SignedStatement)
         return ToldReport(
             chain_id=signed.chain_id,
             contract=signed.contract,
+            config=statement.config,
             round=statement.round,
-            rules=statement.rules,
-            rules_hash=statement.rules_hash,
             prev=statement.prev,
             as_of=statement.as_of,
             as_of_hash=statement.as_of_hash,
@@ -34,17 +32,15 @@ def _told(context: QuorumContext, statement: Statement, signed: SignedStatement)
             signer=signed.signer,
             signature=signature,
         )
-    with context.tx.store.reading() as uow:
-        node = uow.rounds.node_at(statement.index)
     return ToldKick(
         chain_id=signed.chain_id,
         contract=signed.contract,
+        config=statement.config,
         round=statement.round,
         report=statement.report,
-        index=statement.index,
+        node=statement.node,
         evidence=statement.evidence,
         deadline=statement.deadline,
-        node=node or ZERO_ADDRESS,
         digest=signed.digest,
         signer=signed.signer,
         signature=signature,

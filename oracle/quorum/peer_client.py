@@ -10,7 +10,7 @@ from typing_extensions import override
 from oracle.domain.ids import Address
 from oracle.quorum.wire_format import Told, is_genuine, read
 from oracle.rpc.rpc_errors import RpcError
-from oracle.rpc.transport import BoundedHttp, shown
+from oracle.rpc.transport import BoundedHttp, HttpAccess, shown
 from oracle.telemetry import quorum_metrics
 
 # Eight statements are five kilobytes.
@@ -25,14 +25,14 @@ _AGAIN, _MOST_NOTED = (10, 30), 64
 class Peer:
     """Another reporter. Its URL may hold a secret: only scheme, host and port are ever shown."""
 
-    def __init__(self, url: str, seconds: float) -> None:
-        """`seconds`: how long an answer may take.
+    def __init__(self, url: str, seconds: float, access: HttpAccess | None = None) -> None:
+        """`seconds`: how long an answer may take. `access`: who we are, where it asks for that.
 
         Raises:
             InputError: it is no http(s) address.
         """
         self.name = shown(url, ("http", "https"), "[reporters] peers")
-        self._http = BoundedHttp(url, name=self.name, max_bytes=_MOST_BYTES)
+        self._http = BoundedHttp(url, name=self.name, max_bytes=_MOST_BYTES, access=access)
         self._seconds = seconds
         self._is_asked = False
         self._backoff_until = 0.0
@@ -125,14 +125,18 @@ class PeerClients:
 
     @classmethod
     def of(
-        cls, urls: Sequence[str], every_seconds: float, timeout_seconds: float
+        cls,
+        urls: Sequence[str],
+        every_seconds: float,
+        timeout_seconds: float,
+        access: HttpAccess | None = None,
     ) -> "PeerClients":
         """Return the reporters behind these addresses.
 
         Raises:
             InputError: one is no http(s) address.
         """
-        peers = [Peer(url, timeout_seconds) for url in urls]
+        peers = [Peer(url, timeout_seconds, access) for url in urls]
         return cls(peers, every_seconds, timeout_seconds)
 
     def ask(self, path: str) -> list[tuple[str, Told]]:

@@ -6,7 +6,7 @@ rounds that come while signatures are gathered, and is nobody's where that round
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
-from oracle.domain.reports.rounds import Kick
+from oracle.domain.reports.kicks import Kick
 from oracle.store.database import UnitOfWork
 
 # Rounds whose digests the contract keeps (OracleHead.sol).

@@ -12,22 +12,16 @@ from oracle.store.outbox.records import SignedStatement
 REPORT, KICK = "report", "kick"
 
 
-def kick_subject(index: int | str) -> str:
-    """Return what a kickout of a lane is filed under."""
-    return f"ix={index}"
-
-
 def statement_of(report: Report, contract_status: ContractStatus) -> ReportStatement:
-    """Bind a report to the round that it would become, under the rules in force."""
+    """Bind a report to the round that it would become, under the configuration in force."""
     return ReportStatement(
+        config=contract_status.config,
         round=contract_status.head.round + 1,
-        rules=contract_status.head.rules,
-        rules_hash=contract_status.rules_hash,
         prev=report.prev,
         as_of=report.as_of.number,
         as_of_hash=report.as_of.hash,
         deadline=report.deadline,
-        records=report.records,
+        blob=report.data,
     )
 
 
@@ -46,22 +40,24 @@ def report_record(context: QuorumContext, statement: ReportStatement) -> SignedS
         prev_digest=statement.prev,
         as_of_block=statement.as_of,
         as_of_hash=statement.as_of_hash,
+        config=statement.config,
     )
 
 
-def kick_record(context: QuorumContext, statement: KickStatement, subject: str) -> SignedStatement:
-    """Return the record of a kickout's statement; `subject` names its lane (`ix=7`)."""
+def kick_record(context: QuorumContext, statement: KickStatement) -> SignedStatement:
+    """Return the record of a kickout's statement, which is filed under its node."""
     return SignedStatement(
         chain_id=context.tx.publisher.domain.chain_id,
         contract=context.tx.publisher.domain.contract,
         signer=_signer(context),
         kind=KICK,
         round=statement.round,
-        subject=subject,
+        subject=statement.node,
         digest=statement.digest(context.tx.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.report,
+        config=statement.config,
     )
 
 
@@ -80,6 +76,10 @@ def expiry_reason(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -
         return None
     if cursor.time > said.expires_at:
         return "expired"
+    config = uow.rounds.standing().config
+    if config is not None and said.config is not None and said.config != config.digest:
+        # The contract counts configurations: this one does not come back.
+        return "config_replaced"
     if said.as_of_block is not None:
         return _report_expiry_reason(uow, said, now)
     # A kickout: signed on a round, whose digest stands in the place of a report's `prev`.

@@ -15,11 +15,11 @@ from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.oracle_logs import proposed_signatures
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.reports.rounds import Kick
+from oracle.domain.reports.kicks import Kick
 from oracle.errors import TransientError
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.signing_round import RECENT_ROUNDS
-from oracle.quorum.statements import KICK, kick_subject
+from oracle.quorum.statements import KICK
 from oracle.rpc.fanout import understood
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import is_signed_by
@@ -35,19 +35,26 @@ _SEEN = "own_key_seen_kicks"
 class Proposal:
     """A kickout that the contract took: the transaction, its block's time, and what we signed.
 
-    `ours`: our statements about that lane on the rounds that it may have been signed on, whatever
-    became of them.
+    `config`: what it was signed under. `ours`: our statements about that node on the
+    rounds that it may have been signed on, whatever became of them.
     """
 
     kick: Kick
     tx_hash: Hash
     time: int
+    config: Hash
     ours: Sequence[SignedStatement]
 
     def is_of(self, context: QuorumContext, ours: SignedStatement) -> bool:
         """Tell whether a statement of ours is of the evidence that the log names."""
-        kick, report = self.kick, ours.prev_digest or ZERO_HASH
-        said = KickStatement(ours.round, report, kick.index, kick.evidence, ours.expires_at)
+        said = KickStatement(
+            config=ours.config or ZERO_HASH,
+            round=ours.round,
+            report=ours.prev_digest or ZERO_HASH,
+            node=self.kick.node,
+            evidence=self.kick.evidence,
+            deadline=ours.expires_at,
+        )
         return said.digest(context.tx.publisher.domain) == ours.digest
 
 
@@ -111,13 +118,15 @@ def _proposal(context: QuorumContext, uow: UnitOfWork, kick: Kick) -> Proposal |
     log = next(logs, None)
     if log is None:
         return None
-    signer, subject = context.tx.publisher.signer.address, kick_subject(kick.index)
+    signer, subject = context.tx.publisher.signer.address, kick.node
     signed = [
         one
         for around in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
         for one in uow.statements.of_round(domain.contract, KICK, around, subject)
     ]
-    return Proposal(kick, log.tx_hash, log.time, [one for one in signed if one.signer == signer])
+    config = uow.rounds.config_before(at) or ZERO_HASH
+    ours = [one for one in signed if one.signer == signer]
+    return Proposal(kick, log.tx_hash, log.time, config, ours)
 
 
 def _said(context: QuorumContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
@@ -129,7 +138,8 @@ def _said(context: QuorumContext, proposal: Proposal) -> tuple[Hash, bytes] | No
         signatures = proposed_signatures(calldata)
     except MalformedError:
         return None
-    return proposal_in(calldata).digest(context.tx.publisher.domain), signatures
+    said = proposal_in(calldata, proposal.config)
+    return said.digest(context.tx.publisher.domain), signatures
 
 
 def _input_of(context: QuorumContext, tx_hash: Hash) -> str | None:

@@ -16,7 +16,6 @@ _Address = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{40}$")]
 _Hash = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{64}$")]
 _Signature = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{130}$")]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-_Short = Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]
 _Round = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
 
@@ -28,9 +27,8 @@ class ToldReport(
 
     chain_id: _Number
     contract: _Address
+    config: _Hash
     round: _Round
-    rules: _Short
-    rules_hash: _Hash
     prev: _Hash
     as_of: _Time
     as_of_hash: _Hash
@@ -44,14 +42,13 @@ class ToldReport(
     def recomputed(self) -> Hash:
         """Return the digest of what it says."""
         statement = ReportStatement(
+            config=Hash(self.config),
             round=self.round,
-            rules=self.rules,
-            rules_hash=Hash(self.rules_hash),
             prev=Hash(self.prev),
             as_of=self.as_of,
             as_of_hash=Hash(self.as_of_hash),
             deadline=self.deadline,
-            records=b"",
+            blob=b"",
         )
         return statement.digest(_domain(self), Hash(self.data_hash))
 
@@ -59,24 +56,30 @@ class ToldReport(
 class ToldKick(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="kick", tag_field="kind"
 ):
-    """A kickout's statement; `node` is told for people, the rest is what is signed."""
+    """A kickout's statement; `round` says where `report` stands, the rest is what is signed."""
 
     chain_id: _Number
     contract: _Address
+    config: _Hash
     round: _Round
     report: _Hash
-    index: _Number
+    node: _Address
     evidence: _Hash
     deadline: _Time
-    node: _Address
     digest: _Hash
     signer: _Address
     signature: _Signature
 
     def recomputed(self) -> Hash:
         """Return the digest of what it says."""
-        evidence, report = Hash(self.evidence), Hash(self.report)
-        statement = KickStatement(self.round, report, self.index, evidence, self.deadline)
+        statement = KickStatement(
+            config=Hash(self.config),
+            round=self.round,
+            report=Hash(self.report),
+            node=Address(self.node),
+            evidence=Hash(self.evidence),
+            deadline=self.deadline,
+        )
         return statement.digest(_domain(self))
 
 

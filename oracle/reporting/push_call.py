@@ -3,12 +3,10 @@
 from typing_extensions import override
 
 from oracle.bindings.expected_events import missing_effect
-from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.reports.lanes import lanes_of
-from oracle.domain.reports.report import decode
-from oracle.quorum.resigning import Said, signed_by_others, with_more_gas
-from oracle.quorum.statements import report_record, statement_of
+from oracle.domain.reports.round_data import decode
+from oracle.quorum.resigning import with_more_gas
 from oracle.reporting.push_retries import is_renewed_by, why_hopeless
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.submission import why_not_worth
@@ -16,7 +14,6 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.reports.report_repository import ReportState
 from oracle.txmgr.call_registry import CallKind, CallStage, ClosedOutcome, Decision
-from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
 
 
@@ -50,23 +47,6 @@ class PushCall(CallKind):
             return Decision.go()
         why = why_not_worth(self._context, uow, call, heads.latest.time)
         return Decision.go() if why is None else Decision.wait_a_block(heads, why)
-
-    @override
-    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        def said_by(contract_status: ContractStatus) -> Said:
-            return self._said_by(call, contract_status)
-
-        anew = signed_by_others(self._context.quorum, call, said_by, result, heads)
-        return anew or self.by_refusal(result, heads.latest.time)
-
-    def _said_by(self, call: Intent, contract_status: ContractStatus) -> Said:
-        period = call.request.period
-        with self._context.tx.store.reading() as uow:
-            stored = None if period is None else uow.reports.at(period)
-        if stored is None:
-            return None
-        report = statement_of(stored.report, contract_status)
-        return report, report_record(self._context.quorum, report)
 
     @override
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:

@@ -6,7 +6,6 @@ contract rested in that block, and does no more.
 
 from typing import NamedTuple
 
-from oracle.bindings.contract_errors import OF_SIGNATURES
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Hash
 from oracle.quorum.resigning import statement_behind
@@ -18,18 +17,6 @@ from oracle.store.reports.report_repository import ReportState
 from oracle.txmgr.client.receipts import SimulatedCall, refusal_at
 
 _MINED = frozenset({IntentState.MINED, IntentState.REVERTED})
-_SENT = _MINED | {IntentState.LIVE}
-
-
-def may_go_again(context: ReportingContext, push: Intent, calldata: str) -> bool:
-    """Tell whether the statement of a push that was sent may be brought once more.
-
-    `calldata`: it, with the signatures that count now. Ask only while the contract listens.
-
-    Raises:
-        TransientError: no endpoint tells why it failed.
-    """
-    return _needs_other_signatures(context, push, calldata) or _met_a_pause(context, push)
 
 
 def why_hopeless(uow: UnitOfWork, push: Intent, contract_status: ContractStatus) -> str | None:
@@ -47,21 +34,10 @@ def is_renewed_by(push: Intent, fresh: Intent) -> bool:
     return push.request.digest is not None and push.request.digest == fresh.request.digest
 
 
-def _needs_other_signatures(context: ReportingContext, push: Intent, calldata: str) -> bool:
-    """Tell whether the contract refuses a push for its signatures, and others are there.
+def may_go_again(context: ReportingContext, push: Intent) -> bool:
+    """Tell whether a push failed because the contract rested in its block; then it goes again.
 
-    On the nonce of one that waits at most one of the two lands; one that was mined was refused,
-    and stays so.
-    """
-    request = push.request
-    if push.state not in _SENT or request.calldata == calldata:
-        return False
-    verdict = context.tx.preflight(request.calldata, request.contract)
-    return verdict.refusal is not None and verdict.refusal.name in OF_SIGNATURES
-
-
-def _met_a_pause(context: ReportingContext, push: Intent) -> bool:
-    """Tell whether a push failed because the contract rested in its block.
+    Ask only while the contract listens.
 
     What else a block refuses it for is not paid for twice. One that a reorg brings back may land
     beside the next: the later of the two is refused.

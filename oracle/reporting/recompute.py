@@ -3,16 +3,20 @@
 See docs/explanation/reports.md#cut-at-period-end.
 """
 
+from dataclasses import dataclass
 from itertools import groupby
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.fold import Fold
 from oracle.domain.logs import Call, Log
-from oracle.domain.reports.report import Report, ReportSettings, cut, wanted_words
+from oracle.domain.reports.registration import FirstEvents, KnownBy
+from oracle.domain.reports.report import MIN_SCORES, Report, ReportSettings, cut
 from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.wanted_words import folded_words, scored_among, wanted_words
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
+from oracle.reporting.registering import registrations_among
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.reports.report_repository import ReportState
 
@@ -28,26 +32,50 @@ def recall(
     Nothing folded is used and nothing is written.
     """
     with store.reading() as uow:
-        fold, rounds = folded_up_to(uow, reader, rules, as_of.number)
-    wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, rules)
-    return cut(as_of, rounds, wanted, settings)
+        folded = folded_up_to(uow, reader, rules, as_of.number, settings.min_scores)
+    return report_of(folded, as_of, rules, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedState:
+    """All that a report is made of, after some block, in memory."""
+
+    fold: Fold
+    rounds: Rounds
+    first_events: FirstEvents
+
+
+def report_of(
+    folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings
+) -> Report:
+    """Return the report as of the block at whose end `folded` stands."""
+    nodes, rounds = folded.fold.ledger.nodes, folded.rounds
+    scored_at = scored_among(nodes, as_of.time, rules)
+    registrations = registrations_among(
+        rounds, nodes, folded.first_events, as_of.time, KnownBy(rules, settings.min_scores)
+    )
+    words = folded_words(rounds, nodes, scored_at)
+    return cut(as_of, rounds, wanted_words(rounds, words, registrations, scored_at), settings)
 
 
 def folded_up_to(
-    uow: UnitOfWork, reader: LogReader, rules: Rules, last: int
-) -> tuple[Fold, Rounds]:
-    """Return the state after block `last`, folded in memory from the stored logs alone."""
-    fold, rounds = Fold(rules), Rounds()
+    uow: UnitOfWork, reader: LogReader, rules: Rules, last: int, min_scores: int = MIN_SCORES
+) -> FoldedState:
+    """Return the state after block `last`, folded in memory from the stored logs alone.
+
+    `min_scores` matters to who asks for registrations.
+    """
+    state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores))
     calls = list(uow.calls.between(0, last))
     batch: list[Log] = []
     for _, logs in groupby(uow.logs.between(0, last), key=lambda log: log.block):
         batch.extend(logs)
         if len(batch) >= _LOGS_AT_ONCE:
-            _fold(reader, fold, rounds, batch, calls)
+            _fold(reader, state, batch, calls)
             batch = []
     if batch:
-        _fold(reader, fold, rounds, batch, calls)
-    return fold, rounds
+        _fold(reader, state, batch, calls)
+    return state
 
 
 def last_block_of(chain: ChainReader, store: Store, period: int, length: int) -> BlockRef:
@@ -77,15 +105,13 @@ def last_block_of(chain: ChainReader, store: Store, period: int, length: int) ->
     return _header(chain, low)
 
 
-def _fold(
-    reader: LogReader, fold: Fold, rounds: Rounds, logs: list[Log], calls: list[Call]
-) -> None:
+def _fold(reader: LogReader, state: FoldedState, logs: list[Log], calls: list[Call]) -> None:
     said = reader.read(logs, calls)
-    fold.many(said.events)
-    rounds.block(logs[-1].block, said.contract_events, journal=False)
-    # What would be written down is not wanted here.
-    fold.drain()
-    rounds.drain()
+    state.fold.many(said.events)
+    state.rounds.block(logs[-1].block, said.contract_events, journal=False)
+    # Nothing is written down here.
+    state.first_events.note(state.fold.drain())
+    state.rounds.drain()
 
 
 def _header(chain: ChainReader, number: int) -> BlockRef:

@@ -11,16 +11,21 @@ from itertools import pairwise
 from typing_extensions import override
 
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.reports.contract_state import NodeIndex
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
+from oracle.domain.reports.registration import KnownBy
 from oracle.domain.reports.report import Report, ReportSettings, cut, period_of
-from oracle.domain.reports.rounds import NodeIndex, Rounds
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.wanted_words import ScoredAt, WantedWords, wanted_words
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.legacy_tally import window_of
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
+from oracle.reporting.registering import registrations_now
 from oracle.store.database import UnitOfWork
 from oracle.store.reports.report_repository import ReportState
+from oracle.telemetry import quorum_metrics
 
 
 class ReportCutter(BlockHook):
@@ -77,7 +82,8 @@ class ReportCutter(BlockHook):
         newest = uow.reports.newest_period()
         if newest is not None and newest >= period:
             return None
-        report = self.draw_up(uow, rounds, block)
+        report, falls_waiting = self._drawn_up(uow, rounds, block)
+        quorum_metrics.FALLS_WAITING.set(falls_waiting)
         # Where nothing is published nobody else tells them from those that still can be sent.
         oldest = block.number + 1 - self.header_depth
         uow.reports.miss_unsigned_below(oldest, "as-of left the anchor window")
@@ -97,8 +103,19 @@ class ReportCutter(BlockHook):
 
     def draw_up(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
         """Compute the report as of `as_of` without writing anything."""
+        return self._drawn_up(uow, rounds, as_of)[0]
+
+    def _drawn_up(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> tuple[Report, int]:
+        """Return the report, and how many falls it leaves for later ones."""
         self._look_again(uow, rounds, as_of)
-        return cut(as_of, rounds, self._words, self.settings)
+        wanted = self._wanted(uow, rounds, as_of.time)
+        return cut(as_of, rounds, wanted, self.settings), wanted.falls_waiting
+
+    def _wanted(self, uow: UnitOfWork, rounds: Rounds, time: int) -> WantedWords:
+        known_by = KnownBy(self._rules, self.settings.min_scores)
+        registrations = registrations_now(uow, rounds, time, known_by)
+        scored_at = ScoredAt(self._rules, time, uow.nodes.named, self._peers)
+        return wanted_words(rounds, self._words, registrations, scored_at)
 
     @override
     def reset(self) -> None:
@@ -134,12 +151,12 @@ class ReportCutter(BlockHook):
                 self._set(index, lane_of(node, time, self._rules, self._peers))
 
     def _set_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
-        """Look at lanes that were assigned or retired since: their node may be untouched."""
+        """Look at lanes that were given to another node since: it may be untouched itself."""
         new = [entry for entry in rounds.indexes.values() if self._seen.get(entry.index) != entry]
         nodes = uow.nodes.named([entry.node for entry in new])
         for entry in new:
-            node = None if entry.retired else nodes.get(entry.node)
-            self._set(entry.index, lane_of(node, time, self._rules, self._peers))
+            lane = lane_of(nodes.get(entry.node), time, self._rules, self._peers)
+            self._set(entry.index, lane)
             self._seen[entry.index] = entry
 
     def _set(self, index: int, lane: int) -> None:

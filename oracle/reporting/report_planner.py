@@ -99,7 +99,7 @@ def _plan_beside(
     turn = _turn(context, heads, cuts, status)
     if turn is None:
         return None
-    is_free = pushing is None or _is_sent(pushing, turn) or _is_stuck(context, pushing, status)
+    is_free = pushing is None or _is_stuck(context, pushing, status)
     return _sign(context, turn) or (_push(context, turn) if is_free else None)
 
 
@@ -130,11 +130,6 @@ def _pushing(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
         if one.request.kind == PUSH
     ]
     return max(pushes, key=lambda one: one.id, default=None)
-
-
-def _is_sent(push: Intent, turn: _Turn) -> bool:
-    """Tell whether a push of this very statement was sent: it may need other signatures."""
-    return push.state is IntentState.LIVE and push.request.digest == turn.record.digest
 
 
 def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
@@ -242,8 +237,8 @@ def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
     if not context.tx.publisher.has_payer or not turn.contract_status.is_open:
         return None
     report, record = turn.report, turn.record
-    calldata = push_call(turn.statement, gathered)
-    tries = _tries(context, record, calldata)
+    calldata = push_call(turn.statement, turn.contract_status.head.config_count, gathered)
+    tries = _tries(context, record)
     if tries is None or not is_worth(context, report, turn.contract_status).now:
         return None
     now, head_start = turn.contract_status.block.time, context.tx.rank.head_start
@@ -271,13 +266,12 @@ def _push(context: ReportingContext, turn: _Turn) -> StepResult | None:
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
-def _tries(context: ReportingContext, record: SignedStatement, calldata: str) -> int | None:
+def _tries(context: ReportingContext, record: SignedStatement) -> int | None:
     """Count the pushes of this statement so far; None: no other is to be tried.
 
     One that was not sent, because its round was taken, is tried again: a fork may have given the
-    round back; so is one that was sent, where the contract refuses its signatures and these are
-    others, or where it rested when that was mined. What else ended one is for a human, or for the
-    next statement.
+    round back; so is one that was sent where the contract rested when it was mined. What else
+    ended one is for a human, or for the next statement.
     """
     with context.tx.store.reading() as uow:
         pushes = uow.outbox.intents.newest(LOOKED_BACK, kind=PUSH)
@@ -285,7 +279,7 @@ def _tries(context: ReportingContext, record: SignedStatement, calldata: str) ->
     if len(same) >= MOST_TRIES:
         return None
     is_over = not same or same[0].state in MAY_GO_AGAIN
-    return len(same) if is_over or may_go_again(context, same[0], calldata) else None
+    return len(same) if is_over or may_go_again(context, same[0]) else None
 
 
 def _look_for_dissent(context: ReportingContext, turn: _Turn) -> StepResult | None:

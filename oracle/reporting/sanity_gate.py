@@ -8,7 +8,8 @@ from itertools import pairwise
 import structlog
 
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
-from oracle.domain.reports.report import Report, decode
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.sanity_limits import EventCounts, Move, why_too_much, why_too_quiet
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
@@ -80,6 +81,7 @@ def hold(context: ReportingContext, report: Report, why: str) -> StepResult | No
             "head_round": report.head_round,
             "members": _members(uow),
             "words": len(decode(report.records)),
+            "registers": len(report.registrations.fresh),
             "events": None if events is None else events.now,
         }
         is_news = uow.holds.hold(report.period, why, facts, context.tx.stamp)
@@ -107,7 +109,6 @@ def _looked_at_closely(context: ReportingContext, uow: UnitOfWork, report: Repor
         move
         for index, move in moves.items()
         if index in indexes
-        and not indexes[index].retired
         and indexes[index].node in nodes
         and nodes[indexes[index].node].membership is Membership.MEMBER
     ]

@@ -6,7 +6,8 @@ Evaluated when a report is planned, after its simulation, and in the commit that
 from dataclasses import replace
 
 from oracle.bindings.qos_oracle import ContractStatus
-from oracle.domain.reports.report import Report, decode
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_data import decode
 from oracle.domain.reports.submission_policy import (
     Bounds,
     ReportChange,

@@ -90,7 +90,7 @@ def _from_variable(name: str, role: str, chain_id: int) -> KeySigner:
 
 
 # Round 0 never comes (the first is 1), and its deadline was over in 1970.
-VOID_STATEMENT = ReportStatement(0, 0, ZERO_HASH, ZERO_HASH, 0, ZERO_HASH, 0, b"")
+VOID_STATEMENT = ReportStatement(ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH, 0, b"")
 # The highest nonce but one: no account has ever sent so many, nor will (EIP-2681).
 _VOID_NONCE = 2**64 - 2
 # Far below the cost of any call.

@@ -109,9 +109,7 @@ def read_secret(path: Path) -> str:
         InputError: it is missing or unreadable, or others may read it.
     """
     try:
-        mode = path.stat().st_mode
-        if mode & _OTHERS:
-            raise InputError(f"{path}: can be read by others; run chmod 600 on it")
+        refuse_readable_by_others(path)
         return path.read_text("utf-8")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such key file") from None
@@ -119,6 +117,17 @@ def read_secret(path: Path) -> str:
         raise InputError(f"{path}: is not text") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def refuse_readable_by_others(path: Path) -> None:
+    """Look at who may read a file with a secret.
+
+    Raises:
+        InputError: somebody beside its owner, and what to do about it.
+        OSError: it cannot be looked at.
+    """
+    if path.stat().st_mode & _OTHERS:
+        raise InputError(f"{path}: can be read by others; run chmod 600 on it")
 
 
 def _write_new(path: Path, text: str) -> None:

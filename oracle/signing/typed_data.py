@@ -1,5 +1,6 @@
 """What signers sign (EIP-712), as QoSOracle.sol computes it: digests of reports and kickouts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,13 @@ from oracle.signing.keystore import accounts
 
 _DOMAIN_TYPE = "string name,string version,uint256 chainId,address verifyingContract"
 _REPORT_TYPE = (
-    "uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
-    "bytes32 asOfHash,uint40 deadline,bytes32 dataHash"
+    "bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,uint40 deadline,"
+    "bytes32 dataHash"
 )
-_KICK_TYPE = "uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline"
-_NAME, _VERSION = "QoSOracle", "1"
+_KICK_TYPE = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
+_NAME, _VERSION = "QoSOracle", "2"
+# Seconds: the contract takes no signature that is good for longer (OracleHead.sol).
+MAX_TTL_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,41 +29,45 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class ReportStatement:
-    """One round, on top of `prev`; `deadline` in unix seconds, `records` of 35 bytes."""
+    """One round, on top of `prev`, under the configuration `config`; `deadline` in unix seconds.
 
+    `blob`: whom it registers and its words (docs/reference/report-format.md#data).
+    """
+
+    config: Hash
     round: int
-    rules: int
-    rules_hash: Hash
     prev: Hash
     as_of: int
     as_of_hash: Hash
     deadline: int
-    records: bytes
+    blob: bytes
 
     @property
     def data_hash(self) -> Hash:
-        """keccak256 of the records: all that is signed of them."""
-        return Hash("0x" + keccak(self.records).hex())
+        """keccak256 of the blob: all that is signed of it."""
+        return Hash("0x" + keccak(self.blob).hex())
 
     def digest(self, domain: Domain, data_hash: Hash | None = None) -> Hash:
         """Return what is signed, and what the contract names it by.
 
-        `data_hash` where the records themselves are not known.
+        `data_hash` where the blob itself is not known.
         """
         return _digest(_report(self, domain, data_hash or self.data_hash))
 
 
 @dataclass(frozen=True, slots=True)
 class KickStatement:
-    """A kickout of the node at `index`, signed on a recent round; `deadline` in unix seconds.
+    """A kickout of a node under the configuration `config`; `deadline` in unix seconds.
 
-    `report`: the digest that the round was accepted with. On a chain where the round has another
-    one the statement is nobody's.
+    `report`: the digest of one of the last accepted rounds. On a chain where it is none of them
+    the statement is nobody's. `round` says which of them, for whoever looks it up: it is not
+    signed, for it follows.
     """
 
+    config: Hash
     round: int
     report: Hash
-    index: int
+    node: Address
     evidence: Hash
     deadline: int
 
@@ -69,14 +76,36 @@ class KickStatement:
         return _digest(typed(self, domain))
 
 
+def config_digest(
+    domain: Domain, count: int, signers: Sequence[Address], quorum: int, rules_hash: Hash
+) -> Hash:
+    """Return the digest of a configuration, as the contract computes it.
+
+    Signatures die with every rotation, change of rules, chain and contract.
+    See docs/reference/report-format.md#what-is-signed.
+    """
+    head = (domain.chain_id, domain.contract, count)
+    # abi.encode: six words, the fourth of them the place of the list, which follows.
+    words = [
+        *(_word(value) for value in (head[0], int(head[1], 16), head[2], 6 * 32, quorum)),
+        bytes.fromhex(rules_hash[2:]),
+        *(_word(value) for value in (len(signers), *(int(one, 16) for one in signers))),
+    ]
+    return Hash("0x" + keccak(b"".join(words)).hex())
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(32)
+
+
 def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
     """Return the statement as EIP-712's structure, for signers that want to see what they sign."""
     if isinstance(statement, ReportStatement):
         return _report(statement, domain, statement.data_hash)
     message = {
-        "round": statement.round,
+        "config": statement.config,
         "report": statement.report,
-        "index": statement.index,
+        "node": statement.node,
         "evidence": statement.evidence,
         "deadline": statement.deadline,
     }
@@ -85,9 +114,8 @@ def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[st
 
 def _report(statement: ReportStatement, domain: Domain, data_hash: Hash) -> dict[str, Any]:
     message = {
+        "config": statement.config,
         "round": statement.round,
-        "rules": statement.rules,
-        "rulesHash": statement.rules_hash,
         "prev": statement.prev,
         "asOf": statement.as_of,
         "asOfHash": statement.as_of_hash,

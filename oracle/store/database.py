@@ -43,6 +43,7 @@ from oracle.store.state.history_repository import (
 )
 from oracle.store.state.node_repository import NodeRepository
 from oracle.store.state.projections import ProjectionRepository
+from oracle.store.state.registration_repository import RegistrationRepository
 from oracle.store.state.round_repository import RoundRepository
 from oracle.store.state.rule_set_repository import RuleSetRepository
 from oracle.store.state.task_repository import TaskRepository
@@ -68,6 +69,7 @@ class UnitOfWork:
         self.kickouts = KickoutRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)
+        self.registrations = RegistrationRepository(connection)
         self.undo = UndoJournal(connection)
         self.projections = ProjectionRepository(connection)
         self.bookmarks = Bookmarks(connection)

@@ -1,6 +1,8 @@
 """Engines: how each database is opened, and what makes a transaction of ours."""
 
+import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -24,6 +26,9 @@ _CHECKPOINT_PAGES = 4000
 # ...and cuts the file back where a long reader made it grow.
 _WAL_BYTES = 64 * 1024 * 1024
 
+# Who may read the database's files, and who may not; and what lies beside the first of them.
+_OWNER_ONLY, _OTHERS = 0o600, 0o077
+_BESIDE = ("-wal", "-shm", "-journal")
 
 # sqlite3 looks for an adapter of each value that is no int, float, str or bytearray, in four
 # places, before it takes it as it is; found in the first one, a wide row costs half the time.
@@ -55,6 +60,7 @@ def parsed(url: str) -> URL:
 def writing_engine(url: URL) -> Engine:
     """Connections whose transactions are the only writer's."""
     if url.get_backend_name() == "sqlite":
+        _keep_private(url)
         engine = _sqlite(url)
         event.listen(engine, "begin", _begin_immediate)
         return engine
@@ -90,6 +96,24 @@ def reading_engine(url: URL) -> Engine:
 def is_missing_file(url: URL) -> bool:
     """Whether this is SQLite and there is no file yet: opening it would make one."""
     return url.get_backend_name() == "sqlite" and not Path(url.database or "").exists()
+
+
+def _keep_private(url: URL) -> None:
+    """Let nobody but its owner read the file: signed bytes lie there before they are sent.
+
+    What SQLite puts beside it (`-wal`, `-shm`) gets the file's own mode. A file that is there is
+    never opened here: closing it would drop every lock that this process holds on it (POSIX), and
+    another process would delete the log from under our connections (sqlite.org/howtocorrupt.html,
+    2.2).
+    """
+    path = Path(url.database or "")
+    # What cannot be made or changed here is the connection's to complain of.
+    with suppress(OSError):
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+        for file in (path, *(path.with_name(path.name + end) for end in _BESIDE)):
+            if file.exists() and file.stat().st_mode & _OTHERS:
+                file.chmod(_OWNER_ONLY)
 
 
 def _sqlite(url: URL) -> Engine:

@@ -47,7 +47,7 @@ _SYSTEMS: tuple[System, ...] = (
         name="seed",
         version=SEED.version,
         source="Crynux documents, 2026",
-        summary="today's documents to the letter; weighted by stake, QoS and models",
+        summary="today's documents, made fit for their purpose; by stake, QoS and models",
         policy=SEED_POLICY,
         has_rules=True,
     ),

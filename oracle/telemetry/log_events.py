@@ -8,6 +8,8 @@ from collections.abc import Mapping
 LOG_EVENTS: Mapping[str, str] = {
     "block_read_by_transaction": "A block's answer was larger than `chain.most_answer_mib`, or "
     "not given: it was read by its transactions, at a request for every hundred.",
+    "connection_refused": "A listener turned somebody away: which listener, why, the address, and "
+    "how many so far; told at the 1st, 2nd, 4th, 8th … of a reason.",
     "disagreement": "Another signer signed something else than ours for the same round or node: "
     "both digests, periods and data hashes, and the block.",
     "endpoint_recovered": "An endpoint whose work another one had taken answers again.",
@@ -27,6 +29,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "one: the heads are taken as they are shown.",
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
     "holder_gone": "The process that held the lease is gone: it was taken at once.",
+    "http_fault": "Something unexpected failed in a listener's loop; told at the 1st, 2nd, 4th, "
+    "8th ….",
     "kickout_needs_review": "A kickout went out, and what it rested on left the chain.",
     "halted": "A halt is closed: nothing is folded or sent until it is opened.",
     "lease_not_released": "The lease could not be given back at the end; it runs out by itself.",

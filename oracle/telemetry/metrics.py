@@ -1,8 +1,9 @@
 """Every metric of the daemon (`make reference` lists them).
 
 Namespace `oracle_`, base units, a registry of our own, bounded labels only: never a node, an
-address or a hash. Counters and seconds are written where things happen; what is counted from the
-database is handed over whole as a `IndexStatistics` and read from memory when Prometheus asks.
+address or a hash. What leaves no row in the database is written where it happens. What does is
+recounted from the rows, handed over whole (`IndexStatistics`, `OutboxFigures`) and read from
+memory when Prometheus asks, so that a restart changes none of it.
 """
 
 from bisect import bisect_left
@@ -120,9 +121,10 @@ class DispatchStatistics:
 class IndexStatistics:
     """What is counted from the database, at one folded block.
 
-    `nodes` by status; `kickouts` by state (`due`, `done`); `outbox` by (kind, state). The three
-    distributions hold one share (0 to 1) per member. `round_age` in seconds of block time, None
-    before the first round; `balance_wei` None while unknown. `dispatch` None: nobody is drawn.
+    `nodes` by status; `kickouts` by state (`due`, of these `held`, `done`); `outbox` by (kind,
+    state). The three distributions hold one share (0 to 1) per member. `round_age` in seconds of
+    block time, None before the first round; `balance_wei` None while unknown. `dispatch` None:
+    nobody is drawn.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)

@@ -1,7 +1,6 @@
 """What became of what we sent, counted from the rows of the outbox.
 
-Counters are recounts: a restart changes none of them (docs/explanation/transactions.md#i14).
-See docs/explanation/daemon.md#metrics.
+A restart changes none (docs/explanation/transactions.md#i14, docs/explanation/daemon.md#metrics).
 """
 
 from bisect import bisect_left
@@ -18,7 +17,7 @@ from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
 
-# By the values of the labels; mypy takes the keys of a mapping as they are, not as they might be.
+# By the values of the labels.
 _Labelled = Mapping[Any, float]
 
 SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
@@ -171,7 +170,8 @@ class _Figures(Collector):
         )
         yield _gauges(
             "oracle_kickout_calls",
-            "Kickouts proposed on chain: live, vetoed, cancelled (dead anyway), executed.",
+            "Kickouts on chain, by what became of them: live, vetoed, cancelled, outdated,"
+            " executed, refused (by the network), readmitted.",
             ("state",),
             {(state,): many for state, many in told.kickouts.items()},
         )
@@ -210,7 +210,11 @@ def _of_totals(totals: Totals) -> Iterator[Metric]:
         ("oracle_txmgr_time_to_mined_seconds", "From the nonce to the receipt.", totals.to_mined),
         ("oracle_txmgr_time_to_final_seconds", "From the nonce to its end.", totals.to_final),
         ("oracle_txmgr_blocks_to_mined", "Blocks from the nonce to the receipt.", totals.blocks),
-        ("oracle_txmgr_bumps_per_transaction", "Attempts after the first.", totals.bumps),
+        (
+            "oracle_txmgr_bumps_per_transaction",
+            "All attempts of a nonce after the first: fee bumps, replacements, no-ops.",
+            totals.bumps,
+        ),
     ):
         family = HistogramMetricFamily(name, text, labels=["kind"])
         for kind, spread in sorted(shown.items()):

@@ -59,6 +59,12 @@ HELD = Gauge(
     "Reports that would change too much at once and wait for `report release`.",
     registry=REGISTRY,
 )
+FALLS_WAITING = Gauge(
+    "oracle_report_falls_waiting",
+    "Lanes of the newest report that would fall and are left for later rounds: the contract takes"
+    " no more at once.",
+    registry=REGISTRY,
+)
 DISPUTED = Gauge(
     "oracle_report_disputed",
     "1 while a report is held because others signed otherwise, so that no quorum can be had.",

@@ -1,4 +1,8 @@
-"""What the chain asks for gas, beside the most that we pay for it."""
+"""What happens while we send and leaves no row: prices, sends, answers, what the chain took back.
+
+What leaves a row in the outbox is recounted from it (telemetry/outbox_metrics.py), and not counted
+here: a restart would begin anew.
+"""
 
 from prometheus_client import Counter, Gauge
 

@@ -2,8 +2,8 @@
 
 Run: .venv/bin/python tests/contracts/gas.py     measures, and writes tests/contracts/gas.json
 
-Whole transactions are counted, base fee and input included. "first" writes empty slots, "steady"
-changes full ones. A signature and a hash have a different number of zero bytes each time, which
+Whole transactions are counted, base fee and input included. "new" registers the nodes, "steady"
+changes their lanes. A signature and a hash have a different number of zero bytes each time, which
 cost less: a figure moves by some dozens of gas.
 """
 
@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Run as a script it finds the packages beside it; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, node, word  # noqa: E402
+from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, node  # noqa: E402
+from tests.contracts.oracle_signing import word  # noqa: E402
 from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 
@@ -36,6 +37,8 @@ SIGNERS: tuple[LocalAccount, ...] = tuple(
 # A node with a usual score; one more and one less, so that a steady round changes every lane.
 FIRST, SECOND = 7_531, 7_530
 LOW = 1_000
+# As a deployment has them: a tenth of the open lanes may fall in a round.
+REAL = LIMITS | {"fallShare": 1_000}
 
 
 def send(chain: Chain, call, sender: str) -> int:
@@ -45,22 +48,27 @@ def send(chain: Chain, call, sender: str) -> int:
     return chain.receipt(sent).gas
 
 
+def bare(chain: Chain, quorum: int) -> Oracle:
+    """An oracle without nodes; of 2q - 1 signers q must sign."""
+    signers = [signer.address for signer in SIGNERS[: 2 * quorum - 1]]
+    return deployed(chain, signers=signers, quorum=quorum, limits=REAL)
+
+
 def populated(chain: Chain, quorum: int) -> Oracle:
-    """An oracle with a thousand nodes; of 2q - 1 signers q must sign.
+    """An oracle with a thousand nodes.
 
     The ring of digests is full: the first round in each of its slots costs 17,100 more.
     """
-    signers = [signer.address for signer in SIGNERS[: 2 * quorum - 1]]
-    oracle = deployed(chain, signers=signers, quorum=quorum, limits=LIMITS)
-    for start in range(0, NODES, 100):
-        oracle.by_network("joinMany", start + 1, 100)
-    assert oracle.read("nodeAt", NODES - 1) == node(NODES - 1)
+    oracle = bare(chain, quorum)
+    for _ in range(0, NODES, 200):
+        oracle.registered(200, FIRST, SIGNERS[:quorum])
+    assert oracle.read("indexOf", node(NODES - 1)) == NODES - 1
     for _ in range(oracle.read("RECENT_ROUNDS")):
-        pushed(oracle, words_of([NODES - 1], FIRST, 0), quorum)
+        pushed(oracle, words_of([NODES - 1], SECOND), quorum)
     return oracle
 
 
-def words_of(indexes: Iterable[int], lane: int, others: int) -> list[tuple[int, int]]:
+def words_of(indexes: Iterable[int], lane: int, others: int = FIRST) -> list[tuple[int, int]]:
     """The words that hold these indexes: `lane` there, `others` at their neighbours."""
     chosen = set(indexes)
     words = sorted({index // 16 for index in chosen})
@@ -75,17 +83,15 @@ def pushed(oracle: Oracle, words: Sequence[tuple[int, int]], quorum: int, back: 
     """One more round, as of `back` blocks before the last."""
     oracle.chain.mine(2)
     report = oracle.report(*words, as_of=oracle.chain.block - back)
-    oracle.chain.later(LIMITS["minInterval"])
+    oracle.chain.later(REAL["minInterval"])
     call = oracle.call(report, report.signed_by(*SIGNERS[:quorum]))
     return send(oracle.chain, call, oracle.transmitter)
 
 
-def packed(oracle: Oracle, indexes: Sequence[int], quorum: int) -> tuple[int, int]:
-    """Gas of a first and of a steady report; the head has rounds behind it in both."""
+def steady(oracle: Oracle, indexes: Sequence[int], quorum: int) -> int:
+    """Gas of a report that changes these nodes' scores."""
     with oracle.chain.undone():
-        first = pushed(oracle, words_of(indexes, FIRST, FIRST), quorum)
-        steady = pushed(oracle, words_of(indexes, SECOND, FIRST), quorum)
-    return first, steady
+        return pushed(oracle, words_of(indexes, SECOND), quorum)
 
 
 def sample(size: int, *, dense: bool) -> list[int]:
@@ -97,25 +103,42 @@ def sample(size: int, *, dense: bool) -> list[int]:
 
 
 def of_pushes(oracle: Oracle, quorum: int) -> dict[str, int]:
-    """First and steady pushes of so many nodes side by side."""
-    found = {}
-    for size in SIZES:
-        first, steady = packed(oracle, sample(size, dense=True), quorum)
-        found[f"push, {size} nodes, quorum {quorum}, first"] = first
-        found[f"push, {size} nodes, quorum {quorum}, steady"] = steady
+    """Steady pushes of so many nodes side by side."""
+    return {
+        f"push, {size} nodes, quorum {quorum}, steady": steady(
+            oracle, sample(size, dense=True), quorum
+        )
+        for size in SIZES
+    }
+
+
+def of_registrations(chain: Chain, quorum: int) -> dict[str, int]:
+    """First pushes, and one in which a node takes another's index."""
+    oracle, found = bare(chain, quorum), {}
+    for size in (1, 10, 100, 200):
+        with chain.undone():
+            receipt = oracle.registered(size, FIRST, SIGNERS[:quorum])
+            found[f"push, {size} new nodes, quorum {quorum}"] = receipt.gas
+    oracle.registered(16, FIRST, SIGNERS[:quorum])
+    pushed(oracle, words_of([0], 1), quorum)
+    usual = pushed(oracle, words_of([0], 1), quorum)
+    words, taken = words_of([0], FIRST), [(node(NODES), node(0))]
+    reused = oracle.reported(*words, reused=taken, signers=SIGNERS[:quorum]).gas
+    found["an index reused, more"] = reused - usual
     return found
 
 
 def of_the_rest(oracle: Oracle, quorum: int) -> dict[str, int]:
-    """Joins and kickouts, and a push as of a block that only EIP-2935 knows."""
+    """Kickouts, and a push as of a block that only EIP-2935 knows."""
     chain, does = oracle.chain, oracle.contract.functions
 
     def sent(call) -> int:
         return send(chain, call, oracle.transmitter)
 
-    found = {"join, register included": sent(oracle.network.functions.join(node(NODES)))}
+    chain.send(oracle.network.functions.join(node(0)))
+    found = {}
     for _ in range(2):
-        pushed(oracle, words_of(range(16), LOW, 0), quorum)
+        pushed(oracle, words_of(range(16), LOW), quorum)
     with chain.undone():
         chain.mine(300)
         far = pushed(oracle, words_of([0], SECOND, LOW), quorum, back=290)
@@ -123,12 +146,23 @@ def of_the_rest(oracle: Oracle, quorum: int) -> dict[str, int]:
     name = f"proposeKick, quorum {quorum}"
     found[name] = sent(oracle.signed_kick(0, SIGNERS[:quorum]))
     with chain.undone():
-        cancel = does.cancelKick(0, bytes(32))
+        cancel = does.cancelKick(node(0), bytes(32))
         found["cancelKick"] = send(chain, cancel, oracle.vetoer)
     for _ in range(LIMITS["kickRounds"]):
-        pushed(oracle, words_of(range(16), LOW, 0), quorum)
+        pushed(oracle, words_of(range(16), LOW), quorum)
     chain.later(LIMITS["vetoDelay"])
-    found["executeKick"] = sent(does.executeKick(0))
+    found["executeKick"] = sent(does.executeKick(node(0)))
+    three = [signer.address for signer in SIGNERS[:3]]
+    found["setSigners, 3"] = send(chain, does.setSigners(three, 2), oracle.admin)
+    return found
+
+
+def of_reads(oracle: Oracle) -> dict[str, int]:
+    """What a consumer's call costs inside a transaction, without the transaction's own 21,000."""
+    does, found = oracle.contract.functions, {}
+    for name in ("weightOf", "isSelectable", "isKickPending"):
+        call = oracle.chain.request(getattr(does, name)(node(0)))
+        found[name] = int(oracle.chain.rpc("eth_estimateGas", call), 16) - 21_000
     return found
 
 
@@ -138,6 +172,9 @@ def measured(chain: Chain) -> dict[str, int]:
     for quorum in QUORUMS:
         oracle = populated(chain, quorum)
         found |= of_pushes(oracle, quorum)
+        if quorum == 1:
+            found |= of_registrations(chain, quorum)
+            found |= of_reads(oracle)
         if quorum == 3:
             found |= of_the_rest(oracle, quorum)
     return found

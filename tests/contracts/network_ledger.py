@@ -12,6 +12,9 @@ STEPS = {
     "TaskStarted": Status.STARTED,
     "TaskSubmitted": Status.SUBMITTED,
     "TaskErrorReported": Status.ERROR_REPORTED,
+    "TaskCommitted": Status.COMMITTED,
+    "TaskRevealed": Status.SUBMITTED,
+    "TaskErrorRevealed": Status.ERROR_REPORTED,
     "TaskValidated": Status.VALIDATED,
 }
 ENDS = {
@@ -32,7 +35,7 @@ LEAVES = {
 
 @dataclass
 class Ledger:
-    """Amounts in wei; `fees` of open tasks only, `stakes` of members only."""
+    """Amounts in wei; `fees` of open tasks only; `stakes` of members, and of who left unjudged."""
 
     stakes: dict[str, int] = field(default_factory=dict)
     fees: dict[bytes, int] = field(default_factory=dict)
@@ -41,9 +44,12 @@ class Ledger:
     groups: dict[bytes, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     nodes: dict[str, Standing] = field(default_factory=dict)
     runs: dict[bytes, str] = field(default_factory=dict)
+    group_of: dict[bytes, bytes] = field(default_factory=dict)
 
     def read(self, receipt: Receipt) -> None:
         for said in receipt.events:
+            if said.event in ("NodeContested", "NodeCleared"):
+                continue
             if "task" in said.args:
                 self._task(said.event, said.args)
             elif "node" in said.args:
@@ -66,6 +72,7 @@ class Ledger:
             assert task not in self.tasks
             self.tasks[task], self.fees[task] = Status.CREATED, args["fee"]
             self.groups[args["group"]].append(task)
+            self.group_of[task] = args["group"]
             return
         assert task in self.fees, f"{event} after the end"
         if event in ENDS:
@@ -82,11 +89,17 @@ class Ledger:
     def _node(self, event: str, args: dict[str, Any]) -> None:
         node = args["node"]
         if event in LEAVES:
-            assert not any(self.runs.get(task) == node for task in self.fees), "left while busy"
+            theirs = [task for task in self.fees if self.runs.get(task) == node]
+            assert not set(theirs) & set(self.at(Status.STARTED)), "left while busy"
+            assert event != "NodeQuit" or not theirs, "quit before the judgement"
             self.nodes[node] = LEAVES[event]
-            del self.stakes[node]
         elif event in MOVES:
             assert self.nodes.get(node) is not MOVES[event]
             self.nodes[node] = MOVES[event]
-        if "stake" in args and event not in LEAVES:
+        if event in ("StakeReturned", "StakeForfeited", "NodeSlashed"):
+            assert self.stakes.pop(node) == args["amount"]
+        elif "stake" in args and event not in LEAVES:
             self.stakes[node] = args["stake"]
+
+    def members(self) -> list[str]:
+        return [n for n, at in self.nodes.items() if at in (Standing.ACTIVE, Standing.PAUSED)]

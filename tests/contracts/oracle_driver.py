@@ -1,32 +1,33 @@
-"""Drives a QoSOracle: what its signers sign, what a transmitter sends, what a node's lane says."""
+"""Drives a QoSOracle: what its signers sign, what a transmitter sends, what a node's lane says.
 
-import struct
-from collections.abc import Iterable, Sequence
+What is signed and how its bytes look: tests/contracts/oracle_signing.py.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from web3 import Web3
 from web3.contract import Contract
 
+from tests.contracts.oracle_signing import SIGNERS, Kick, Report, Taker, data, word
 from tests.support.evm.chain import Chain, Receipt, encoded
 
 ZERO = "0x" + 40 * "0"
 NO_DIGEST = bytes(32)
 RULES_HASH = bytes.fromhex("ab" * 32)
 EVIDENCE = bytes.fromhex("e1" * 32)
+FOR_EVER = 2**40 - 1
 
-# Sorted as the contract lists them: signer i has bit i.
-SIGNERS: tuple[LocalAccount, ...] = tuple(
-    Account.from_key(Web3.keccak(text=f"signer {number}")) for number in range(3)
-)
-STRANGER: LocalAccount = Account.from_key(Web3.keccak(text="stranger"))
+# What the oracle of the fixtures has given every node in its first round: a QoS of 0.5.
+START = 5_002
 
-# Limits as the first deployment of a network would have them, times as short as tests like.
+# Limits as the first deployment of a network would have them, times as short as tests like. Only
+# that any number of lanes may fall at once is a test's wish: see test_oracle_falls.py.
 LIMITS: dict[str, int] = {
-    "maxStep": 10_000,
     "maxWords": 100,
+    "maxNewNodes": 200,
     "minInterval": 10,
     "anchorWindow": 8_000,
     "maxAgeSeconds": 7_200,
@@ -35,89 +36,47 @@ LIMITS: dict[str, int] = {
     "kickRounds": 2,
     "kickWindow": 86_400,
     "maxKicksPerRound": 2,
-    "minActive": 3,
+    "minOpen": 3,
+    "fallShare": 10_000,
+    "bigFall": 2_500,
 }
-
-REPORT_FIELDS = [
-    {"name": "round", "type": "uint32"},
-    {"name": "rules", "type": "uint16"},
-    {"name": "rulesHash", "type": "bytes32"},
-    {"name": "prev", "type": "bytes32"},
-    {"name": "asOf", "type": "uint48"},
-    {"name": "asOfHash", "type": "bytes32"},
-    {"name": "deadline", "type": "uint40"},
-    {"name": "dataHash", "type": "bytes32"},
-]
-KICK_FIELDS = [
-    {"name": "round", "type": "uint32"},
-    {"name": "report", "type": "bytes32"},
-    {"name": "index", "type": "uint256"},
-    {"name": "evidence", "type": "bytes32"},
-    {"name": "deadline", "type": "uint40"},
-]
-
-
-def word(*lanes: int, **at: int) -> int:
-    """Lanes from the lowest index on; or by name: word(l3=5) sets lane 3."""
-    placed = dict(enumerate(lanes)) | {int(name[1:]): lane for name, lane in at.items()}
-    return sum(lane << 16 * place for place, lane in placed.items())
-
-
-def records(*words: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">I", index)[1:] + lanes.to_bytes(32) for index, lanes in words)
+# Every limit that there can be is within these.
+FLOORS: dict[str, int] = {
+    "maxWords": 65_535,
+    "maxNewNodes": 65_535,
+    "minInterval": 0,
+    "anchorWindow": 0,
+    "maxAgeSeconds": 2**24 - 1,
+    "kickBelow": 65_535,
+    "vetoDelay": 0,
+    "kickRounds": 0,
+    "kickWindow": 2**24 - 1,
+    "maxKicksPerRound": 255,
+    "minOpen": 0,
+    "fallShare": 65_535,
+    "bigFall": 65_535,
+}
+KICK_LIMITS: dict[str, int] = {
+    "kickGas": 200_000,
+    "kickCooldown": FOR_EVER,
+    "bucketMost": 2,
+    "bucketPerFrame": 1,
+    "bucketFrame": 3_600,
+}
 
 
 def node(number: int) -> str:
-    """The address that PlainNetwork.joinMany(1, ...) gives to the node of this number, from 0."""
+    """The address that PlainNetwork.joinMany(1, ...) gives to the node of this number, from 0.
+
+    In the fixtures its index is the number too.
+    """
     return Web3.to_checksum_address(f"0x{number + 1:040x}")
 
 
-@dataclass(frozen=True)
-class Report:
-    """One report with the domain it is signed for; replace(report, round=7) makes a wrong one."""
-
-    round: int
-    rules: int
-    rules_hash: bytes
-    prev: bytes
-    as_of: int
-    as_of_hash: bytes
-    deadline: int
-    records: bytes
-    chain_id: int
-    contract: str
-
-    def signed_by(self, *signers: LocalAccount) -> bytes:
-        message = {
-            "round": self.round,
-            "rules": self.rules,
-            "rulesHash": self.rules_hash,
-            "prev": self.prev,
-            "asOf": self.as_of,
-            "asOfHash": self.as_of_hash,
-            "deadline": self.deadline,
-            "dataHash": Web3.keccak(self.records),
-        }
-        kinds = {"Report": REPORT_FIELDS}
-        return _signed(self.chain_id, self.contract, kinds, message, signers)
-
-
-def _signed(
-    chain_id: int,
-    contract: str,
-    kinds: dict[str, Any],
-    message: dict[str, Any],
-    signers: Iterable[LocalAccount],
-) -> bytes:
-    domain = {
-        "name": "QoSOracle",
-        "version": "1",
-        "chainId": chain_id,
-        "verifyingContract": contract,
-    }
-    return b"".join(
-        bytes(signer.sign_typed_data(domain, kinds, message).signature) for signer in signers
-    )
+def full(*lanes: int, of: int = 16, **at: int) -> int:
+    """A word in which the first `of` lanes are given; what is not named stays as at the start."""
+    named = dict(enumerate(lanes)) | {int(name[1:]): lane for name, lane in at.items()}
+    return word(*(named.get(place, START) for place in range(of)))
 
 
 @dataclass(frozen=True)
@@ -138,35 +97,58 @@ class Oracle:
         """Calls a view in the last block, at the last block's time."""
         return getattr(self.contract.functions, name)(*args).call(block_identifier="latest")
 
+    def named(self, view: str, *args: Any) -> dict[str, Any]:
+        """A view that returns one struct, by the names of its fields."""
+        (output,) = self.contract.get_function_by_name(view).abi["outputs"]
+        names = (part["name"] for part in output["components"])
+        return dict(zip(names, self.read(view, *args), strict=True))
+
+    def head(self, name: str) -> int:
+        """One field of the head."""
+        return int(self.named("head")[name])
+
     @property
     def round(self) -> int:
-        return int(self.read("head")[0])
+        return self.head("round")
 
     def lane(self, index: int) -> int:
         return int(self.read("laneAt", index))
 
-    def score(self, of: str) -> tuple[bool, bool, int]:
+    def held(self, of: int | str) -> dict[str, Any]:
+        """The node's slot."""
+        return self.named("nodeOf", address(of))
+
+    def score(self, of: int | str) -> tuple[bool, bool, int]:
         """(known, selectable, qos)."""
-        known, selectable, qos, _, _ = self.read("scoreOf", of)
+        known, selectable, qos, _, _ = self.read("scoreOf", address(of))
         return known, selectable, qos
+
+    @property
+    def domain(self) -> tuple[int, str]:
+        return int(self.chain.rpc("eth_chainId"), 16), self.contract.address
 
     # --- reports ---
 
-    def report(self, *words: tuple[int, int], **changes: Any) -> Report:
+    def report(
+        self,
+        *words: tuple[int, int],
+        fresh: Sequence[str] = (),
+        reused: Sequence[Taker] = (),
+        **changes: Any,
+    ) -> Report:
         """A report that the contract accepts now, as of the block before the last."""
         changes.setdefault("as_of", self.chain.block - 1)
         block = self.chain.rpc("eth_getBlockByNumber", hex(changes["as_of"]), False)
         right = Report(
+            config=bytes(self.read("configDigest")),
+            count=self.head("configCount"),
             round=self.round + 1,
-            rules=1,
-            rules_hash=RULES_HASH,
             prev=bytes(self.read("lastReport")),
             as_of=changes["as_of"],
             as_of_hash=bytes.fromhex(block["hash"][2:]),
-            deadline=self.chain.time + 3_600,
-            records=records(*words),
-            chain_id=int(self.chain.rpc("eth_chainId"), 16),
-            contract=self.contract.address,
+            deadline=self.chain.time + 3_500,
+            data=data(*words, fresh=fresh, reused=reused),
+            domain=self.domain,
         )
         return replace(right, **changes)
 
@@ -174,54 +156,81 @@ class Oracle:
         signatures = report.signed_by(*SIGNERS[:2]) if signatures is None else signatures
         return self.contract.functions.push(
             report.round,
-            report.rules,
+            report.count,
             report.as_of,
             report.as_of_hash,
             report.deadline,
-            report.records,
+            report.data,
             signatures,
         )
 
     def push(self, report: Report, signatures: bytes | None = None) -> Receipt:
         return self.chain.send(self.call(report, signatures), sender=self.transmitter)
 
-    def reported(self, *words: tuple[int, int], **changes: Any) -> Receipt:
+    def reported(
+        self,
+        *words: tuple[int, int],
+        signers: Sequence[LocalAccount] = SIGNERS[:2],
+        **changes: Any,
+    ) -> Receipt:
         """One more round, in time: mines what the as-of needs and waits for the interval."""
         self.chain.mine(2)
         report = self.report(*words, **changes)
-        self.chain.later(LIMITS["minInterval"])
-        return self.push(report)
+        self.chain.later(self.named("limits")["minInterval"])
+        return self.push(report, report.signed_by(*signers))
+
+    def registered(
+        self, count: int, lane: int = START, signers: Sequence[LocalAccount] = SIGNERS[:2]
+    ) -> Receipt:
+        """One more round, in which the next so many nodes get an index and this lane."""
+        before = self.head("nodeCount")
+        first, last = before // 16, (before + count - 1) // 16
+        words = self.read("wordsAt", first, last + 1 - first)
+        for index in range(before, before + count):
+            words[index // 16 - first] |= lane << 16 * (index % 16)
+        fresh = [node(number) for number in range(before, before + count)]
+        return self.reported(*enumerate(words, first), fresh=fresh, signers=signers)
 
     # --- kickouts ---
 
     def signed_kick(
-        self, index: int, signers: Sequence[LocalAccount] = SIGNERS[:2], **changes: Any
+        self, who: int | str, signers: Sequence[LocalAccount] = SIGNERS[:2], **changes: Any
     ) -> Any:
         """The call proposeKick, signed on the current round."""
-        right = {
-            "round": self.round,
-            "report": bytes(self.read("lastReport")),
-            "evidence": EVIDENCE,
-            "deadline": self.chain.time + 3_600,
-        }
-        message = {"index": index, **right, **changes}
-        chain_id = int(self.chain.rpc("eth_chainId"), 16)
-        kinds = {"Kick": KICK_FIELDS}
-        signatures = _signed(chain_id, self.contract.address, kinds, message, signers)
-        return self.contract.functions.proposeKick(
-            *(message[field["name"]] for field in KICK_FIELDS), signatures
+        right = Kick(
+            config=bytes(self.read("configDigest")),
+            round=self.round,
+            report=bytes(self.read("lastReport")),
+            node=address(who),
+            evidence=EVIDENCE,
+            deadline=self.chain.time + 3_500,
+            domain=self.domain,
         )
+        kick = replace(right, **changes)
+        words = (kick.round, kick.report, kick.node, kick.evidence, kick.deadline)
+        return self.contract.functions.proposeKick(*words, kick.signed_by(*signers))
 
-    def propose(self, index: int, **changes: Any) -> Receipt:
-        return self.send(self.signed_kick(index, **changes))
+    def propose(self, who: int | str, **changes: Any) -> Receipt:
+        return self.send(self.signed_kick(who, **changes))
 
-    def execute(self, index: int) -> Receipt:
-        return self.do("executeKick", index)
+    def execute(self, who: int | str) -> Receipt:
+        return self.do("executeKick", address(who))
+
+    def retry(self, who: int | str) -> Receipt:
+        return self.do("retryKick", address(who))
+
+    def cancel(self, who: int | str, why: bytes = bytes(32), sender: str = "") -> Receipt:
+        return self.do("cancelKick", address(who), why, sender=sender or self.vetoer)
 
     # --- any other call ---
 
     def do(self, name: str, *args: Any, sender: str | None = None) -> Receipt:
         return self.send(getattr(self.contract.functions, name)(*args), sender=sender)
+
+    def limited(self, **changes: int) -> Receipt:
+        """Sets limits that differ from LIMITS in this."""
+        wanted = tuple((LIMITS | changes).values())
+        return self.do("setLimits", wanted, sender=self.admin)
 
     def send(self, call: Any, sender: str | None = None) -> Receipt:
         return self.chain.send(call, sender=sender or self.transmitter)
@@ -235,21 +244,24 @@ class Oracle:
         return self.by_network("forward", call.address, encoded(call))
 
 
-def setup(network: str, accounts: Sequence[str], **changes: Any) -> dict[str, Any]:
+def address(of: int | str) -> str:
+    return of if isinstance(of, str) else node(of)
+
+
+def setup(target: str, accounts: Sequence[str], **changes: Any) -> dict[str, Any]:
     """The constructor's argument; accounts: admin, pauser, vetoer."""
     right = {
-        "network": network,
         "admin": accounts[0],
         "pauser": accounts[1],
         "vetoer": accounts[2],
+        "target": target,
         "signers": [signer.address for signer in SIGNERS],
         "quorum": 2,
-        "rules": 1,
         "rulesHash": RULES_HASH,
         "limits": LIMITS,
-        "bucketMost": 2,
-        "bucketPerFrame": 1,
-        "bucketFrame": 3_600,
+        "floors": FLOORS,
+        "kickLimits": KICK_LIMITS,
+        "expelled": [],
         "arbitrum": False,
     }
     return right | changes

@@ -12,6 +12,7 @@ from tests.support.evm.artifacts import ABI, artifact
 
 ROOT = ABI.parent
 CODE_LIMIT = 24_576  # EIP-170
+LAYOUT = ROOT / "tests" / "contracts" / "layout.json"
 NAMES = sorted(str(path.relative_to(ABI).with_suffix("")) for path in ABI.glob("**/*.json"))
 
 
@@ -23,10 +24,10 @@ def build(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A checkout of its own, with the network's interface as its only contract."""
+    """A checkout of its own, with one interface as its only contract."""
     (tmp_path / "contracts").mkdir()
     (tmp_path / "abi").mkdir()
-    for name in ("package.json", "contracts/build.mjs", "contracts/ITaskNetwork.sol"):
+    for name in ("package.json", "contracts/build.mjs", "contracts/IKickTarget.sol"):
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
     return tmp_path
@@ -44,18 +45,45 @@ def test_a_fresh_compilation_equals_what_is_committed():
 @pytest.mark.nightly
 def test_the_check_sees_what_is_missing_stale_or_orphaned(copy: Path):
     missing = build(copy, "--check")
-    assert (missing.returncode, missing.stdout) == (1, "abi/ITaskNetwork.json is missing\n")
+    assert (missing.returncode, missing.stdout) == (1, "abi/IKickTarget.json is missing\n")
 
     assert build(copy).returncode == 0
     assert build(copy, "--check").returncode == 0
-    written = copy / "abi" / "ITaskNetwork.json"
+    written = copy / "abi" / "IKickTarget.json"
     written.write_text(written.read_text("utf-8").replace("0.8.37", "0.8.36"), "utf-8")
     assert "is stale" in build(copy, "--check").stdout
 
-    (copy / "contracts" / "ITaskNetwork.sol").unlink()
+    (copy / "contracts" / "IKickTarget.sol").unlink()
     assert "has no source" in build(copy, "--check").stdout
     assert build(copy).returncode == 0
     assert not written.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_the_oracles_storage_lies_where_it_is_written_down():
+    """`node contracts/build.mjs --layout QoSOracle` prints it anew.
+
+    Tools that read or write a slot by its number, and one slot for what a push reads, hang on it.
+    """
+    printed = build(ROOT, "--layout", "QoSOracle")
+    assert printed.returncode == 0, printed.stderr
+    assert json.loads(printed.stdout) == json.loads(LAYOUT.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"), [("OracleHead.Head", 256), ("Limits", 240), ("NodeScores.Node", 200)]
+)
+def test_what_is_read_together_lies_in_one_slot(name: str, bits: int):
+    structs = json.loads(LAYOUT.read_text("utf-8"))["structs"]
+    (fields,) = (
+        held
+        for struct, held in structs.items()
+        if struct.startswith(f"t_struct({name.rsplit('.', maxsplit=1)[-1]})")
+    )
+    assert {slot for _, slot, _, _ in fields} == {"0"}
+    label, _, offset, kind = fields[-1]
+    assert 8 * offset + int("".join(filter(str.isdigit, kind)) or 8) == bits, label
 
 
 def test_a_contract_that_does_not_compile_changes_nothing(copy: Path):

@@ -209,6 +209,7 @@ CASES = (
     ),
     _case("OracleMissingEffect", "oracle_txmgr_missing_effect_total", "0x5 1x5", "0x10"),
     _case("OracleReportHeld", "oracle_report_held", "1x10", "0x10"),
+    _case("OracleFallsWaiting", "oracle_report_falls_waiting", "3x10", "3x4 0x6"),
     _case(
         "OracleReportDisagreement",
         'oracle_quorum_disagreements_total{signer="0x1"}',
@@ -226,7 +227,25 @@ CASES = (
     _case("OracleRulesMismatch", "oracle_report_rules_agree", "0x10", "1x10"),
     _case("OracleContractPaused", "oracle_report_contract_paused_until", "601x10", "600x10"),
     _case("OracleKickProposed", 'oracle_kickout_calls{state="live"}', "1x10", "0x10"),
+    _case(
+        "OracleKickoutRefused",
+        'oracle_kickout_calls{state="refused"}',
+        "1x70",
+        "1x30 0x40",
+        minute=65,
+    ),
     _case("OracleKickBucketEmpty", "oracle_kickout_tokens", "0x20", "1x20", 15),
+    AlertCase(
+        "OracleConnectionsRefused",
+        {'oracle_http_refused_total{listener="web",reason="slow"}': "0+400x20"},
+        {
+            # Ten a minute of each; and a short crowd.
+            'oracle_http_refused_total{listener="web",reason="slow"}': "0+10x20",
+            'oracle_http_refused_total{listener="web",reason="rate"}': "0+10x20",
+            'oracle_http_refused_total{listener="statements",reason="slow"}': "0x15 9000x5",
+        },
+        18,
+    ),
     AlertCase(
         "OracleNoLeader",
         {'oracle_lease_held{instance="a"}': "0x10", 'oracle_lease_held{instance="b"}': "0x10"},

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import HTTPError
+from zipfile import ZipFile
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_the_index_of_the_machine_is_read_from_where_pip_reads_it(monkeypatch, t
     monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
 
-    assert bootstrap._pip_setting("index-url") == "https://mirror.example/simple"
+    assert bootstrap.pip_setting("index-url") == "https://mirror.example/simple"
 
 
 @pytest.mark.slow
@@ -186,11 +187,12 @@ def test_what_was_installed_is_not_installed_again(monkeypatch):
     monkeypatch.setattr(bootstrap, "_pip_install", lambda *what: installed.append(what))
     bootstrap.VENV.mkdir()
 
-    bootstrap._packages("[dev]")
-    bootstrap._packages("[dev]")
-    bootstrap._packages("")
+    bootstrap._packages("check")
+    once = len(installed)
+    bootstrap._packages("check")
+    bootstrap._packages("demo")
 
-    assert len(installed) == 1
+    assert len(installed) == once
 
 
 def test_other_pins_are_installed_anew(monkeypatch, tmp_path):
@@ -198,11 +200,57 @@ def test_other_pins_are_installed_anew(monkeypatch, tmp_path):
     monkeypatch.setattr(bootstrap, "_pip_install", lambda *what: installed.append(what))
     monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
     bootstrap.VENV.mkdir()
+    (tmp_path / "constraints").mkdir()
     (tmp_path / "pyproject.toml").write_text("")
-    (tmp_path / "constraints.txt").write_text("pytest==9.2.0")
+    (tmp_path / "constraints/check.txt").write_text("pytest==9.2.0")
 
-    bootstrap._packages("[dev]")
-    (tmp_path / "constraints.txt").write_text("pytest==9.2.1")
-    bootstrap._packages("[dev]")
+    bootstrap._packages("check")
+    once = len(installed)
+    (tmp_path / "constraints/check.txt").write_text("pytest==9.2.1")
+    bootstrap._packages("check")
 
-    assert len(installed) == 2
+    assert len(installed) == 2 * once
+
+
+@pytest.mark.parametrize("purpose", ["demo", "check"])
+def test_nothing_is_fetched_but_wheels_that_are_known_by_their_hash(monkeypatch, purpose):
+    installed = []
+    monkeypatch.setattr(bootstrap, "_pip_install", lambda *what: installed.append(what))
+    bootstrap.VENV.mkdir()
+
+    bootstrap._packages(purpose)
+
+    fetching = [what for what in installed if "--no-deps" not in what]
+    assert [what for what in fetching if "--require-hashes" not in what] == []
+    # The checkout has no hash; its own build brings nothing along.
+    (checkout,) = [what for what in installed if what not in fetching]
+    assert checkout == ("--no-deps", "--no-build-isolation", "--editable", ".")
+
+
+@pytest.mark.slow
+def test_a_wheel_with_other_bytes_is_not_installed(monkeypatch, tmp_path):
+    """An index that gives other code under a known version, however pip was told of it."""
+    wheel = tmp_path / "index" / "some_package-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("some_package/__init__.py", "")
+        metadata = "Metadata-Version: 2.1\nName: some-package\nVersion: 1.0\n"
+        archive.writestr("some_package-1.0.dist-info/METADATA", metadata)
+        archive.writestr("some_package-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        archive.writestr("some_package-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    (tmp_path / "constraints").mkdir()
+    pins = tmp_path / "constraints" / "check.txt"
+    bootstrap._by_venv()
+
+    pins.write_text(f"some-package==1.0 --hash=sha256:{64 * '0'}\n", "utf-8")
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        bootstrap._pip_install(*bootstrap.by_hash("check"))
+    assert "DO NOT MATCH THE HASHES" in refused.value.stdout
+
+    known = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    pins.write_text(f"some-package==1.0 --hash=sha256:{known}\n", "utf-8")
+    bootstrap._pip_install(*bootstrap.by_hash("check"))
+    assert list(bootstrap.VENV.glob("lib/python*/site-packages/some_package"))

@@ -1,13 +1,18 @@
 """The house keeps its shape: small folders, one meaning a name, arrows that only get fewer."""
 
 import ast
+import importlib
+import pkgutil
 import re
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from oracle.queries.outbox_figures import CALL_KINDS
+from oracle.txmgr.call_registry import CallKind
 from tests.house.error_texts import readers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +55,55 @@ def test_no_import_points_upward_between_rooms():
     contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}
     assert "ignore_imports" not in contracts["floors"]
     assert "ignore_imports" not in contracts["no-circles"]
+
+
+ROOMS = {path.parent.name for path in ORACLE.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize(
+    ("contract", "allowed"),
+    [
+        ("web3-rooms", {"bindings", "devnet", "signing", "rpc"}),
+        ("one-rpc-stack", {"devnet", "rpc"}),
+        ("sql-has-one-room", {"store"}),
+    ],
+)
+def test_every_room_is_told_what_it_must_not_import(contract: str, allowed: set[str]):
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}
+    named = {
+        name.removeprefix("oracle.")
+        for name in contracts[contract]["source_modules"]
+        # Of rpc single modules are named.
+        if name.count(".") == 1
+    }
+    assert ROOMS - allowed - named == set()
+    assert named & allowed == set()
+
+
+def test_every_kind_of_calls_of_a_feature_is_known_to_metrics_and_commands():
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    floors = next(
+        one for one in told["tool"]["importlinter"]["contracts"] if one["id"] == "floors"
+    )
+    features = next(floor for floor in floors["layers"] if "reporting" in floor).split(" | ")
+    for room in features:
+        package = importlib.import_module(f"oracle.{room}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    kinds = {
+        vars(kind)["name"]
+        for kind in _subclasses(CallKind)
+        if kind.__module__.split(".")[1] in features and isinstance(vars(kind).get("name"), str)
+    }
+    assert len(kinds) >= len(features)
+    assert kinds <= set(CALL_KINDS)
+
+
+def _subclasses(kind: type[object]) -> Iterator[type[object]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _subclasses(one)
 
 
 # Where a library tells its errors apart by words alone (docs/decisions/0144-typed-errors.md).

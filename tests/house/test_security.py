@@ -2,43 +2,81 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from oracle.bindings.qos_oracle import execute_call, propose_call, push_call
+from oracle.bindings.qos_oracle import execute_call, propose_call, push_call, retry_call
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web import build
+from oracle.daemon.web.health_app import health_app
+from oracle.daemon.web.statements_app import statements_app
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.quorum.board import Board
 from oracle.signing.factory import VOID_STATEMENT
 from oracle.signing.typed_data import Domain, KickStatement, typed
 from oracle.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "explanation" / "security.md").read_text("utf-8")
-_CHECKLIST = TEXT.split("## Checklist")[1]
-POINTS = [
-    tuple(cell.strip() for cell in line.strip("|").split("|"))
-    for line in _CHECKLIST.splitlines()
-    if line.startswith("| ") and not line.startswith("| point")
+PAGES = [
+    ROOT / "docs" / "explanation" / "security.md",
+    ROOT / "docs" / "reference" / "security-checklist.md",
+    ROOT / "docs" / "how-to" / "release.md",
 ]
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+_PROOF = re.compile(r"`(\w+Check)\.(check_\w+)`")
+_CHECKED = re.compile(r"`contract check`: `([^`]+)`")
+_TARGET = re.compile(r"`make (\w+)")
+_DUTY = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")
+# Where `contract check` says what it compares.
+_CHECKS = "\n".join(
+    path.read_text("utf-8") for path in sorted((ROOT / "oracle" / "bindings").rglob("*.py"))
+)
+_TARGETS = (ROOT / "Makefile").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("point", "seen_to"), POINTS)
-def test_every_point_has_a_test_or_a_person(point: str, seen_to: str):
-    named = _TEST.findall(seen_to)
-    assert named or re.search(r"\*[^*]+\*", seen_to), point
-    for path, test in named:
+def points(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the point and who sees to it, of every table that has a column for that."""
+    is_asked = False
+    for line in page.read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|"):
+            is_asked = False
+        elif cells[-1].strip(" |") == "seen to by":
+            is_asked = True
+        elif is_asked and not line.startswith("|--"):
+            yield f"{page.stem}: {cells[0]}", cells[-1]
+
+
+@pytest.mark.parametrize(("point", "seen_to"), [row for page in PAGES for row in points(page)])
+def test_every_point_has_a_test_a_check_or_a_person(point: str, seen_to: str):
+    tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
+    checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
+    assert tests or proofs or checks or targets or _DUTY.search(seen_to), point
+    for path, test in tests:
         assert f"def {test}(" in (ROOT / path).read_text("utf-8"), f"{path}::{test}"
+    for contract, check in proofs:
+        source = ROOT / f"tests/contracts/audit/checks/{contract}.sol"
+        assert f"function {check}(" in source.read_text("utf-8"), check
+    assert [check for check in checks if f'"{check}' not in _CHECKS] == []
+    assert [target for target in targets if f"\n{target}:" not in _TARGETS] == []
+
+
+def test_the_pages_have_points():
+    assert all(len([*points(page)]) >= 9 for page in PAGES)
 
 
 def test_the_unit_leaves_nothing_open_that_it_need_not():
     uow = (ROOT / "ops/systemd/qos-oracle.service").read_text("utf-8").splitlines()
     wanted = {
         *("User=qos-oracle", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict"),
+        "LimitNOFILE=65536",
         *("CapabilityBoundingSet=", "UMask=0077", "IPAddressDeny=any", "PrivateTmp=yes"),
+        *("MemoryDenyWriteExecute=yes", "PrivateMounts=yes", "PrivateIPC=yes"),
+        "StateDirectoryMode=0700",
+        *("DevicePolicy=closed", "NoExecPaths=/var/lib/qos-oracle /tmp /var/tmp -/dev/shm"),
         # 2 needs a person.
         "RestartPreventExitStatus=2",
     }
@@ -53,8 +91,9 @@ def test_what_is_secret_stays_out_of_the_image():
 
 
 def test_nothing_is_written_over_http():
-    application = build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
-    ways = [way for route in application.routes for way in getattr(route, "methods", ())]
+    health = health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
+    routes = [*health.routes, *statements_app(Board()).routes]
+    ways = [way for route in routes for way in getattr(route, "methods", ())]
     assert "GET" in ways
     assert set(ways) <= {"GET", "HEAD"}
 
@@ -64,11 +103,12 @@ def policy(name: str):
 
 
 def test_the_transmitters_policy_names_the_functions_that_it_calls():
-    kick = KickStatement(0, VOID_STATEMENT.prev, 0, VOID_STATEMENT.prev, 0)
+    kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
     called = {
-        "push": push_call(VOID_STATEMENT, b""),
+        "push": push_call(VOID_STATEMENT, 0, b""),
         "proposeKick": propose_call(kick, b""),
-        "executeKick": execute_call(0),
+        "executeKick": execute_call(ZERO_ADDRESS),
+        "retryKick": retry_call(ZERO_ADDRESS),
     }
     told = policy("transmitter-policy.json")["transaction"]
     named = {each["name"]: each["selector"] for each in told["functions"]}

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import venv
 from pathlib import Path
 from sysconfig import get_path
@@ -12,15 +11,18 @@ from zipfile import ZipFile
 
 import pytest
 
+from release.wheels import build_wheel, sha256
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Building and installing takes a minute; the rest is quick.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
+# The time of some commit.
+COMMITTED = 1_760_000_000
 NODE = "0x" + 40 * "1"
 OF_OPERATOR = "postgresql://oracle:hunter2@10.0.0.5/oracle"
-LIMITS = str(ROOT / "constraints.txt")
-PINNED = {"PIP_CONSTRAINT": LIMITS, "PIP_BUILD_CONSTRAINT": LIMITS}
+BY_HASH = ("--require-hashes", "--only-binary", ":all:", "--requirement")
 JOINED = {"type": "node_joined", "block": 1, "tx": 0, "log": 0, "time": 100, "node": NODE}
 
 
@@ -49,13 +51,12 @@ def wheel(tmp_path_factory):
     """Built where an operator's own configuration lies beside the example."""
     folder = tmp_path_factory.mktemp("wheel")
     checkout = folder / "checkout"
-    left_out = shutil.ignore_patterns(".*", "node_modules", "tests", "docs", "__pycache__")
+    apart = ("node_modules", "tests", "docs", "build", "dist", "__pycache__")
+    left_out = shutil.ignore_patterns(".*", *apart)
     shutil.copytree(ROOT, checkout, ignore=left_out)
     shutil.copyfile(ROOT / ".gitignore", checkout / ".gitignore")
     (checkout / "config/local.toml").write_text(f'[database]\nurl = "{OF_OPERATOR}"\n', "utf-8")
-    ran(folder, sys.executable, "-m", "build", "--wheel", "--outdir", folder, checkout, **PINNED)
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(checkout, folder, COMMITTED)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +64,11 @@ def program(wheel, tmp_path_factory, *, bounded):
     """`qos-oracle` as a user has it; bounded, with the libraries that we have installed."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=True)
-    alone = ["--no-deps"] if bounded else []
-    install = ("-m", "pip", "install", "--quiet", *alone, wheel)
-    ran(folder, folder / "venv/bin/python", *install, **PINNED)
+    pip = (folder / "venv/bin/python", "-m", "pip", "install", "--quiet")
+    if not bounded:
+        ran(folder, *pip, *BY_HASH, ROOT / "constraints/run.txt")
+    # What it asks for beyond its pins would be missing.
+    ran(folder, *pip, "--no-deps", "--no-index", wheel)
     if bounded:
         (site,) = (folder / "venv").glob("lib/python*/site-packages")
         (site / "libraries.pth").write_text(f"{get_path('purelib')}\n", "utf-8")
@@ -79,6 +82,18 @@ def test_the_configuration_of_whoever_built_it_stays_at_home(wheel):
             name for name in archive.namelist() if OF_OPERATOR.encode() in archive.read(name)
         ]
     assert {Path(name).name for name in shipped} == {"demo.toml", "example.toml"}
+
+
+def test_whoever_builds_it_anew_gets_the_same_bytes(wheel, tmp_path):
+    """In another place, time zone and language, with other file times, rights and hash seeds."""
+    elsewhere = tmp_path / "a checkout of somebody else"
+    shutil.copytree(wheel.parent / "checkout", elsewhere, copy_function=shutil.copyfile)
+    for path in elsewhere.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o640)
+        os.utime(path, (1, 1))
+    other = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": str(tmp_path)}
+    again = build_wheel(elsewhere, tmp_path / "dist", COMMITTED, **other)
+    assert (again.name, sha256(again)) == (wheel.name, sha256(wheel))
 
 
 def test_it_says_its_version(program, elsewhere):

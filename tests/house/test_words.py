@@ -1,4 +1,4 @@
-"""Words that the house has given up stay out of the names in `oracle/`, and of tests."""
+"""Words that the house has given up stay out of names in `oracle/` and `ops/`, and of tests."""
 
 import ast
 import re
@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = sorted((ROOT / "oracle").rglob("*.py"))
+SOURCES = sorted(path for room in ("oracle", "ops") for path in (ROOT / room).rglob("*.py"))
+# What an operator reads on the dashboard and in an alert.
+SHOWN = (
+    *sorted((ROOT / "ops" / "grafana" / "dashboard").glob("*.py")),
+    ROOT / "ops" / "prometheus" / "alerts.yml",
+)
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 # What stands in docs/reference/glossary.md today is on the right. Left out are words with an
@@ -109,6 +114,12 @@ def test_no_name_in_the_product_holds_a_retired_word():
                 if token.type == tokenize.NAME:
                     used |= dict.fromkeys(retired_in(token.string), f"{path.name}: {token.string}")
     assert used == {}
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.name)
+def test_no_text_that_operators_read_holds_a_retired_word(path: Path):
+    words = re.findall(r"[a-z]+", path.read_text("utf-8").lower())
+    assert sorted({word for word in words if word in FORMS}) == []
 
 
 def test_no_name_of_a_test_holds_a_retired_word():

@@ -5,11 +5,12 @@ See docs/explanation/transactions.md#invariants.
 """
 
 import sqlite3
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from oracle.telemetry.outbox_metrics import Totals
+from oracle.telemetry.outbox_metrics import BucketCounts, Totals
 from tests.simulation.chain import Block, hash_of
 from tests.simulation.money import Money
 from tests.simulation.statements import Statements
@@ -253,11 +254,15 @@ class Books:
 
 
 def _counted(totals: Totals) -> dict[str, object]:
-    told: dict[str, object] = {name: getattr(totals, name) for name in ("outcomes", "gas", "wei")}
-    for name in ("to_mined", "to_final", "blocks", "bumps"):
-        spreads = getattr(totals, name).items()
-        told[name] = {kind: vars(spread) for kind, spread in spreads}
-    return told
+    """Every figure of the totals, by its name, as what can be compared."""
+    return {one.name: _plain(getattr(totals, one.name)) for one in fields(totals)}
+
+
+def _plain(figures: Mapping[object, object]) -> object:
+    return {
+        key: vars(figure) if isinstance(figure, BucketCounts) else figure
+        for key, figure in figures.items()
+    }
 
 
 _STATES = _ENDS | {"planned", "ready", "assigned", "live", "mined", "held"}

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.chain.heads import Heads
-from oracle.domain.ids import ZERO_HASH
+from oracle.domain.ids import ZERO_HASH, Address
 from oracle.kickouts.kickout_context import CANCEL_KICK
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statements import kick_record, kick_subject, report_record
+from oracle.quorum.statements import kick_record, report_record
 from oracle.reporting.reporting_context import PUSH
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.outbox.records import (
@@ -111,15 +111,15 @@ def _stated(
     number, (as_of, deadline) = int(wanted, 16), terms
     if kind == PUSH:
         report = ReportStatement(
+            config=ZERO_HASH,
             round=number,
-            rules=1,
-            rules_hash=ZERO_HASH,
             prev=ZERO_HASH,
             as_of=as_of,
             as_of_hash=ZERO_HASH,
             deadline=deadline,
-            records=number.to_bytes(35),
+            blob=number.to_bytes(39),
         )
         return report, report_record(context, report)
-    kick = KickStatement(1, ZERO_HASH, number, evidence=ZERO_HASH, deadline=deadline)
-    return kick, kick_record(context, kick, kick_subject(number))
+    node = Address(f"0x{number:040x}")
+    kick = KickStatement(ZERO_HASH, 1, ZERO_HASH, node, evidence=ZERO_HASH, deadline=deadline)
+    return kick, kick_record(context, kick)

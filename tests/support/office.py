@@ -1,7 +1,4 @@
-"""The whole daemon at work on a real chain: network, oracle contract, database, publisher.
-
-Nothing is scripted: Anvil mines when a test says so, every step is the service's own.
-"""
+"""The whole daemon at work on a real chain, unscripted: Anvil mines when a test says so."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,9 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from oracle.bindings.deployment import DEFAULT_LIMITS, OracleSetup, deploy, plan_deployment
+from oracle.bindings import deployment
+from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.indexer.folder import Folder
@@ -36,26 +36,21 @@ from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 from tests.support.evm.chain import Chain
+from tests.support.evm.groups import scored_alike
 from tests.support.evm.network import Network
 
 ETHER = 10**18
 CHAIN_ID = 31337
 # A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
-RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
+# One creator orders all tasks.
+RULES = replace(SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT)
 # Every report has something to send: no word may be older than a period.
-SETTINGS = ReportSettings(
-    period_seconds=60, heartbeat_seconds=60, ttl_seconds=600, kick_below=4000
-)
+SETTINGS = ReportSettings(heartbeat_seconds=60, ttl_seconds=600, kick_below=4000)
 LIMITS = replace(
-    DEFAULT_LIMITS,
-    min_interval=0,
-    kick_below=4000,
-    veto_delay=120,
-    kick_rounds=2,
-    min_active=1,
+    DEFAULT_LIMITS, min_interval=0, kick_below=4000, veto_delay=120, kick_rounds=2, min_open=1
 )
 CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
-RULES_HASH = rules_id(RULES, "reference", SETTINGS)
+RULES_HASH = rules_id(RULES, open_profile("reference").identity, SETTINGS)
 FINALITY = 4
 # PBKDF2 of throw-away keys.
 QUICK = 1000
@@ -82,10 +77,12 @@ class Premises:
     oracle: Any
     keys: ReporterKeys
     key_folder: Path
+    # The block after which tests begin.
+    built_at: int
 
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "Premises":
-        """Deploy both contracts; three nodes join; the transmitter has ether."""
+        """Deploy both contracts; three nodes join and get a score; the transmitter has ether."""
         keys = ReporterKeys.open(key_files(folder, "signer"), key_files(folder, "transmitter"))
         network = Network.deployed(chain)
         address = deployed_oracle(chain, network, keys)
@@ -93,7 +90,10 @@ class Premises:
         chain.send(network.does.setOracle(oracle.address), sender=network.admin)
         for node in network.nodes[:3]:
             network.join(node)
-        premises = cls(chain, network, oracle, keys, folder)
+        # A node that has no score is in no report.
+        scored_alike(network, network.nodes[:3])
+        built_at = int(chain.rpc("eth_blockNumber"), 16)
+        premises = cls(chain, network, oracle, keys, folder, built_at)
         chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))
         return premises
 
@@ -125,20 +125,23 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
     domain = Domain(CHAIN_ID, Address("0x" + 40 * "0"))
     publisher = SenderAccount(pool_of(chain.url), domain=domain, caps=CAPS, keys=keys)
     setup = OracleSetup(
-        network=Address(network.contract.address.lower()),
+        target=Address(network.contract.address.lower()),
         admin=Address(network.admin.lower()),
         signers=(keys.signer.address,),
         rules_hash=RULES_HASH,
         vetoer=Address(network.admin.lower()),
         limits=LIMITS,
+        floors=NO_FLOORS,
     )
-    planned = plan_deployment(publisher.lines, setup, admin.address, publisher.fees())
+    planned = deployment.plan_deployment(
+        publisher.lines, setup.code, admin.address, publisher.fees()
+    )
 
     def wait() -> bool:
         chain.mine()
         return True
 
-    address, _ = deploy(publisher.pool, admin, planned, CHAIN_ID, wait)
+    address, _ = deployment.deploy(publisher.pool, admin, planned, CHAIN_ID, wait)
     publisher.pool.close()
     return address
 
@@ -183,7 +186,7 @@ class Office(WithContexts):
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()
-        rules_hash = rules_id(RULES, "reference", self.settings)
+        rules_hash = rules_id(RULES, open_profile("reference").identity, self.settings)
         domain = Domain(CHAIN_ID, premises.address)
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
         self.contexts.register()

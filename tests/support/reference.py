@@ -42,6 +42,10 @@ def h_at(node: Event, time: int) -> int:
     return base + (ONE - base) * (2**128 - decayed(seconds)) // 2**128
 
 
+def is_due(pool: list[int]) -> bool:
+    return len(pool) == 50 and sum(pool) < 100
+
+
 def digits(number: int) -> str:
     return f"{number // ONE}.{str(number % ONE).rjust(18, '0')}"
 
@@ -77,7 +81,7 @@ class Reference:
 
     def node(self, address: str, time: int) -> Event:
         fresh = {"status": "unknown", "paused": False, "busy": 0, "pool": []}
-        fresh |= {"wants": None, "gone": None}
+        fresh |= {"wants": None, "gone": None, "disgraced": False}
         return self.nodes.setdefault(address, {**fresh, "base": ONE, "since": time})
 
     # Nodes
@@ -105,11 +109,9 @@ class Reference:
             return
         node = self.node(address, event["time"])
         if name == "node_joined":
-            if node["status"] == "kicked_out":
-                node["pool"] = []
-            node.update(status="member", paused=False, base=ONE, since=event["time"])
-            node.update(wants=None, gone=None)
+            self.comes(node, event)
         elif name in _LEAVING:
+            node["disgraced"] = name == "node_kicked_out" and member and is_due(node["pool"])
             node.update(status=_LEAVING[name], wants=None, gone=None)
         elif name in ("node_paused", "node_resumed"):
             node["paused"] = name == "node_paused"
@@ -118,6 +120,14 @@ class Reference:
         elif name in ("node_pause_asked", "node_quit_asked"):
             node["wants"] = "pause" if name == "node_pause_asked" else "quit"
             self.granted(node, event)
+
+    def comes(self, node: Event, event: Event) -> None:
+        """A node joins; who was kicked out for its scores has none, and a new one is healthy."""
+        if node["disgraced"]:
+            node["pool"] = []
+        if node["disgraced"] or node["status"] == "unknown":
+            node.update(base=ONE, since=event["time"])
+        node.update(status="member", paused=False, disgraced=False, wants=None, gone=None)
 
     def granted(self, node: Event, event: Event) -> None:
         """A node does what it wants once it runs nothing."""
@@ -147,22 +157,29 @@ class Reference:
             task.update(node=event["node"], started=event["time"], start_position=position)
             self.node(event["node"], event["time"])["busy"] += 1
         elif name in ("task_submitted", "task_error_reported"):
-            task.update(stopped=event["time"], failed=name == "task_error_reported")
+            task.setdefault("stopped", event["time"])
+            task["failed"] = name == "task_error_reported"
         elif name == "task_validated":
             task["validated"] = True
         else:
             self.end(task, event)
 
     def allowed(self, name: str, task: Event, event: Event) -> bool:
+        if name in ("task_submitted", "task_error_reported"):
+            return task.get("node") == event["node"] and self.may_answer(name, task)
         if name == "task_created":
             return "created" not in task
         if name in ("task_queued", "task_started"):
             return "node" not in task
-        if name in ("task_submitted", "task_error_reported"):
-            return task.get("node") == event["node"] and "stopped" not in task
         if name == "task_validated":
             return "stopped" in task and "validated" not in task
         return name == "task_aborted" or "node" in task
+
+    @staticmethod
+    def may_answer(name: str, task: Event) -> bool:
+        # An error after the submission: what was committed to is revealed to be one.
+        is_reveal = name == "task_error_reported" and "validated" not in task
+        return "stopped" not in task or (is_reveal and not task["failed"])
 
     def end(self, task: Event, event: Event) -> None:
         if task:
@@ -208,9 +225,10 @@ class Reference:
                 continue
             elif "stopped" in task and task.get("end") not in ("task_aborted", "task_timed_out"):
                 came = task.get("created", task["start_position"])
-                runners.append((max(0, task["stopped"] - task["started"]), came, key))
+                seconds = max(0, task["stopped"] - task["started"])
+                runners.append((task["failed"], seconds, came, key))
             members.append(key)
-        ranks = {key: rank for rank, (_, _, key) in enumerate(sorted(runners), start=1)}
+        ranks = {runner[-1]: rank for rank, runner in enumerate(sorted(runners), start=1)}
         rows = [self.member(key, ranks, event) for key in members]
         self.groups.append({"group": event["group"], "members": rows, "scored": bool(ranks)})
 
@@ -249,5 +267,5 @@ class Reference:
             "reliability_since": node["since"],
             "qos": digits(long_term * h // ONE) if member else None,
             "excluded": member and h < ONE // 10,
-            "kickout_due": member and len(pool) == 50 and sum(pool) < 100,
+            "kickout_due": member and is_due(pool),
         }

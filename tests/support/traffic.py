@@ -1,6 +1,6 @@
 """What a small network says, block after block: made from a seed, legal where nothing forked."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from oracle.domain.blocks import Position
@@ -16,13 +16,9 @@ from oracle.domain.events.network_events import (
     TaskSucceeded,
     TaskTimedOut,
 )
-from oracle.domain.events.oracle_events import (
-    IndexAssigned,
-    KickCancelled,
-    KickProposed,
-    RoundAccepted,
-)
+from oracle.domain.events.oracle_events import KickCancelled, KickProposed, RoundAccepted
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from tests.support.rounds import accepted as accepted_in
 from tests.support.scripted import REPORTER, Event
 
 # The chain sets both when it mines.
@@ -47,17 +43,15 @@ def a_hash(number: int) -> Hash:
 
 def accepted(round_: int, words: dict[int, int], as_of: int = 0) -> RoundAccepted:
     """A round that the contract took."""
-    return RoundAccepted(
+    said = accepted_in(round_, words)
+    return replace(
+        said,
         at=AT,
-        time=TIME,
-        round=round_,
         as_of=as_of,
         as_of_hash=a_hash(as_of),
         data_hash=a_hash(round_),
         digest=a_hash(1_000 + round_),
-        rules=1,
         transmitter=REPORTER,
-        words=tuple(sorted(words.items())),
     )
 
 
@@ -95,10 +89,7 @@ class Traffic:
         node = address(0xA0 + self.joined)
         self.members.append(node)
         self.joined += 1
-        return [
-            NodeJoined(AT, TIME, node, stake=10**20, gpu_name="RTX 4090", gpu_vram=24),
-            IndexAssigned(AT, TIME, node, self.joined * 7),
-        ]
+        return [NodeJoined(AT, TIME, node, stake=10**20, gpu_name="RTX 4090", gpu_vram=24)]
 
     def _start(self) -> list[Event]:
         if len(self.members) < 3:
@@ -140,10 +131,10 @@ class Traffic:
         if not self.members:
             return []
         self.rounds += 1
-        index, node = 7, self.members[0]
+        node, evidence = self.members[0], a_hash(self.rounds)
         words = {self.random.randrange(3): self.random.getrandbits(255)}
         kicks: list[Event] = [
-            KickProposed(AT, TIME, index, node, self.rounds, a_hash(self.rounds), ready_at=9_999),
-            KickCancelled(AT, TIME, index, REPORTER, a_hash(0)),
+            KickProposed(AT, TIME, node, self.rounds, evidence, ready_at=9_999, dies_at=99_999),
+            KickCancelled(AT, TIME, node, REPORTER, a_hash(0)),
         ]
         return [accepted(self.rounds, words), *self.random.choices(kicks, k=1)]

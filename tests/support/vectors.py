@@ -12,6 +12,7 @@ Vector = dict[str, Any]
 
 FOLDER = Path(__file__).parents[1] / "vectors"
 _ROW = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
+_REPLACED = re.compile(r"^\| `([^`]+)` \| `([^`]+)` \|", re.MULTILINE)
 # Facts about a section, not entries of it.
 _ABOUT = {"source", "kind", "note", "profile", "formula", "persist_source", "_meta", "meta"}
 
@@ -22,6 +23,12 @@ RUN: set[str] = set()
 def listed() -> dict[str, str]:
     """Return the patterns of NOT_APPLICABLE.md with their reasons."""
     return dict(_ROW.findall((FOLDER / "NOT_APPLICABLE.md").read_text(encoding="utf-8")))
+
+
+def superseded() -> dict[str, str]:
+    """Return the patterns of SUPERSEDED.md, each with that of what stands in its place."""
+    text = (FOLDER / "SUPERSEDED.md").read_text(encoding="utf-8")
+    return {row[0]: row[1] for row in _REPLACED.findall(text)}
 
 
 def entries() -> dict[str, Any]:

@@ -44,22 +44,22 @@ abstract contract CommitBook {
 
     // --- What a part brings ---
 
-    /// @dev 10, 9, 6 by order of commitment and again by order of disclosure; nothing without a disclosure.
-    function _score(TaskInfo storage task, uint256 round) internal view returns (uint256) {
+    /// @dev Places of disclosure and commitment, from 1; (0, 0) without a disclosure.
+    function _places(TaskInfo storage task, uint256 round) internal view returns (uint256, uint256) {
         uint256 disclosed = _placeOf(task.disclosures, round);
-        return disclosed == 0 ? 0 : _points(disclosed) + _points(_placeOf(task.commits, round));
+        return disclosed == 0 ? (0, 0) : (disclosed, _placeOf(task.commits, round));
     }
 
     /// @dev A task that times out pays those who waited in vain.
-    function _compensated(TaskInfo storage task, uint256 round) internal view returns (uint256) {
-        if (task.commits.length == 3) return _score(task, round);
-        if (task.commits.length == 0) return 2 * _points(round + 1);
+    function _compensated(TaskInfo storage task, uint256 round) internal view returns (uint256, uint256) {
+        if (task.commits.length == 3) return _places(task, round);
+        if (task.commits.length == 0) return (round + 1, round + 1);
         uint256 committed = _placeOf(task.commits, round);
-        return committed == 0 ? 0 : 2 * _points(committed);
+        return (committed, committed);
     }
 
     function _points(uint256 place) internal pure returns (uint256) {
-        return place == 1 ? 10 : place == 2 ? 9 : 6;
+        return place == 0 ? 0 : place == 1 ? 10 : place == 2 ? 9 : 6;
     }
 
     /// @dev From 1; 0: not in it.

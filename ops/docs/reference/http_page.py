@@ -2,28 +2,38 @@
 
 import inspect
 
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web import build
+from oracle.daemon.web.health_app import health_app
+from oracle.daemon.web.statements_app import statements_app
 from oracle.quorum.board import Board
 from oracle.store.database import Store
 from reference.markdown import head, table
 
 _ABOUT = """\
-All are read-only; there is no password, so keep `web.host` private.
+All are read-only, and nothing of a request's body is taken in. `[web]` answers who watches the
+daemon: there is no password, so keep it private. `[statements]` answers the other reporters.
+Whoever asks too often gets 429; each connection brings one answer.
 """
 
 
 def routes() -> list[tuple[str, str]]:
     """Return each path and what its function says of itself, "" where it says nothing."""
-    application = build(DaemonHealth(JobLiveness(lambda: 0.0)), _no_store, Board())
     return [
         (route.path, " ".join(inspect.cleandoc(route.endpoint.__doc__ or "").split()))
+        for application in _applications().values()
         for route in application.routes
         if isinstance(route, APIRoute)
     ]
+
+
+def _applications() -> dict[str, FastAPI]:
+    """Return what answers at each listener, by its section of the settings."""
+    health = health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _no_store)
+    return {"web": health, "statements": statements_app(Board())}
 
 
 def _no_store() -> Store:
@@ -34,7 +44,5 @@ def page() -> str:
     """Return the page."""
     rows = [(f"`{path}`", about) for path, about in routes()]
     return (
-        head("HTTP", "`oracle/daemon/web.py`", about=_ABOUT)
-        + "\n"
-        + table(("GET", "answers"), rows)
+        head("HTTP", "`oracle/daemon/web/`", about=_ABOUT) + "\n" + table(("GET", "answers"), rows)
     )

@@ -29,7 +29,7 @@ def everything_shown() -> Iterator[None]:
     """Let the registry hold every family that the daemon can show."""
     full = IndexStatistics(
         nodes={"available": 1},
-        kickouts={"due": 0},
+        kickouts={"due": 0, "held": 0},
         outbox={("push", "live"): 1},
         round_age=1,
         balance_wei=1,

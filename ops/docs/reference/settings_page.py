@@ -39,10 +39,19 @@ def settings() -> Iterator[Setting]:
         kind = field.annotation
         if not isinstance(kind, type) or not issubclass(kind, Section):
             raise TypeError(f"[{section}] is no section")
-        said = above_fields(kind)
+        said = _said(kind)
         for key, info in kind.model_fields.items():
             name = f"{section}.{key}"
             yield Setting(name, _takes(info), _default(info), said[key])
+
+
+def _said(section: type[Section]) -> dict[str, str]:
+    """Return what stands above the settings of a section, and of those that it is made of."""
+    said: dict[str, str] = {}
+    for kind in reversed(section.__mro__):
+        if issubclass(kind, Section):
+            said |= above_fields(kind)
+    return said
 
 
 def page() -> str:

@@ -25,6 +25,7 @@ ROWS = (
                     now("oracle_finality_violation", legend="final block is not the chain's"),
                     now("oracle_report_held", legend="reports held by the gate"),
                     now("oracle_report_disputed", legend="no quorum to be had"),
+                    now("oracle_report_falls_waiting", legend="falls left for later rounds"),
                     now("oracle_chain_stalled", legend="chain stalled"),
                     now("oracle_kickout_paused", legend="contract takes no kickouts"),
                 ),
@@ -82,6 +83,11 @@ ROWS = (
                     rise("oracle_step_failures_total", "step"),
                     rise("oracle_lease_renew_failures_total", legend="lease"),
                 ),
+            ),
+            Panel(
+                "Connections and requests turned away, by listener",
+                PER_SECOND,
+                (rate("oracle_http_refused_total", "listener", "reason"),),
             ),
             Panel(
                 "Contract and daemon agree on the rules; the contract is paused",

@@ -1,4 +1,4 @@
-"""What the oracle contract says, of any network; a round's words come from the `push` call.
+"""What the oracle contract says, of any network; nodes and words come from the `push` call.
 
 The contract takes a push only as the direct call of an account without code, so that the input
 of its transaction is the input of the push (docs/reference/report-format.md#records).
@@ -13,22 +13,28 @@ from oracle.chain.decode.log_decoder import decoder_of
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
+    ConfigSet,
     ContractEvent,
-    IndexAssigned,
-    IndexRetired,
     KickCancelled,
     KickExecuted,
+    KickLimitsSet,
     KickProposed,
+    KickRefused,
+    LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
+    NodeRegistered,
     RoleSet,
     RoundAccepted,
 )
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
+from oracle.domain.reports.round_data import RoundData, data_in
 
 CONTRACT = "QoSOracle"
 ROUND_ACCEPTED = "RoundAccepted"
 
-_ROUND = ("round", "asOf", "asOfHash", "digest", "rules", "dataHash", "transmitter")
+_ROUND = ("round", "asOf", "asOfHash", "digest", "config", "dataHash", "transmitter")
 _SELECTOR_DIGITS = 10
 
 
@@ -41,32 +47,22 @@ class Meaning:
     inputs: Mapping[str, str]
 
 
-# A record of a report: 3 bytes of word index, then the word.
-_INDEX_BYTES = 3
-_RECORD = _INDEX_BYTES + WORD
-
-
-def pushed_words(call: Call, data_hash: Hash) -> tuple[tuple[int, int], ...]:
-    """Return (word index, word) of the report that the call pushed, ascending.
+def pushed_data(call: Call, data_hash: Hash) -> RoundData:
+    """Return whom the report that the call pushed registers, and (word index, word), ascending.
 
     Reads the input as the EVM does, wherever its offsets point: whoever sends a report may lay
     out the call as he likes, the hash tells whether we found the bytes that were signed.
 
     Raises:
-        MalformedError: it is no push, or not the one with this hash of its records.
+        MalformedError: it is no push, or not the one with this hash of its data.
     """
-    records = _bytes_of(call.input, "push", "data")
-    if "0x" + keccak(records).hex() != data_hash:
-        raise MalformedError("the records of the call have another hash")
-    if len(records) % _RECORD:
-        raise MalformedError("a record is cut off")
-    return tuple(
-        (
-            int.from_bytes(records[at : at + _INDEX_BYTES], "big"),
-            int.from_bytes(records[at + _INDEX_BYTES : at + _RECORD], "big"),
-        )
-        for at in range(0, len(records), _RECORD)
-    )
+    blob = _bytes_of(call.input, "push", "data")
+    if "0x" + keccak(blob).hex() != data_hash:
+        raise MalformedError("the data of the call have another hash")
+    try:
+        return data_in(blob)
+    except ValueError as error:
+        raise MalformedError(f"the data of the call: {error}") from error
 
 
 def pushed_signatures(call: Call) -> bytes:
@@ -109,31 +105,74 @@ def round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
         *said, data_hash, transmitter = decode(log)
         if call.sender != transmitter:
             raise MalformedError("the call has another sender")
-        counter, as_of, as_of_hash, digest, rules = said
+        counter, as_of, as_of_hash, digest, config = said
+        pushed = pushed_data(call, data_hash)
         return RoundAccepted(
-            Position(log.block, log.tx, log.index),
-            log.time,
-            counter,
-            as_of,
-            as_of_hash,
-            data_hash,
-            digest,
-            rules,
-            transmitter,
-            pushed_words(call, data_hash),
+            at=Position(log.block, log.tx, log.index),
+            time=log.time,
+            round=counter,
+            as_of=as_of,
+            as_of_hash=as_of_hash,
+            data_hash=data_hash,
+            digest=digest,
+            config=config,
+            transmitter=transmitter,
+            registrations=pushed.registrations,
+            words=pushed.words,
         )
 
     return read
 
 
-_INDEX = {"node": "node", "index": "index"}
-_KICK = {**_INDEX, "round": "round", "evidence": "evidence"}
+@dataclass(frozen=True, slots=True)
+class LimitsMeaning:
+    """One event whose input is a struct; `parts` name a member for each field of `kind`."""
 
+    event: str
+    kind: Callable[..., ContractEvent]
+    parts: tuple[str, ...]
+
+    def reader(self, event: AbiSignature) -> Callable[[Log], ContractEvent]:
+        """Return what reads its logs; ValueError: the log is no such event."""
+        decode, kind = decoder_of(event), self.kind
+        names = [part.name for part in event.inputs[0].parts]
+        places = [names.index(name) for name in self.parts]
+
+        def read(log: Log) -> ContractEvent:
+            (limits,) = decode(log)
+            at = Position(log.block, log.tx, log.index)
+            return kind(at, log.time, *(limits[place] for place in places))
+
+        return read
+
+
+_NODE = {"node": "node"}
+
+# Registered are nodes by accepted rounds: the event is there to be compared with them.
 ORACLE = (
-    Meaning("NodeRegistered", IndexAssigned, _INDEX),
-    Meaning("NodeIndexRetired", IndexRetired, _INDEX),
-    Meaning("KickProposed", KickProposed, {**_KICK, "ready_at": "readyAt"}),
-    Meaning("KickCancelled", KickCancelled, {"index": "index", "by": "by", "why": "why"}),
-    Meaning("KickExecuted", KickExecuted, _KICK),
+    Meaning("NodeRegistered", NodeRegistered, {**_NODE, "index": "index"}),
+    Meaning(
+        "KickProposed",
+        KickProposed,
+        {
+            **_NODE,
+            "round": "round",
+            "evidence": "evidence",
+            "ready_at": "readyAt",
+            "dies_at": "diesAt",
+        },
+    ),
+    Meaning("KickCancelled", KickCancelled, {**_NODE, "by": "by", "why": "why"}),
+    Meaning("KickExecuted", KickExecuted, {**_NODE, "evidence": "evidence", "target": "target"}),
+    Meaning("KickRefused", KickRefused, {**_NODE, "target": "target", "reason": "reason"}),
+    Meaning("NodeExpelled", NodeExpelled, _NODE),
+    Meaning("NodeReadmitted", NodeReadmitted, _NODE),
     Meaning("RoleSet", RoleSet, {"role": "role", "who": "who"}),
+    Meaning("ConfigSet", ConfigSet, {"count": "count", "digest": "config"}),
+)
+# The deployed code does not hold them.
+SAID_WHEN_MADE = frozenset({"NodeExpelled"})
+LIMITS = (
+    LimitsMeaning("LimitsSet", LimitsSet, ("maxNewNodes", "fallShare", "bigFall")),
+    LimitsMeaning("KickLimitsSet", KickLimitsSet, ("kickCooldown",)),
 )

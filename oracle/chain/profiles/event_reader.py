@@ -10,7 +10,13 @@ from typing import Any, NamedTuple, Self
 from oracle.chain.decode.abi import load
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.log_decoder import log_reader
-from oracle.chain.decode.oracle_logs import CONTRACT, ORACLE, ROUND_ACCEPTED, round_reader
+from oracle.chain.decode.oracle_logs import (
+    CONTRACT,
+    LIMITS,
+    ORACLE,
+    ROUND_ACCEPTED,
+    round_reader,
+)
 from oracle.chain.profiles.profile import Contract, ContractVocabulary, Literal, Profile
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.coverage import IngestScope
@@ -247,6 +253,9 @@ def _routes_of_oracle() -> Iterator[tuple[str, _Route]]:
         event = abi.event(meaning.event)
         read = log_reader(event, meaning.inputs, meaning.kind)
         yield event.digest, _Route(read, _ORACLE, event.name)
+    for limits in LIMITS:
+        event = abi.event(limits.event)
+        yield event.digest, _Route(limits.reader(event), _ORACLE, event.name)
     event = abi.event(ROUND_ACCEPTED)
     yield event.digest, _Route(round_reader(event), _ROUND, event.name)
 

@@ -25,9 +25,6 @@ _KEYS = {"name", "about", "rounds", "options", "constants", "enums", "contracts"
 # What a profile tells people, or where to look: nothing that is read depends on it.
 _TELLING = {"name", "about", "options", "constants"}
 _PLACES = {"abi", "address", "start_block", "proxy"}
-# What these names meant before profiles had a digest. Contracts know the rules of that time by
-# the name alone; while a profile means the same, it stays that. Never changed, never added to.
-_BARE = {"reference": "63b077af57ba436063a6f65b578843b211e957c069fe0c992d91d5beece4cc39"}
 
 
 def shipped_names() -> list[str]:
@@ -122,7 +119,7 @@ def _identity(
     meant |= {"options": dict(options), "constants": written.get("constants", {})}
     text = json.dumps(meant, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return name if _BARE.get(name) == digest else f"{name} {digest}"
+    return f"{name} {digest}"
 
 
 def _told(signature: AbiSignature) -> list[object]:

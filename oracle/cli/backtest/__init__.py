@@ -1,1 +1,1 @@
-"""`backtest` and its tables."""
+"""Other rules over a network's own history, and over networks that are played."""

@@ -1,19 +1,37 @@
 """`backtest`: what another system, or other numbers, would have made of a history."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from oracle.cli.backtest.backtest_files import PageFile, read_text
+from oracle.cli.backtest.backtest_files import PageFile
 from oracle.cli.backtest.backtest_json import comparison_answer
 from oracle.cli.backtest.backtest_tables import print_comparison
+from oracle.cli.backtest.closed_loop_backtest import (
+    SearchOptions,
+    in_loop,
+    refuse_history_options,
+)
+from oracle.cli.backtest.compared_systems import (
+    ChangesOption,
+    HtmlOption,
+    JobsOption,
+    RulesOption,
+    columns_asked,
+    progress,
+)
+from oracle.cli.backtest.loop_options import (
+    NetworkOption,
+    NodesOption,
+    RunsOption,
+    TasksOption,
+    loop_plan,
+    processes,
+)
 from oracle.cli.event_files import lines_of
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
 from oracle.cli.system_options import EventsOption
@@ -22,15 +40,16 @@ from oracle.domain.events.jsonl import NotInOrderError, events_in_order, parse_e
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
-from oracle.lab.backtest.backtest import MOST_DRAWS, BacktestPlan, Told, compare
+from oracle.lab.backtest.backtest import MOST_DRAWS, BacktestPlan, compare
 from oracle.lab.backtest.comparison import Comparison
-from oracle.lab.backtest.parameter_grid import read_grid
-from oracle.lab.backtest.system_columns import Grid, Setting, SystemBase, SystemColumn, columns_of
+from oracle.lab.backtest.system_columns import SystemColumn
+from oracle.lab.closed_loop.rule_measures import MEASURES
+from oracle.lab.closed_loop.rule_search import ComparisonPlan
 from oracle.lab.page.page import page_of
 
 _EXAMPLE = (
     "Example: qos-oracle backtest --rules seed --rules relay --html backtest.html    "
-    'Another: qos-oracle backtest --rules seed --rules "seed weight_floor=0.01" --json'
+    'Another: qos-oracle backtest --rules seed --rules "seed weight_floor=0.03" --json'
 )
 # Moments at which the page's lines have a point.
 _INSTANTS = 97
@@ -44,25 +63,8 @@ def register(app: typer.Typer) -> None:
 def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    rules: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rules",
-            metavar="SYSTEM",
-            help="A system to compare: a name (`rules list`) or a file (`rules show --json`). "
-            'NAME@POLICY picks by another policy, "NAME KEY=VALUE" changes this one alone. '
-            "Give it several times; the others are compared with the first.",
-        ),
-    ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[NAME:]KEY=VALUE",
-            help="Change a rule, or a number of the policy, in all systems that have it, or in "
-            "those of one name; may be given again.",
-        ),
-    ] = None,
+    rules: RulesOption = None,
+    changes: ChangesOption = None,
     grid: Annotated[
         Path | None,
         typer.Option("--grid", metavar="FILE", help="A file of values to try, every combination."),
@@ -90,24 +92,56 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="Which sample that is.")
     ] = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes; default: the cores."),
+    closed_loop: Annotated[
+        bool,
+        typer.Option(
+            "--closed-loop",
+            help="Take no history: play a network in which each system's own draws decide who "
+            "gets the next task.",
+        ),
+    ] = False,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--search",
+            metavar="KEY=V1,V2,…",
+            help="In a closed loop, look for better numbers of one system: try these of a rule; "
+            "may be given again.",
+        ),
     ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with plots; replaces the file."),
-    ] = None,
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--goal",
+            metavar="MEASURE[=WEIGHT],…",
+            help=f"What --search makes small: {', '.join(MEASURES)}.",
+        ),
+    ] = "failures,wrongful,dead",
+    network: NetworkOption = None,
+    nodes: NodesOption = None,
+    tasks: TasksOption = None,
+    runs: RunsOption = 1,
+    jobs: JobsOption = None,
+    html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fold a history anew under several systems and compare what comes of it.
 
     Takes the logs that are stored, or a file of events and then no configuration; asks nothing
-    of the chain, and changes nothing.
+    of the chain, and changes nothing. With --closed-loop it takes no history at all.
     """
-    columns, notes = _columns(rules or [], changes or [], grid)
+    if search and not closed_loop:
+        raise InputError("--search: only a --closed-loop can be searched")
+    columns, notes = columns_asked(rules or [], changes or [], grid)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
+    if closed_loop:
+        history = {"--events": events, "--from": first, "--to": last, "--html": html}
+        refuse_history_options([name for name, value in history.items() if value])
+        plan = ComparisonPlan(loop_plan(nodes, tasks, seed, network), runs, processes(jobs))
+        asked = SearchOptions(search or [], goal, is_changed=bool(changes or grid))
+        in_loop(columns, rules or [], asked, plan, as_json=as_json)
+        return
     wanted = BacktestPlan(
         first=first,
         last=last,
@@ -119,8 +153,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     with PageFile.opened(html) as page:
         compared = _compared(events, config, columns, wanted)
         if page is not None:
-            asked = _asked(wanted, events, changes or [], grid)
-            page.write(page_of(compared, [*asked, *(("note", note) for note in notes)]))
+            options = _asked(wanted, events, changes or [], grid)
+            page.write(page_of(compared, [*options, *(("note", note) for note in notes)]))
     if as_json:
         print_json(comparison_answer(compared, notes))
     else:
@@ -129,66 +163,14 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.echo(f"wrote {html}", err=True)
 
 
-def _columns(
-    rules: Sequence[str], changes: Sequence[str], grid: Path | None
-) -> tuple[list[SystemColumn], list[str]]:
-    """Return what is compared; every fault names the option that it is in."""
-    if not rules and grid is None:
-        raise InputError("nothing to compare: name a system by --rules, or a --grid FILE")
-    bases = [_basis("--rules", name) for name in rules]
-    tried = None if grid is None else _grid(grid)
-    try:
-        settings = [Setting.read(text) for text in changes]
-        return columns_of(bases, settings, tried)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
-def _basis(option: str, written: str) -> SystemBase:
-    """Return a system as it is written: a name or a file, and changes behind it."""
-    words = written.split()
-    # A file's name may have blanks, and an equals sign in what is before the last of them.
-    count = next((n for n, word in enumerate(reversed(words)) if "=" not in word), len(words))
-    if not count or Path(written).is_file():
-        return _bare(option, written)
-    basis = _bare(option, written.rsplit(maxsplit=count)[0])
-    try:
-        return basis.changed_by(words[-count:])
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
-
-
-def _bare(option: str, name: str) -> SystemBase:
-    try:
-        return SystemBase.named(name)
-    except ValueError as error:
-        path = Path(name)
-        if not path.is_file():
-            raise InputError(f"{option}: {error}, and no file of that name") from None
-    try:
-        return SystemBase.read(read_text(path), path.name)
-    except ValueError as error:
-        raise InputError(f"{option}: {path}: {error}") from None
-
-
-def _grid(path: Path) -> Grid:
-    text = read_text(path)
-    try:
-        return read_grid(
-            text, lambda name: _basis(f"--grid: {path}", name), is_toml=path.suffix == ".toml"
-        )
-    except ValueError as error:
-        raise InputError(f"--grid: {path}: {error}") from None
-
-
 def _compared(
     events: str | None, config: Path, columns: Sequence[SystemColumn], wanted: BacktestPlan
 ) -> Comparison:
     if events is not None and Path(events).is_file():
         # A file in order is never in memory as a whole.
-        with suppress(NotInOrderError), lines_of(events) as lines, _progress() as told:
+        with suppress(NotInOrderError), lines_of(events) as lines, progress("reading") as told:
             return compare(events_in_order(lines), columns, wanted, told)
-    with _events(events, config, wanted) as said, _progress() as told:
+    with _events(events, config, wanted) as said, progress("reading") as told:
         return compare(said, columns, wanted, told)
 
 
@@ -208,27 +190,6 @@ def _events(
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
         last = cursor.number if wanted.last is None else min(wanted.last, cursor.number)
         yield stored_events(uow, app.reader, BlockRange(0, last))
-
-
-@contextmanager
-def _progress() -> Iterator[Told]:
-    """Show on a terminal how far it is; elsewhere, say nothing."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    shape = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*shape, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("reading", total=None)
-
-        def told(what: str, done: int, total: int | None) -> None:
-            progress.update(bar, description=what, completed=done, total=total)
-
-        yield told
 
 
 def _asked(

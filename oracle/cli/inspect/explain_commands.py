@@ -4,7 +4,7 @@ Its JSON is in queries.json_answers, what legacy rules have more in explain_lega
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -26,6 +26,7 @@ from oracle.domain.scoring.node_scores import (
     status_of,
 )
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.queries.explain import (
@@ -113,6 +114,9 @@ def _score_lines(told: Explanation) -> Iterator[str]:
         yield f"     task {entry.task} in group {entry.group}"
         yield _source(told, entry.at)
     mean = decimal_text(long_term(told.node, rules, told.as_of.time))
+    if told.scores:
+        spread = told.spread
+        yield f"Creators of their tasks: {spread.creators}; {spread.most} of the scores from one"
     if pool:
         yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean}"
     else:
@@ -123,11 +127,17 @@ def _race(told: Explanation, entry: ScoreEntry) -> str:
     """Say which times of the group were compared, the fastest first."""
     ranked = [member for member in told.groups.get(entry.at, ()) if member.rank is not None]
     ranked.sort(key=lambda member: member.rank or 0)
-    times = ", ".join(f"{member.elapsed} s" for member in ranked)
+    times = ", ".join(f"{member.elapsed} s{_error(told, member)}" for member in ranked)
     if entry.rank is not None:
         return f"rank {entry.rank} of {times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
     return f"no rank, {elapsed}; the others: {times}"
+
+
+def _error(told: Explanation, member: GroupMember) -> str:
+    """Say that a member reported an error, which may rank behind slower results."""
+    task = told.tasks.get(member.task)
+    return " (an error)" if task is not None and task.error_reported else ""
 
 
 def _reliability_lines(told: Explanation) -> Iterator[str]:
@@ -135,24 +145,40 @@ def _reliability_lines(told: Explanation) -> Iterator[str]:
     yield f"Changes of reliability: {len(told.changes)}"
     if len(told.changes) > _MOST_CHANGES:
         yield f"  the last {_MOST_CHANGES} of them (--json shows all)"
-    earlier = [None, *told.changes]
-    pairs = list(zip(earlier, told.changes, strict=False))
-    for last, change in pairs[-_MOST_CHANGES:]:
-        if last is not None and last.after < change.before:
-            seconds = change.time - last.time
-            yield f"  {_healing(last.after, seconds, rules)} = {decimal_text(change.before)}"
-        before, after = decimal_text(change.before), decimal_text(change.after)
-        cause = change.cause.value.replace("_", " ")
-        yield f"  {before} -> {after} {cause} at block {change.at.block}{_step(change, rules)}"
-        if change.task is not None:
-            yield f"     task {change.task}"
-        yield _source(told, change.at)
+    for last, change in [*_with_last(told.changes)][-_MOST_CHANGES:]:
+        yield from _change_lines(told, change, last)
     now = decimal_text(reliability_at(node, told.as_of.time, rules))
     if node.base == UNIT:
         yield f"Reliability = {now}"
         return
     seconds = max(0, told.as_of.time - node.since)
     yield f"Reliability {_healing(node.base, seconds, rules)} = {now}"
+
+
+def _with_last(
+    changes: Iterable[ReliabilityChange],
+) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
+    """Pair each change with the one that it healed from; across void ones, which were none."""
+    last = None
+    for change in changes:
+        yield last, change
+        if change.cause is not ReliabilityCause.TIMEOUT_VOID:
+            last = change
+
+
+def _change_lines(
+    told: Explanation, change: ReliabilityChange, last: ReliabilityChange | None
+) -> Iterator[str]:
+    rules = told.rules
+    if last is not None and last.after < change.before:
+        seconds = change.time - last.time
+        yield f"  {_healing(last.after, seconds, rules)} = {decimal_text(change.before)}"
+    before, after = decimal_text(change.before), decimal_text(change.after)
+    cause = change.cause.value.replace("_", " ")
+    yield f"  {before} -> {after} {cause} at block {change.at.block}{_step(told, change)}"
+    if change.task is not None:
+        yield f"     task {change.task}"
+    yield _source(told, change.at)
 
 
 def _healing(base: int, seconds: int, rules: Rules) -> str:
@@ -166,8 +192,13 @@ def _healing(base: int, seconds: int, rules: Rules) -> str:
     )
 
 
-def _step(change: ReliabilityChange, rules: Rules) -> str:
+def _step(told: Explanation, change: ReliabilityChange) -> str:
     """Say by which number a timeout or a success changed H."""
+    rules = told.rules
+    if change.cause is ReliabilityCause.TIMEOUT_VOID:
+        task = None if change.task is None else told.tasks.get(change.task)
+        limit = "" if task is None else f" of {task.timeout} s"
+        return f" (the task's limit{limit} is below {rules.least_timeout_seconds} s)"
     if change.cause is ReliabilityCause.TIMED_OUT:
         first = rules.first_penalty
         if first is not None and change.before >= rules.first_penalty_from:
@@ -205,6 +236,9 @@ def _result_lines(told: Explanation) -> Iterator[str]:
             "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
         )
         yield f"Kickout due since block {interval.opened_at.block}, {until}"
+        held = told.spread.why_held(rules) if interval.closed_at is None else None
+        if held is not None:
+            yield f"     held for a person: {held}"
     if told.sent is not None:
         yield from _sent_lines(told.sent)
     yield _on_chain_line(told, told.on_chain)

@@ -1,1 +1,1 @@
-"""`kickout` list, evidence, propose, execute, cancel."""
+"""`kickout` list, evidence, propose, execute, cancel, export."""

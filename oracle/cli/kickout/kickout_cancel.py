@@ -13,10 +13,10 @@ from oracle.cli.send_now import dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Address
-from oracle.domain.reports.rounds import Kick
+from oracle.domain.reports.kicks import Kick
 from oracle.errors import InputError
 from oracle.kickouts.manual_cancel import cancel_by_hand, kick_of, unsent, verdict_on
-from oracle.store.outbox.records import Account
+from oracle.store.outbox.records import Account, Intent
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.context import StepResult
 
@@ -25,7 +25,6 @@ from oracle.txmgr.context import StepResult
 class _Found:
     """What there is to cancel: `waiting` are the numbers of calls that were not sent."""
 
-    index: int
     waiting: tuple[int, ...]
     kick: Kick | None
 
@@ -53,12 +52,12 @@ def cancel(
     """
     with open_folded(config) as app:
         app.require_oracle()
-        found = _found(app, address_of(node))
-        verdict = None if found.kick is None else verdict_on(app.publisher, found.index)
+        named = address_of(node)
+        found = _found(app, named)
+        verdict = None if found.kick is None else verdict_on(app.publisher, named)
         says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
         answer: dict[str, object] = {
-            "node": node.lower(),
-            "index": found.index,
+            "node": named,
             "not_sent": list(found.waiting),
             "contract_says": says,
         }
@@ -68,7 +67,7 @@ def cancel(
             raise InputError(f"{node}: nothing of ours to cancel: {why}")
 
         def plan(reporter: ReporterContexts, _: Heads) -> StepResult | None:
-            return cancel_by_hand(reporter.kickouts, found.index)
+            return cancel_by_hand(reporter.kickouts, named)
 
         if publish:
             sent = published(app, "kickout cancel", plan)
@@ -81,13 +80,10 @@ def cancel(
 def _found(app: App, node: Address) -> _Found:
     publisher = app.publisher
     with app.store.reading() as uow:
-        index, kick = kick_of(uow, node)
-        if index is None:
-            raise InputError(f"{node}: the oracle contract does not know the node")
-        waiting = []
+        kick, waiting = kick_of(uow, node), list[Intent]()
         if publisher.has_payer:
-            waiting = unsent(uow, Account(app.config.chain.id, publisher.sender), index)
-    return _Found(index, tuple(intent.id for intent in waiting), kick)
+            waiting = unsent(uow, Account(app.config.chain.id, publisher.sender), node)
+    return _Found(tuple(intent.id for intent in waiting), kick)
 
 
 def _tell(answer: dict[str, object], *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from oracle.cli.send_now import Plan, dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.coverage import Level
-from oracle.domain.reports.rounds import Kick, KickState
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
@@ -26,6 +26,7 @@ from oracle.txmgr.context import StepResult
 kickout = typer.Typer(no_args_is_help=True)
 
 _UNDUE = "not due"
+_IS_PROPOSED_BY = "`kickout propose --one-creator` proposes it all the same"
 
 _NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
 _PublishOption = Annotated[
@@ -79,10 +80,14 @@ def list_kickouts(
 def _lines(look: KickoutCase, needed: int, now: int) -> Iterator[str]:
     """Say how far a kickout is; `now` is the time of the newest folded block."""
     since = look.interval.opened_at.block
-    yield f"{look.node}  due since block {since}, {look.obstacle or 'can be proposed'}"
+    by_hand = "" if look.held is None else " by hand"
+    stands = look.obstacle or f"can be proposed{by_hand}"
+    yield f"{look.node}  due since block {since}, {stands}"
     yield f"  under the line in {look.shown} of {needed} rounds in a row"
+    if look.held is not None:
+        yield f"  held for a person: {look.held}; {_IS_PROPOSED_BY}"
     if look.evidence is not None:
-        yield f"  evidence {look.evidence.hash}"
+        yield f"  evidence {look.evidence.hash}, creators: {look.evidence.spread.creators}"
     if look.kick is not None:
         kick = look.kick
         is_live = kick.state is KickState.LIVE
@@ -120,6 +125,13 @@ def propose(
     node: _NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
+    one_creator: Annotated[
+        bool,
+        typer.Option(
+            "--one-creator",
+            help="Also one that is held because most of its scores come from one creator's tasks.",
+        ),
+    ] = False,
     publish: _PublishOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -129,6 +141,8 @@ def propose(
         look = _look(app, node)
         if look.obstacle is not None:
             raise InputError(f"{look.node}: {look.obstacle}")
+        if look.held is not None and not one_creator:
+            raise InputError(f"{look.node}: held for a person: {look.held}; {_IS_PROPOSED_BY}")
 
         def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
             return proposed(reporter.kickouts, look, heads)
@@ -214,6 +228,8 @@ def _answer(look: KickoutCase) -> dict[str, object]:
         "ready_at": None if kick is None else kick.ready_at,
         "rounds_low": look.shown,
         "obstacle": look.obstacle,
+        "held": look.held,
+        "creators": None if look.evidence is None else look.evidence.spread.creators,
     }
 
 
@@ -221,7 +237,7 @@ def _undue_answer(kick: Kick) -> dict[str, object]:
     """Write a live kickout of a node that is not due any more as `_answer` writes others."""
     return {
         "node": kick.node,
-        "index": kick.index,
+        "index": None,
         "lane": None,
         "due_since": None,
         "evidence": kick.evidence,
@@ -229,6 +245,8 @@ def _undue_answer(kick: Kick) -> dict[str, object]:
         "ready_at": kick.ready_at,
         "rounds_low": None,
         "obstacle": _UNDUE,
+        "held": None,
+        "creators": None,
     }
 
 

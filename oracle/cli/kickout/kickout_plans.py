@@ -9,7 +9,7 @@ from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_reasons import why_not_executed, why_not_proposed
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
-from oracle.domain.reports.rounds import Kick
+from oracle.domain.reports.kicks import Kick
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.kickouts.kickout_context import KickoutContext

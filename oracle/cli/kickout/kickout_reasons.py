@@ -2,8 +2,8 @@
 
 from oracle.bindings.oracle_views import signers_of
 from oracle.bindings.qos_oracle import ContractStatus, execute_call
-from oracle.domain.reports.rounds import Kick
-from oracle.kickouts.kickout_context import EXECUTE_KICK, LANE_SUBJECT, KickoutContext
+from oracle.domain.reports.kicks import Kick
+from oracle.kickouts.kickout_context import EXECUTE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.kickouts.proposer import capacity_of_round, open_about, statement_against, tried
 from oracle.quorum.collector import gathered
@@ -29,7 +29,7 @@ def why_not_proposed(
             f"it can be signed on round {look.signable_from} at the earliest, which was not "
             "accepted yet; `qos-oracle report push` says how far that is"
         )
-    record = kick_record(context.quorum, statement, f"{LANE_SUBJECT}{look.index}")
+    record = kick_record(context.quorum, statement)
     with context.tx.store.reading() as uow:
         reasons = (
             _why_too_late(record, contract_status),
@@ -43,12 +43,12 @@ def why_not_proposed(
     known = next((why for why in reasons if why is not None), None)
     if known is None and not context.tx.publisher.has_payer:
         return "there is no transmitter's key here to send it; who has one sends it, with ours"
-    return known or _why_too_few(context, record, contract_status)
+    return known or _why_too_few(context, look, record, contract_status)
 
 
 def why_not_executed(context: KickoutContext, kick: Kick) -> str:
     """Say why the execution of a kickout that is ripe was not planned."""
-    subject, kind = f"{LANE_SUBJECT}{kick.index}", EXECUTE_KICK
+    subject, kind = kick.node, EXECUTE_KICK
     with context.tx.store.reading() as uow:
         held = uow.outbox.intents.in_states(context.tx.account, [IntentState.HELD])
         stopped = [
@@ -57,7 +57,7 @@ def why_not_executed(context: KickoutContext, kick: Kick) -> str:
         found = open_about(context, uow, subject) or next(iter(stopped), None)
     if found is not None:
         return _under_way(found)
-    call = execute_call(kick.index)
+    call = execute_call(kick.node)
     verdict = context.tx.preflight(call)
     return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
 
@@ -122,14 +122,21 @@ def _shows(intent: Intent) -> str:
 
 
 def _why_too_few(
-    context: KickoutContext, record: SignedStatement, contract_status: ContractStatus
+    context: KickoutContext,
+    look: KickoutCase,
+    record: SignedStatement,
+    contract_status: ContractStatus,
 ) -> str:
     signers = signers_of(context.tx.publisher.lines, record.contract, contract_status.block)
     with context.tx.store.reading() as uow:
         found = gathered(uow, record)
     missing = [signer for signer in signers if signer not in found]
     here, quorum = len(signers) - len(missing), contract_status.head.quorum
+    they = (
+        "their daemons sign it as soon as they see it due, and have to run"
+        if look.held is None
+        else "somebody there has to propose it by hand too, as it is held for a person"
+    )
     return (
-        f"{here} of {quorum} signatures are here; nothing came from {', '.join(missing)}: their "
-        "daemons sign it as soon as they see it due, and have to run"
+        f"{here} of {quorum} signatures are here; nothing came from {', '.join(missing)}: {they}"
     )

@@ -1,4 +1,4 @@
-"""What `outbox` shows to people: a row for each wish, and one of them whole."""
+"""What `outbox` shows to people: a row for each request, and one of them whole."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.daemon.app import App
 from oracle.domain.reports.lanes import (
@@ -13,13 +14,14 @@ from oracle.domain.reports.lanes import (
     NEVER_REPORTED,
     lanes_of,
 )
-from oracle.domain.reports.report import Report, decode
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_data import decode
 from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.reporting.recompute import last_block_of, recall
 from oracle.store.reports.report_repository import ReportState, StoredReport
 
 _QOS_STEPS = 10_000
-_COLUMNS = ("period", "as of block", "round", "words", "state", "reason")
+_COLUMNS = ("period", "as of block", "round", "words", "new nodes", "state", "reason")
 
 report = typer.Typer(no_args_is_help=True)
 
@@ -63,7 +65,8 @@ def _list(app: App, *, as_json: bool) -> None:
 def _row(one: StoredReport) -> list[str]:
     words = len(decode(one.report.records))
     number = "" if one.round is None else str(one.round)
-    facts = (one.report.period, one.report.as_of.number, number, words, one.state.value)
+    new = len(one.report.registrations.fresh)
+    facts = (one.report.period, one.report.as_of.number, number, words, new, one.state.value)
     return [*map(str, facts), one.reason or ""]
 
 
@@ -109,6 +112,10 @@ def _print_one(
     if not lanes:
         typer.echo("it has nothing to say")
         return
+    for fresh, old in computed.registrations.reused:
+        typer.echo(f"{fresh} takes the index of {old}, which left")
+    for fresh in computed.registrations.appended:
+        typer.echo(f"{fresh} gets a new index")
     cells = ([str(lane["index"]), str(lane["node"] or "-"), str(lane["says"])] for lane in lanes)
     print_table(("lane", "node", "says"), cells, left=("says",))
 
@@ -126,6 +133,11 @@ def report_facts(found: Report) -> dict[str, object]:
         "prev": found.prev,
         "deadline": found.deadline,
         "words": len(decode(found.records)),
+        "registers": {
+            "reused": [list(pair) for pair in found.registrations.reused],
+            "appended": list(found.registrations.appended),
+            "gas": REGISTRATION_GAS * len(found.registrations.fresh),
+        },
         "fingerprint": found.fingerprint,
     }
 

@@ -33,7 +33,7 @@ def verify(
     """
     with open_folded(config) as app:
         domain = Domain(app.config.chain.id, app.oracle_address)
-        names = RuleNames(app.rules, app.rules_hash, app.report_settings, domain)
+        names = RuleNames(app.rules, app.report_settings, domain)
         found = check_round(number, app.chain, app.store, app.reader, names)
         contract = _contract(app, found)
     if as_json:
@@ -66,6 +66,7 @@ def _answer(found: RoundCheck, *, contract: bool | None) -> dict[str, object]:
         "same": found.is_good and contract is not False,
         "same_block": found.is_same_block,
         "same_digest": found.is_same_digest,
+        "same_registrations": found.registers is None,
         "contract_holds_it": contract,
         "differences": [
             {"index": one.index, "accepted": one.accepted, "computed": one.computed}
@@ -84,7 +85,10 @@ def _print(found: RoundCheck, *, contract: bool | None) -> None:
         typer.echo("  NOT the chain's block: the chain has another one at that height")
     for one in found.lanes:
         typer.echo(f"  lane {one.index}: {_differs(one)}")
-    if found.is_same_block and not found.is_same_digest and not found.lanes:
+    if found.registers is not None:
+        ours = ", ".join(found.registers.fresh) or "nobody"
+        typer.echo(f"  NOT the nodes that it had to register: computed {ours}")
+    elif found.is_same_block and not found.is_same_digest and not found.lanes:
         typer.echo("  the words are the same, the digest is NOT: it was made under other rules")
     if contract is not None:
         holds = "holds" if contract else "does NOT hold"

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.inspection import inspected
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.bindings.task_network import START_GAS
 from oracle.chain.heads import Heads
 from oracle.chain.verification.rpc_costs import costs
@@ -14,8 +15,10 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_ap
 from oracle.cli.setup.profile_report import contracts_line, profile_line, profile_warnings
 from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import warnings_of_keys
+from oracle.daemon.config.listener_section import warnings_of_listeners
 from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS
 from oracle.daemon.config.verify_section import policy_of
+from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.store.schema import SchemaAge, schema_state
@@ -78,11 +81,7 @@ def check(
             if app.config.oracle.address is not None and "chain" in found.facts:
                 _try_contract(app, found)
         found.attempt("cost", lambda: _cost(app))
-        if app.dispatch_settings is not None:
-            is_online = "chain" in found.facts
-            found.attempt("dispatch", lambda: _dispatch(app, found, is_online=is_online))
-            if app.config.keys.has("dispatcher"):
-                found.attempt("starts", lambda: _starts(app, found))
+        _look_at_work(app, found)
     if as_json:
         print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
     else:
@@ -93,6 +92,18 @@ def check(
         faults = "1 fault" if count == 1 else f"{count} faults"
         line = f"{config}: {faults}, listed above"
         raise TransientError(line) if found.may_pass else InputError(line)
+
+
+def _look_at_work(app: App, found: _Findings) -> None:
+    """Look at what reports and starts of tasks cost."""
+    if app.config.oracle.address is not None:
+        found.attempt("new nodes", lambda: _registrations(app, found))
+    if app.dispatch_settings is None:
+        return
+    is_online = "chain" in found.facts
+    found.attempt("dispatch", lambda: _dispatch(app, found, is_online=is_online))
+    if app.config.keys.has("dispatcher"):
+        found.attempt("starts", lambda: _starts(app, found))
 
 
 def _profile(app: App, found: _Findings) -> str:
@@ -130,7 +141,9 @@ def _cost(app: App) -> str:
 
 
 def _keys(app: App, found: _Findings) -> str:
-    found.warnings += warnings_of_keys(app.config.keys)
+    told = app.config
+    found.warnings += warnings_of_keys(told.keys)
+    found.warnings += warnings_of_listeners(told.statements, told.reporters.peers)
     if app.keys is None:
         return "none: reports and kickouts can be computed, not sent"
     signer, transmitter = app.keys.signer, app.keys.transmitter
@@ -170,6 +183,22 @@ def _starts(app: App, found: _Findings) -> str:
     return (
         f"{many} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
         f"({START_GAS} gas each), more where gas is cheaper; half may go to queueTask and dropTask"
+    )
+
+
+def _registrations(app: App, found: _Findings) -> str:
+    """Say what new nodes cost the transmitter while gas is as dear as it may be."""
+    limits, most = app.config.limits, RoundLimits().max_new_nodes
+    cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
+    if cost * most > limits.max_cost_per_transaction_wei:
+        found.warnings.append(
+            f"limits.max_cost_per_transaction_wei: a round with {most} new nodes, the most that a "
+            "contract takes by default, does not fit at the highest fee"
+        )
+    many = limits.max_cost_per_day_wei // cost
+    return (
+        f"a node from its score {app.report_settings.min_scores} on; {many} a day fit "
+        f"limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei ({REGISTRATION_GAS} gas each)"
     )
 
 

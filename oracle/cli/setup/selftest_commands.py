@@ -136,7 +136,7 @@ def _key(app: App, role: Role) -> str:
         try_statement(signer, Domain(chain_id, app.oracle_address))
         return f"{signer.address} signed a void report for chain {chain_id}"
     if role == "transmitter":
-        to, calldata = app.oracle_address, push_call(VOID_STATEMENT, b"")
+        to, calldata = app.oracle_address, push_call(VOID_STATEMENT, 0, b"")
     else:
         to = Address(app.config.network.contracts["TaskNetwork"])
         calldata = start_call(_NO_TASK, signer.address)

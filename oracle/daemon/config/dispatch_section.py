@@ -14,7 +14,11 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import (
+    RELAY_WEIGHTING,
+    SEED_WEIGHTING,
+    Weighting,
+)
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
@@ -28,8 +32,8 @@ class DispatchSection(Section):
     start_block: int | None = Field(default=None, ge=0)
     # How nodes are weighed: `seed` or `relay`.
     policy: Literal["seed", "relay"] = "seed"
-    # The least weight of a node that may be drawn, as a fraction.
-    weight_floor: Decimal = Field(default=Decimal(0), ge=0, allow_inf_nan=False)
+    # The least weight of a node that may be drawn, as a fraction; left out: the policy's own.
+    weight_floor: Decimal | None = Field(default=None, ge=0, allow_inf_nan=False)
     # Tasks in the queue for each member; the least valuable beyond are dropped.
     queue_alpha: Decimal | None = Field(default=None, gt=0, allow_inf_nan=False)
     # What a task takes whatever its size: `{ sd = 5, llm = 2, sd_ft = 60 }`.
@@ -71,16 +75,23 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
     """Return the numbers of the section, which has no faults; None: nobody is drawn."""
     if told.start_block is None or told.queue_alpha is None:
         return None
-    weighting = SEED_WEIGHTING if told.policy == "seed" else RELAY_WEIGHTING
+    own = SEED_WEIGHTING if told.policy == "seed" else RELAY_WEIGHTING
     return DispatchSettings(
         start_block=told.start_block,
         rules=rules,
         policy=told.policy,
-        weighting=replace(weighting, weight_floor=int(told.weight_floor * UNIT)),
+        weighting=floored(own, told),
         pricing=Pricing(_exactly(told.fixed_seconds or {}), _exactly(told.unit_seconds or {})),
         alpha=Fraction(told.queue_alpha),
         max_in_flight=told.max_in_flight,
     )
+
+
+def floored(own: Weighting, told: DispatchSection) -> Weighting:
+    """Return a policy's numbers with the floor of the section, where it says one."""
+    if told.weight_floor is None:
+        return own
+    return replace(own, weight_floor=int(told.weight_floor * UNIT))
 
 
 def _exactly(seconds: Mapping[Kind, Decimal]) -> dict[TaskKind, Fraction]:

@@ -24,16 +24,23 @@ from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
+from oracle.daemon.config.listener_section import (
+    StatementsSection,
+    WebSection,
+    faults_in_listeners,
+)
 from oracle.daemon.config.oracle_section import OracleSection
-from oracle.daemon.config.redaction import SECRET, secret_parts
+from oracle.daemon.config.redaction import SECRET, is_secret_in, secret_parts
 from oracle.daemon.config.sections import (
     LimitsSection,
     NetworkSection,
     ReportersSection,
     Section,
+    faults_in_reporters,
 )
 from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
+from oracle.signing.keystore import refuse_readable_by_others
 from oracle.systems.registry import rule_set, rule_sets
 from oracle.systems.rule_overrides import changes_of
 from oracle.telemetry.logging_setup import hide
@@ -70,13 +77,6 @@ class Scoring(Section):
         return self.change if self.close is None else {**self.change, "close": self.close}
 
 
-class Web(Section):
-    # Keep it private: there is no password.
-    host: str = "127.0.0.1"
-    # 0 takes any free port.
-    port: int = Field(default=8080, ge=0, le=65_535)
-
-
 class LogLines(Section):
     # `json`, `text`, or `auto`: text where stderr is a terminal.
     format: Literal["auto", "json", "text"] = "auto"
@@ -105,7 +105,8 @@ class Config(BaseSettings):
     keys: KeysSection = KeysSection()
     limits: LimitsSection = LimitsSection()
     reporters: ReportersSection = ReportersSection()
-    web: Web = Web()
+    web: WebSection = WebSection()
+    statements: StatementsSection = StatementsSection()
     log: LogLines = LogLines()
 
     @classmethod
@@ -126,9 +127,12 @@ def load(path: Path) -> Config:
     """Read the file and the environment.
 
     Raises:
-        InputError: one line for each fault of the whole configuration.
+        InputError: one line for each fault of the whole configuration; or it holds a secret, and
+            others may read it.
     """
     written = _read(path)
+    if is_secret_in(written):
+        refuse_readable_by_others(path)
     faults = _unknown_variables(os.environ)
     config = None
     try:
@@ -190,6 +194,8 @@ def _disagreements(config: Config) -> list[str]:
     faults = _faults_in_rules(config.rules)
     faults += faults_in_keys(keys, config.chain.id)
     faults += _faults_in_network(config)
+    faults += faults_in_listeners(config.web, config.statements)
+    faults += faults_in_reporters(config.reporters)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: needs oracle.address")
     if oracle.publish and not keys.has("signer") and not keys.has("transmitter"):
@@ -219,11 +225,10 @@ def _faults_in_network(config: Config) -> list[str]:
         for name in sorted(told.contracts.keys() - profile.contracts.keys())
     ]
     faults += _duplicates(config, profile)
-    acting = config.oracle.address is not None or config.dispatch.start_block is not None
-    if acting and ACTED_ON not in profile.contracts:
+    if config.dispatch.start_block is not None and ACTED_ON not in profile.contracts:
         faults.append(
-            f"network.profile: {profile.name} has no {ACTED_ON}, which nodes are registered by: "
-            "with it the daemon can index only, without oracle.address and dispatch.start_block"
+            f"network.profile: {profile.name} has no {ACTED_ON}, which starts tasks by "
+            "draws: leave dispatch.start_block out"
         )
     return faults
 

@@ -26,20 +26,21 @@ class OracleSection(Section):
     # Change of a score, in 1/10,000 of QoS, that is reported. Part of the rules hash.
     deviation: int = Field(default=100, ge=1, le=10_000)
     # How long after its as-of block a report is accepted. Part of the rules hash.
-    report_ttl_seconds: int = Field(default=600, ge=1)
+    report_ttl_seconds: int = Field(default=600, ge=1, le=3600)
     # Blocks back that the contract checks; as it was deployed.
     anchor_window: int = Field(default=200, ge=2, le=8191)
     # Where the evidence of kickouts is written.
     evidence_folder: Path = Path("evidence")
     # Accepted rounds in a row, all of blocks since the kickout became due, that must have
-    # shown the node under the line before it is proposed. The same for all reporters of a
-    # contract: another number than 3 is part of the rules id.
+    # shown the node under the line before it is proposed. Part of the rules hash.
     kick_after_rounds: int = Field(default=3, ge=1, le=100)
     # Words of sixteen nodes in one report; what does not fit leads the next. A new word
     # takes 23,200 gas, another one 6,100: set less where a block, or a transaction (16.7
-    # million by EIP-7825), has less. The same for all reporters of a contract: another
-    # number than 1024 is part of the rules id.
+    # million by EIP-7825), has less. Part of the rules hash.
     max_words: int = Field(default=1024, ge=1, le=1024)
+    # Scores that a node has before a round registers it; one that is excluded is registered
+    # at once. The transmitter pays 26,000 gas for each. Part of the rules hash.
+    min_scores: int = Field(default=1, ge=1, le=50)
     # Wei per gas that ordinary news pays at once; it grows with the age of the last round up
     # to `limits.max_fee_per_gas_wei`, reached at the heartbeat; left out: the cap at once. A
     # node that crosses a band never waits.

@@ -19,6 +19,18 @@ SECRET = frozenset(
         "reporters.peers",
     }
 )
+_LISTENER = (
+    "host",
+    "port",
+    "certificate",
+    "certificate_key",
+    "client_ca_file",
+    "max_connections",
+    "max_connections_per_address",
+    "header_seconds",
+    "answer_seconds",
+    "requests_per_second",
+)
 # By section, in the order of the settings.
 _PUBLIC: Mapping[str, tuple[str, ...]] = {
     "chain": (
@@ -55,6 +67,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "evidence_folder",
         "kick_after_rounds",
         "max_words",
+        "min_scores",
         "cheap_fee_wei",
         "least_words",
         "least_change",
@@ -118,16 +131,17 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "confirmations",
     ),
     "reporters": (
+        "certificate",
+        "certificate_key",
+        "ca_file",
         "poll_seconds",
         "timeout_seconds",
         "transmit_rank",
         "transmit_delay_blocks",
         "transmit_delay_seconds",
     ),
-    "web": (
-        "host",
-        "port",
-    ),
+    "web": _LISTENER,
+    "statements": _LISTENER,
     "log": (
         "format",
         "level",
@@ -138,6 +152,20 @@ PUBLIC = frozenset(f"{section}.{name}" for section, names in _PUBLIC.items() for
 # A shorter part of a path is a word ("v3", "mainnet"), and would black out half the log.
 _SHORTEST = 16
 _SHORTEST_PASSWORD = 6
+
+
+def is_secret_in(written: Mapping[str, object]) -> bool:
+    """Tell whether a file with these settings, as they are written, opens a door to its reader."""
+    return any(secret_parts(_urls_in(written)))
+
+
+def _urls_in(written: Mapping[str, object]) -> Iterator[str]:
+    for name in SECRET:
+        section, setting = name.split(".")
+        settings = written.get(section)
+        value = settings.get(setting) if isinstance(settings, Mapping) else None
+        told = value if isinstance(value, list) else [value]
+        yield from (one for one in told if isinstance(one, str))
 
 
 def secret_parts(urls: Iterable[str]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """What every section of the settings is made of, and those that have no file of their own."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -15,6 +16,8 @@ from pydantic import (
     StrictStr,
 )
 from pydantic_settings import NoDecode
+
+from oracle.rpc.transport import HttpAccess
 
 
 class Section(BaseModel):
@@ -91,6 +94,12 @@ class ReportersSection(Section):
     # Where the other reporters show what they signed; keys in the addresses are never shown.
     # Needed to transmit where the quorum is above one.
     peers: Urls = Field(default=(), max_length=64, repr=False)
+    # Client certificate (PEM) for those of them that ask for one: mTLS.
+    certificate: Path | None = None
+    # Its key (PEM, mode 600).
+    certificate_key: Path | None = None
+    # Who may vouch for them (PEM); none: the system's.
+    ca_file: Path | None = None
     # Between two looks at them, while a round is open and signatures are missing.
     poll_seconds: float = Field(default=2.0, gt=0, le=600)
     # How long one of them may take; all are asked at once.
@@ -105,6 +114,17 @@ class ReportersSection(Section):
     transmit_delay_blocks: int = Field(default=5, ge=1, le=1000)
 
     @property
+    def access(self) -> HttpAccess | None:
+        """Who we are to them, and who they must be; None: as anybody on the web."""
+        if self.certificate is None and self.ca_file is None:
+            return None
+        certificate = None
+        if self.certificate is not None and self.certificate_key is not None:
+            certificate = (str(self.certificate), str(self.certificate_key))
+        ca_file = None if self.ca_file is None else str(self.ca_file)
+        return HttpAccess(certificate=certificate, ca_file=ca_file)
+
+    @property
     def head_start(self) -> int:
         """Seconds of the chain that we leave to those of a lower rank."""
         return self.transmit_rank * self.transmit_delay_seconds
@@ -113,3 +133,10 @@ class ReportersSection(Section):
     def blocks_ahead(self) -> int:
         """Blocks that we leave to them."""
         return self.transmit_rank * self.transmit_delay_blocks
+
+
+def faults_in_reporters(reporters: ReportersSection) -> list[str]:
+    """Return what cannot stand together in `[reporters]`, in one line each."""
+    if (reporters.certificate is None) != (reporters.certificate_key is None):
+        return ["reporters.certificate and reporters.certificate_key: give both or none"]
+    return []

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,10 +48,19 @@ class Daemon:
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 
 
+# What a daemon of ours is told to do beside indexing.
+SENDING = ("--publish", "--dispatch")
+
+
 @contextmanager
-def daemon(configuration: Path, log: Path, program: Sequence[str] = PROGRAM) -> Iterator[Daemon]:
-    """Run the daemon with this configuration, sending turned on."""
-    command = [*program, "run", "--config", str(configuration), "--publish", "--dispatch"]
+def daemon(
+    configuration: Path,
+    log: Path,
+    program: Sequence[str] = PROGRAM,
+    sending: Sequence[str] = SENDING,
+) -> Iterator[Daemon]:
+    """Run the daemon with this configuration; without `sending` it indexes and scores alone."""
+    command = [*program, "run", "--config", str(configuration), *sending]
     with (
         log.open("wb") as lines,
         # Ctrl-C is for who runs the show, who ends it in order.
@@ -69,15 +78,21 @@ def daemon(configuration: Path, log: Path, program: Sequence[str] = PROGRAM) -> 
 Settings = Mapping[str, Mapping[str, object]]
 
 
-def write_configuration(path: Path, made: Settings) -> None:
-    """Write `config/demo.toml` with the settings of `made` on top, section by section."""
-    sections = {name: dict(keys) for name, keys in demo_settings().items()}
+def write_configuration(path: Path, made: Settings, without: Collection[str] = ()) -> None:
+    """Write `config/demo.toml` with the settings of `made` on top, section by section.
+
+    Sections of the file that are in `without` are left out.
+    """
+    shown = {name: keys for name, keys in demo_settings().items() if name not in without}
+    sections = {name: dict(keys) for name, keys in shown.items()}
     for name, keys in made.items():
         sections.setdefault(name, {}).update(keys)
     lines = ["# Made for one run; goes with the chain that it was made for."]
     for name, keys in sections.items():
         lines += ["", f"[{name}]"]
         lines += [f"{key} = {_value(value)}" for key, value in keys.items()]
+    # It may hold the password of a database, and is read by nobody else then.
+    path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 

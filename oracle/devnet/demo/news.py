@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.ids import Address
-from oracle.domain.reports.rounds import KickState
+from oracle.domain.reports.kicks import KickState
 
 _UNIT = 10**18
+_HIGHEST_SCORE = 10
 _GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused": "pauses"}
 
 
@@ -67,16 +68,26 @@ def _of_kickouts(
     for interval in now.due:
         if interval.node not in known:
             row = next(row for row in now.rows if row.address == interval.node)
-            text = f"{row.name} is due to be kicked out: {row.scores} scores, mean under 2.0"
+            text = f"{row.name} is due to be kicked out: {_reason(row)}"
             yield FeedEntry(now.time, now.block, text, "big")
-    earlier = {kick.index: kick.state for kick in before.kicks}
+    earlier = {kick.node: kick.state for kick in before.kicks}
     for kick in now.kicks:
-        if earlier.get(kick.index) is kick.state:
+        if earlier.get(kick.node) is kick.state:
             continue
         word = {
             KickState.LIVE: f"kickout of {names[kick.node]} proposed on chain, veto delay runs",
             KickState.CANCELLED: f"kickout of {names[kick.node]} cancelled",
             KickState.VETOED: f"kickout of {names[kick.node]} vetoed",
+            KickState.OUTDATED: f"kickout of {names[kick.node]} died with its signers",
             KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
+            KickState.REFUSED: f"{names[kick.node]} expelled, the network refused to end it",
+            KickState.READMITTED: f"{names[kick.node]} readmitted",
         }[kick.state]
         yield FeedEntry(now.time, now.block, word, "big")
+
+
+def _reason(row: SnapshotRow) -> str:
+    """Say what its pool says; under legacy rules, which have none, only that it is so."""
+    if not row.scores:
+        return "its score is below the line"
+    return f"{row.scores} scores, mean {row.long_term * _HIGHEST_SCORE:.1f}"

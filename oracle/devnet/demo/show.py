@@ -1,28 +1,27 @@
 """The show from beginning to end: chain, contracts, nodes, the real daemon, and the verdict."""
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.loader import load
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
+from oracle.devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
 from oracle.devnet.demo.cast import CAST, HOPELESS
 from oracle.devnet.demo.daemon_process import PROGRAM, Daemon, daemon, write_configuration
 from oracle.devnet.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
-from oracle.devnet.demo.news import news
 from oracle.devnet.demo.screen import Screen
-from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotReader
+from oracle.devnet.demo.snapshot import SnapshotReader
 from oracle.devnet.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_stage
-from oracle.devnet.demo.traffic import Traffic, Transaction
+from oracle.devnet.demo.traffic import Traffic
 from oracle.devnet.demo.verify import verdict_of
 from oracle.domain.ids import Address
+from oracle.domain.reports.kicks import KickState
 from oracle.domain.reports.report import ReportSettings, rules_id
-from oracle.domain.reports.rounds import KickState
-from oracle.errors import FatalError
 from oracle.resources import shipped
 from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
@@ -32,9 +31,6 @@ from oracle.systems.crynux.crynux_rule_sets import SEED
 # A round number of chain seconds, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000
 _SEED = 20
-# The chain waits so long for a daemon that has something to do: a slow machine shows the same.
-_PATIENCE_SECONDS = 5.0
-_LOOK_SECONDS = 0.2
 # After the last act the last report has this many blocks to land.
 _LAST_BLOCKS = 60
 # Throw-away keys of a local chain need no slow key derivation.
@@ -60,37 +56,28 @@ class ShowOptions:
 class Show:
     """A running demo; `play` it once, then ask for the `summary`."""
 
-    def __init__(
-        self, stage: Stage, clock: Clock, screen: Screen, gallery: SnapshotReader, stop: Event
-    ) -> None:
+    def __init__(self, stage: Stage, clock: Clock, loop: BlockLoop) -> None:
         self._stage = stage
-        self._dispatcher = Account(CHAIN_ID, stage.dispatcher)
         self._clock = clock
-        self._screen = screen
-        self._gallery = gallery
-        self._snapshot: DemoSnapshot | None = None
-        self._looked = 0.0
-        self._head = 0
-        self._due = time.monotonic()
-        self._stop = stop
+        self._loop = loop
 
     def play(self, running: Daemon, options: ShowOptions) -> None:
         """Play waves until the hopeless node is out, at most `options.waves`."""
-        traffic = Traffic(self._stage, _SEED)
-        self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
+        traffic, loop = Traffic(self._stage, _SEED), self._loop
         while not self._is_kicked_out():
-            transactions = traffic.next_block(self._head)
+            transactions = traffic.next_block(loop.head)
             if traffic.wave >= options.waves:
                 return
-            self._next_block(transactions, running, options.block_seconds)
+            loop.next_block(transactions, running, options.block_seconds)
 
     def end(self, running: Daemon, options: ShowOptions) -> Summary:
         """Let the stake be withdrawn and the last report land; then ask for the verdict."""
         kickout = end_of_the_hopeless(self._stage, self._clock)
+        loop = self._loop
         last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
         for _ in range(_LAST_BLOCKS):
-            self._next_block((), running, options.block_seconds)
-            if self._snapshot is not None and self._snapshot.reported >= last_act:
+            loop.next_block((), running, options.block_seconds)
+            if loop.snapshot is not None and loop.snapshot.reported >= last_act:
                 break
         stage = self._stage
         verdict = verdict_of(stage.chain.url, stage.network, stage.oracle)
@@ -99,50 +86,11 @@ class Show:
 
     def idle(self, running: Daemon) -> None:
         """Go on mining empty blocks, one a second, until told to end."""
-        while not self._stop.is_set():
-            self._mine(())
-            self._pass_time(running, 1.0)
-
-    def _next_block(
-        self, transactions: Sequence[Transaction], running: Daemon, seconds: float
-    ) -> None:
-        self._mine(transactions)
-        self._pass_time(running, seconds)
-        refuse_ended(self._stop)
-
-    def _mine(self, transactions: Sequence[Transaction]) -> None:
-        self._stage.chain.mine(self._clock.next_block(), transactions)
-        self._head = int(self._stage.chain.ask("eth_blockNumber"), 16)
-
-    def _pass_time(self, running: Daemon, seconds: float) -> None:
-        self._due = max(self._due + seconds, time.monotonic())
-        patience = time.monotonic() + _PATIENCE_SECONDS
-        self._look(running)
-        while time.monotonic() < self._due or self._is_waited_for(patience):
-            # The pace of the show; nothing is waited for here but the wall clock and the daemon.
-            if self._stop.wait(0.01):
-                return
-            self._look(running)
-
-    def _look(self, running: Daemon) -> None:
-        if time.monotonic() - self._looked < _LOOK_SECONDS:
-            return
-        running.check()
-        self._looked = time.monotonic()
-        snapshot = self._gallery.look()
-        if snapshot is None:
-            return
-        lines = list(news(self._snapshot, snapshot))
-        self._screen.show(snapshot, lines, head=self._head)
-        self._snapshot = snapshot
-
-    def _is_waited_for(self, until: float) -> bool:
-        if time.monotonic() >= until:
-            return False
-        return self._gallery.is_behind(self._head, self._dispatcher)
+        self._loop.idle(running)
 
     def _is_kicked_out(self) -> bool:
-        kicks = () if self._snapshot is None else self._snapshot.kicks
+        snapshot = self._loop.snapshot
+        kicks = () if snapshot is None else snapshot.kicks
         node = self._stage.nodes[HOPELESS.name]
         return any(kick.node == node and kick.state is KickState.EXECUTED for kick in kicks)
 
@@ -178,13 +126,9 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
             "metrics": f"{web}/metrics",
             "try": f"qos-oracle explain {stage.nodes[HOPELESS.name]} --config {path}",
         }
-        yield Show(stage, clock, screen, gallery, options.stop), running, addresses
-
-
-def refuse_ended(stop: Event) -> None:
-    """Raise FatalError where the user has broken it off."""
-    if stop.is_set():
-        raise FatalError("broken off before it was over")
+        dispatcher = Account(CHAIN_ID, stage.dispatcher)
+        loop = BlockLoop(chain, clock, screen, Watched(gallery, dispatcher), options.stop)
+        yield Show(stage, clock, loop), running, addresses
 
 
 def _prepared(
@@ -197,7 +141,7 @@ def _prepared(
         chain,
         clock,
         Roles(**{role: key.address for role, key in keys.items()}),
-        rules_hash=rules_id(SEED, "reference", report_settings()),
+        rules_hash=rules_id(SEED, open_profile("reference").identity, report_settings()),
     )
     screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
     screen.say(f"{len(CAST)} nodes joined, each with a stake of 400 ether")
@@ -234,7 +178,7 @@ def report_settings() -> ReportSettings:
         heartbeat_seconds=oracle.heartbeat_seconds,
         deviation=oracle.deviation,
         ttl_seconds=oracle.report_ttl_seconds,
-        kick_below=LIMITS["kickBelow"],
+        kick_below=LIMITS.kick_below,
     )
 
 

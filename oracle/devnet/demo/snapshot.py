@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from oracle.devnet.demo.stage import Stage
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
+from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
-from oracle.domain.reports.rounds import Kick, Rounds
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import (
     is_excluded,
@@ -60,12 +61,20 @@ class DemoSnapshot:
     kicks: tuple[Kick, ...]
 
 
+class Names(Protocol):
+    """Who plays."""
+
+    def name_of(self, node: Address) -> str:
+        """Return the character's name, or the address where it is none of the cast."""
+        ...
+
+
 class SnapshotReader:
     """Reads the database again and again, and remembers what it has shown."""
 
-    def __init__(self, store: Store, stage: Stage, rules: Rules, parts: dict[str, str]) -> None:
+    def __init__(self, store: Store, names: Names, rules: Rules, parts: dict[str, str]) -> None:
         self._store = store
-        self._stage = stage
+        self._names = names
         self._rules = rules
         self._parts = parts
         self._since: dict[Address, int] = {}
@@ -109,7 +118,7 @@ class SnapshotReader:
     def _row(
         self, node: Node, time: int, peers: PopulationMaxima | None, rounds: Rounds
     ) -> SnapshotRow:
-        name = self._stage.name_of(node.address)
+        name = self._names.name_of(node.address)
         qos = qos_at(node, time, self._rules, peers)
         return SnapshotRow(
             name=name,

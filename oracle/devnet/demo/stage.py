@@ -1,9 +1,15 @@
 """Sets the stage: contracts deployed, roles given, nodes joined, ether for who sends."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oracle.bindings.codec import call_input, creation_code
+from oracle.bindings.deployment import (
+    DEFAULT_KICK_LIMITS,
+    DEFAULT_LIMITS,
+    NO_FLOORS,
+    OracleSetup,
+)
 from oracle.devnet.anvil import LocalChain
 from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
 from oracle.domain.ids import Address, Hash
@@ -14,30 +20,24 @@ STAKE = 400 * ETHER
 GAS = hex(3_000_000)
 # Deploying takes more than a call.
 _GAS_TO_CREATE = hex(12_000_000)
-_ZERO = "0x" + 40 * "0"
 
-# admin, creator of tasks, treasury; then one account for each node.
-_CROWD = 3
-ACCOUNTS = _CROWD + len(CAST)
+# admin, creator of tasks, treasury; then one account for each node, then more creators: kickouts
+# on one creator's tasks alone would wait for a person.
+_CROWD, _MORE_CREATORS = 3, 2
+ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
-# The contract's own limits (docs/explanation/kickouts.md#limits-in-the-contract), in the order of
-# QoSOracle's struct Limits.
-LIMITS: Mapping[str, int] = {
-    "maxStep": 10_000,
-    "maxWords": 1024,
-    "minInterval": 0,
-    "anchorWindow": 200,
-    "maxAgeSeconds": 7200,
-    "kickBelow": 2000,
-    "vetoDelay": 120,
-    "kickRounds": 2,
-    "kickWindow": 86_400,
-    "maxKicksPerRound": 1,
-    "minActive": 3,
-}
+# A chain of its own may be quicker than the contract's floors allow a real one
+# (docs/explanation/kickouts.md#limits-in-the-contract).
+LIMITS = replace(
+    DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2, max_kicks_per_round=1
+)
+
+# Of every kind of task: gwei, and gwei for each unit of size; seconds, and for each unit. A tenth
+# of what the demo's creator pays, and less than he gives his nodes.
+FLOOR = (10_000_000, 0, 60, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,13 @@ class Stage:
     network: Address
     oracle: Address
     dispatcher: Address
-    creator: str
+    creators: tuple[Address, ...]
     nodes: Mapping[str, Address]
+
+    @property
+    def creator(self) -> Address:
+        """One of those who order tasks."""
+        return self.creators[0]
 
     def name_of(self, node: Address) -> str:
         """Return the character's name, or the address where it is none of the cast."""
@@ -90,13 +95,17 @@ def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     admin, creator, treasury = accounts[:_CROWD]
     network = _created(
-        chain, clock, admin, creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE)
+        chain,
+        clock,
+        admin,
+        creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
     )
     setup = _setup(network, admin, roles.signer, rules_hash)
-    oracle = _created(chain, clock, admin, creation_code("QoSOracle", setup))
+    oracle = _created(chain, clock, admin, setup.code)
     names = [one.name for one in CAST]
-    nodes = dict(zip(names, accounts[_CROWD:], strict=True))
-    stage = Stage(chain, network, oracle, roles.dispatcher, creator, nodes)
+    nodes = dict(zip(names, accounts[_CROWD:-_MORE_CREATORS], strict=True))
+    creators = (creator, *accounts[-_MORE_CREATORS:])
+    stage = Stage(chain, network, oracle, roles.dispatcher, creators, nodes)
     ether = [
         {"from": admin, "to": payer, "value": hex(10 * ETHER), "gas": GAS}
         for payer in (roles.transmitter, roles.dispatcher)
@@ -107,13 +116,17 @@ def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash
     return stage
 
 
-def _setup(
-    network: Address, admin: Address, signer: Address, rules_hash: Hash
-) -> tuple[object, ...]:
-    """Return QoSOracle's struct Setup: one signer, one kickout a minute, at most three at once."""
-    return (
-        *(network, admin, _ZERO, admin, [signer], 1, 1, bytes.fromhex(rules_hash[2:])),
-        *(tuple(LIMITS.values()), 3, 1, 60, False),
+def _setup(network: Address, admin: Address, signer: Address, rules_hash: Hash) -> OracleSetup:
+    """Return an oracle of one signer and no timelock: one kickout a minute, at most three."""
+    return OracleSetup(
+        admin=admin,
+        vetoer=admin,
+        target=network,
+        signers=(signer,),
+        rules_hash=rules_hash,
+        limits=LIMITS,
+        floors=NO_FLOORS,
+        kick_limits=replace(DEFAULT_KICK_LIMITS, bucket_frame=60),
     )
 
 

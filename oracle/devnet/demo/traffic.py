@@ -1,13 +1,16 @@
 """The work of the network: wave after wave of task groups, for the daemon to dispatch.
 
-The creator orders and judges, the nodes answer: each when the chain's own logs say that it is
-its turn. Who gets which task is the daemon's to draw.
+The creators order and judge, the nodes answer: each when the chain's own logs say that it is
+its turn. Who gets which task is the daemon's to draw. A group's nodes commit to their answers
+first, and reveal them when all have.
 """
 
 import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
@@ -16,6 +19,8 @@ from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
+# A real node draws one anew for each answer; here everybody may look.
+SALT = bytes(31) + b"\x01"
 _FEE = ETHER // 10
 _IMAGE = 0
 # One task for each node of the cast. Where fewer can take one, the rest waits in the queue.
@@ -26,16 +31,18 @@ _GROUPS = len(CAST) // GROUP_SIZE
 class DemoTask:
     """One task of a wave; blocks by height, None: not (yet) so.
 
-    `answers_at`: where its node is going to answer, None: never. `ended` once it has answered or
-    was timed out.
+    `answers_at`: where its node is going to answer, None: never. `settled` once its node has
+    committed to an answer, or it was timed out; `shown` once revealed, or timed out.
     """
 
     id: bytes
     key: bytes
+    creator: Address
     node: DemoNode | None = None
     started_at: int | None = None
     answers_at: int | None = None
-    ended: bool = False
+    settled: bool = False
+    shown: bool = False
 
 
 @dataclass(slots=True)
@@ -46,8 +53,12 @@ class Group:
     jobs: list[DemoTask] = field(default_factory=list)
 
     @property
-    def is_answered(self) -> bool:
-        return all(job.ended for job in self.jobs)
+    def is_settled(self) -> bool:
+        return all(job.settled for job in self.jobs)
+
+    @property
+    def is_shown(self) -> bool:
+        return all(job.shown for job in self.jobs)
 
 
 class Traffic:
@@ -69,7 +80,10 @@ class Traffic:
         """Return what everybody sends into the block after `head`."""
         self._note_starts(head)
         block = head + 1
-        sent = [*self._answers(block), *self._timeouts(block), *self._validations()]
+        # The group's judgement stands behind its reveals in one block, and the reveals in the
+        # block after its last answer.
+        sent = [*self._reveals(), *self._validations()]
+        sent += [*self._answers(block), *self._timeouts(block)]
         if not self._groups:
             self.wave += 1
             sent += [*self._moves(), *self._orders()]
@@ -99,14 +113,23 @@ class Traffic:
         job.answers_at = None if blocks is None else block + blocks
 
     def _answers(self, block: int) -> Iterator[Transaction]:
-        """Everybody is honest here: the members of a group find the same result."""
         for job in self._open_jobs():
             if job.node is None or job.answers_at is None or job.answers_at > block:
                 continue
-            job.ended = True
-            result = hashlib.sha256(job.id[:-1]).digest()
+            job.settled = True
             account = self._stage.nodes[job.node.name]
-            yield self._stage.call(account, "TaskNetwork", "submitResult", job.key, result)
+            commitment = commitment_of(job.key, account, _answer(job))
+            yield self._stage.call(account, "TaskNetwork", "commitAnswer", job.key, commitment)
+
+    def _reveals(self) -> Iterator[Transaction]:
+        for group in [one for one in self._groups if one.is_settled]:
+            for job in group.jobs:
+                if job.shown or job.node is None:
+                    continue
+                job.shown = True
+                shown = (job.key, _answer(job), SALT)
+                account = self._stage.nodes[job.node.name]
+                yield self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
 
     def _timeouts(self, block: int) -> Iterator[Transaction]:
         """The creator ends what its node has left unanswered for too long."""
@@ -114,13 +137,14 @@ class Traffic:
             if job.started_at is None or job.answers_at is not None:
                 continue
             if (block - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
-                job.ended = True
-                yield self._say("timeOutTask", job.key)
+                job.settled = job.shown = True
+                yield self._say(job.creator, "timeOutTask", job.key)
 
     def _validations(self) -> Iterator[Transaction]:
-        for group in [one for one in self._groups if one.is_answered]:
+        for group in [one for one in self._groups if one.is_shown]:
             self._groups.remove(group)
-            yield self._say("validateGroup", group.id, [job.key for job in group.jobs])
+            keys = [job.key for job in group.jobs]
+            yield self._say(group.jobs[0].creator, "validateGroup", group.id, keys)
 
     def _moves(self) -> Iterator[Transaction]:
         """Nodes that go away for some waves, and come back."""
@@ -132,31 +156,44 @@ class Traffic:
                 yield self._stage.call(account, "TaskNetwork", "resume")
 
     def _orders(self) -> Iterator[Transaction]:
+        creators = self._stage.creators
         for place in range(_GROUPS):
             group = Group(_id("group", self.wave, place, 0))
             ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
-            group.jobs = [
-                DemoTask(id_, key) for id_, key in zip(ids, self._keys(ids), strict=True)
-            ]
+            creator = creators[(self.wave + place) % len(creators)]
+            keys = self._keys(creator, ids)
+            group.jobs = [DemoTask(id_, key, creator) for id_, key in zip(ids, keys, strict=True)]
             self._groups.append(group)
             for job in group.jobs:
-                yield self._say("createTask", _order(job.id, group.id), value=_FEE)
+                yield self._say(creator, "createTask", _order(job.id, group.id), value=_FEE)
 
     def _open_jobs(self) -> Iterator[DemoTask]:
-        return (job for group in self._groups for job in group.jobs if not job.ended)
+        return (job for group in self._groups for job in group.jobs if not job.settled)
 
-    def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
-        stage = self._stage
-        return stage.call(stage.creator, "TaskNetwork", function, *arguments, value=value)
+    def _say(
+        self, creator: Address, function: str, *arguments: object, value: int = 0
+    ) -> Transaction:
+        return self._stage.call(creator, "TaskNetwork", function, *arguments, value=value)
 
-    def _keys(self, ids: list[bytes]) -> list[bytes]:
-        """Ask the contract how it names this creator's tasks."""
+    def _keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
+        """Ask the contract how it names a creator's tasks."""
         stage = self._stage
-        asked = [call_input("TaskNetwork", "keyOf", stage.creator, id_) for id_ in ids]
+        asked = [call_input("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
         answers = stage.chain.ask_all(
             [("eth_call", {"to": stage.network, "data": one}, "latest") for one in asked]
         )
         return [call_output("TaskNetwork", "keyOf", answer)[0] for answer in answers]
+
+
+def commitment_of(task: bytes, node: Address, answer: bytes) -> bytes:
+    """Return what a node says first; `SALT` opens it."""
+    words = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
+    return bytes(keccak(b"".join(words)))
+
+
+def _answer(job: DemoTask) -> bytes:
+    """Everybody is honest here: the members of a group find the same result."""
+    return hashlib.sha256(job.id[:-1]).digest()
 
 
 def _order(id_: bytes, group: bytes) -> tuple[object, ...]:

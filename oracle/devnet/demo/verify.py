@@ -25,6 +25,8 @@ from oracle.errors import FatalError
 
 # Decimal digits of a QoS that the contract keeps: scoreOf answers in 1/10,000.
 _DIGITS = 4
+# What the contract says of a node that nobody has scored: it gets work.
+_NEWCOMER = True, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,9 @@ def _compared(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> C
     node = Address(replayed["node"])
     asked = {"to": oracle, "data": call_input("QoSOracle", "scoreOf", node)}
     answer = chain.ask("eth_call", asked, "latest")
-    _, selectable, qos, *_ = call_output("QoSOracle", "scoreOf", answer)
-    return Compared(node, _wanted(replayed), (bool(selectable), int(qos)))
+    known, selectable, qos, *_ = call_output("QoSOracle", "scoreOf", answer)
+    wanted = _wanted(replayed) if known or replayed["task_scores"] else _NEWCOMER
+    return Compared(node, wanted, (bool(selectable), int(qos)))
 
 
 def _wanted(replayed: dict[str, Any]) -> tuple[bool, int]:

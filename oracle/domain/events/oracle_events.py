@@ -1,4 +1,4 @@
-"""What the oracle contract itself said: rounds, indexes, kickouts.
+"""What the oracle contract itself said: rounds, indexes, kickouts, who may do what.
 
 They close the loop: what is on chain is folded from these, never assumed from what we sent.
 See docs/reference/report-format.md#records, docs/explanation/reports.md#fold-what-is-on-chain.
@@ -8,22 +8,15 @@ from dataclasses import dataclass
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, Hash
+from oracle.domain.registrations import Registrations
 
 
 @dataclass(frozen=True, slots=True)
-class IndexAssigned:
+class NodeRegistered:
     at: Position
     time: int
     node: Address
-    # Lane number of the node, 0 to 2^24 - 1.
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRetired:
-    at: Position
-    time: int
-    node: Address
+    # Lane number of the node, 0 to 2^24 - 2.
     index: int
 
 
@@ -34,13 +27,15 @@ class RoundAccepted:
     round: int
     as_of: int
     as_of_hash: Hash
-    # keccak256 of `records`, as the contract computed it.
+    # keccak256 of the call's `data`, as the contract computed it.
     data_hash: Hash
     digest: Hash
-    rules: int
+    # Digest of chain, contract, signers, quorum and rules that it was signed under.
+    config: Hash
     transmitter: Address
-    # From the input of the `push` call: (word index, word), ascending. The reader has checked
-    # them against `data_hash`.
+    # From the input of the `push` call: whom it registers, and (word index, word), ascending.
+    # The reader has checked both against `data_hash`.
+    registrations: Registrations
     words: tuple[tuple[int, int], ...]
 
 
@@ -48,19 +43,20 @@ class RoundAccepted:
 class KickProposed:
     at: Position
     time: int
-    index: int
     node: Address
+    # The round that was accepted last when it was proposed.
     round: int
     evidence: Hash
-    # Unix time from which it may be executed.
+    # Unix times between which it may be executed.
     ready_at: int
+    dies_at: int
 
 
 @dataclass(frozen=True, slots=True)
 class KickCancelled:
     at: Position
     time: int
-    index: int
+    node: Address
     by: Address
     why: Hash
 
@@ -69,10 +65,36 @@ class KickCancelled:
 class KickExecuted:
     at: Position
     time: int
-    index: int
     node: Address
-    round: int
     evidence: Hash
+    # Whom the oracle asks to end the membership; zero: nobody.
+    target: Address
+
+
+@dataclass(frozen=True, slots=True)
+class KickRefused:
+    at: Position
+    time: int
+    node: Address
+    target: Address
+    # The first 32 bytes of what the target reverted with.
+    reason: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExpelled:
+    """Expelled from the start: the oracle before this one had expelled it."""
+
+    at: Position
+    time: int
+    node: Address
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReadmitted:
+    at: Position
+    time: int
+    node: Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +106,52 @@ class RoleSet:
     who: Address
 
 
+@dataclass(frozen=True, slots=True)
+class LimitsSet:
+    """The limits that decide what a round may say; shares in 1/10,000, falls in lane steps."""
+
+    at: Position
+    time: int
+    max_new_nodes: int
+    fall_share: int
+    big_fall: int
+
+
+@dataclass(frozen=True, slots=True)
+class KickLimitsSet:
+    at: Position
+    time: int
+    # Seconds that an expulsion lasts which is executed from then on.
+    kick_cooldown: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSet:
+    """Signers, quorum or rules were set: `count` is the configuration's number."""
+
+    at: Position
+    time: int
+    count: int
+    digest: Hash
+
+
+# What the contract's people set, and what holds until they set it anew.
+SettingEvent = RoleSet | LimitsSet | KickLimitsSet | ConfigSet
+
 # May cancel a kickout that could still be executed; nobody else may (Kickouts.sol).
 VETOER = Hash("0x" + b"vetoer".ljust(32, b"\0").hex())
 
 ContractEvent = (
-    IndexAssigned
-    | IndexRetired
+    NodeRegistered
     | RoundAccepted
     | KickProposed
     | KickCancelled
     | KickExecuted
+    | KickRefused
+    | NodeExpelled
+    | NodeReadmitted
     | RoleSet
+    | LimitsSet
+    | KickLimitsSet
+    | ConfigSet
 )

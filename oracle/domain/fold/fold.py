@@ -24,7 +24,8 @@ from oracle.domain.scoring.rules import Rules
 
 # Raised whenever the same events fold to other rows: databases that an older version folded are
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
-FOLD_VERSION = 3
+# Version 4: what was submitted is disclosed, or turns out to be an error report.
+FOLD_VERSION = 4
 
 _FIRST = Position(-1, 0, 0, 0)
 
@@ -45,7 +46,7 @@ _DEEDS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.TaskSubmitted: task_lifecycle.submitted,
     said.TaskErrorReported: task_lifecycle.error_reported,
     said.ResultCommitted: task_runs.answered,
-    said.ResultDisclosed: task_runs.answered,
+    said.ResultDisclosed: task_lifecycle.disclosed,
     said.TaskValidated: task_lifecycle.validated,
     said.TaskSucceeded: task_endings.ended,
     said.TaskRefunded: task_endings.ended,

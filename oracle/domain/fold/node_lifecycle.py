@@ -1,7 +1,7 @@
 """What events about nodes do: membership, hardware, models.
 
 See docs/reference/scoring-rules.md#reliability and
-docs/reference/scoring-rules.md#qos-and-kickout.
+docs/reference/scoring-rules.md#coming-back.
 """
 
 from oracle.domain.blocks import Position
@@ -23,6 +23,7 @@ from oracle.domain.fold.preconditions import Breach, against_asking, against_mem
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
 from oracle.domain.scoring import legacy_tally
+from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.reliability import healed
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of, pool_at, restarts_until
@@ -30,7 +31,10 @@ from oracle.domain.state.node import Membership, Node, Pending
 
 
 def joined(ledger: WorkingSet, event: NodeJoined) -> None:
-    """A node joins or re-joins: H = 1 from now on; what it says about itself is noted."""
+    """A node joins or re-joins; what it says about itself is noted.
+
+    See docs/reference/scoring-rules.md#coming-back.
+    """
     known = ledger.nodes.get(event.node)
     if known is not None and known.pending is Pending.QUIT:
         # It could not join if it were there: its quit took effect, and no event showed it.
@@ -40,33 +44,42 @@ def joined(ledger: WorkingSet, event: NodeJoined) -> None:
         return
     ledger.just_quit.pop(event.node, None)
     node = ledger.node(event.node, event.time)
-    if node.membership is not Membership.UNKNOWN:
-        _readmit(node, event.time, ledger.rules)
+    is_known = node.membership is not Membership.UNKNOWN
+    is_whole = not is_known or node.starts_anew or ledger.rules.rejoin_heals
+    if is_known:
+        _bring_back(node, event.time, ledger.rules)
     node.membership = Membership.MEMBER
     if ledger.rules.legacy is not None:
         legacy_tally.follow_membership(node, event.time, ledger.rules.legacy)
     _describe(node, event)
+    if is_whole:
+        _make_whole(ledger, node, event)
+    working_set.judge(ledger, node, event.at)
+
+
+def _bring_back(node: Node, time: int, rules: Rules) -> None:
+    """Decide what pool a node comes back with."""
+    pool = pool_at(node, time, rules)
+    prior = node.prior
+    if rules.rejoin_floor is not None and mean_of(pool, prior, rules) < rules.rejoin_floor:
+        pool, prior = b"", rules.rejoin_floor
+    elif node.starts_anew:
+        pool = b""
+        # The legacy system's pool is its window; what time it was a member stays true.
+        node.window_sum = node.window_count = 0
+    node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
+    node.restarts = restarts_until(time, rules)
+    node.starts_anew = False
+
+
+def _make_whole(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
+    """H is 1 from now on."""
     before = healed(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
         node.address, event.at, event.time, ReliabilityCause.JOINED, None, before, UNIT
     )
     ledger.changes.reliability.append(change)
     node.base, node.since, node.excluded = UNIT, event.time, False
-    working_set.judge(ledger, node, event.at)
-
-
-def _readmit(node: Node, time: int, rules: Rules) -> None:
-    """Decide what pool a node comes back with."""
-    pool = pool_at(node, time, rules)
-    prior = node.prior
-    if rules.rejoin_floor is not None and mean_of(pool, prior, rules) < rules.rejoin_floor:
-        pool, prior = b"", rules.rejoin_floor
-    elif node.membership is Membership.KICKED_OUT and rules.kickout_clears_pool:
-        pool = b""
-        # The legacy system's pool is its window; what time it was a member stays true.
-        node.window_sum = node.window_count = 0
-    node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
-    node.restarts = restarts_until(time, rules)
 
 
 def updated(ledger: WorkingSet, event: NodeUpdated) -> None:
@@ -166,11 +179,14 @@ def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bo
 
 def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position, int]) -> None:
     at, time = when
+    rules = ledger.rules
+    if how is Membership.KICKED_OUT:
+        node.starts_anew = rules.kickout_starts_anew and is_kickout_due(node, rules, time)
     node.membership, node.paused, node.pending = how, False, None
     if how is not Membership.QUIT:
         ledger.just_quit.pop(node.address, None)
-    if ledger.rules.legacy is not None:
-        legacy_tally.follow_membership(node, time, ledger.rules.legacy)
+    if rules.legacy is not None:
+        legacy_tally.follow_membership(node, time, rules.legacy)
     working_set.judge(ledger, node, at)
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from oracle.domain.events.network_events import (
     DomainEvent,
     LastStatus,
+    ResultDisclosed,
     TaskAborted,
     TaskErrorReported,
     TaskStarted,
@@ -22,7 +23,7 @@ from oracle.domain.state.task import Task
 class Breach(StrEnum):
     """The rules that events break, as anomalies name them.
 
-    The last five do not make an event ignored: they are listed, and our record is used.
+    The last six do not make an event ignored: they are listed, and our record is used.
     """
 
     JOINED_WHILE_MEMBER = "joined_while_member"
@@ -53,6 +54,7 @@ class Breach(StrEnum):
     TASK_SCORED_BEFORE = "task_scored_before"
     NODE_DIFFERS = "node_differs"
     LAST_STATUS_DIFFERS = "last_status_differs"
+    LIMIT_NOT_BELIEVED = "limit_not_believed"
     TIME_FELL = "time_fell"
 
 
@@ -102,14 +104,41 @@ def against_start(task: Task, event: TaskStarted) -> Breach | None:
 
 
 def against_result(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
-    """Submitted or error reported once after the start, by the node that runs it."""
+    """Submitted or error reported once after the start, by the node that runs it.
+
+    In networks that reveal, what was submitted may turn out to be an error report.
+    """
+    breach = _against_its_node(task, event)
+    if breach is not None or task is None or task.stopped_at is None:
+        return breach
+    is_reveal = isinstance(event, TaskErrorReported) and not _is_revealed(task)
+    return None if is_reveal else Breach.RESULT_TWICE
+
+
+def against_disclosure(task: Task | None, event: ResultDisclosed) -> Breach | None:
+    """Disclosed once after the submission, where it was no error report."""
+    breach = _against_its_node(task, event)
+    if breach is not None or task is None:
+        return breach
+    if task.stopped_at is None:
+        return Breach.NOT_COMMITTED
+    return Breach.RESULT_TWICE if _is_revealed(task) else None
+
+
+def _is_revealed(task: Task) -> bool:
+    return task.error_reported or task.disclosed or task.validated
+
+
+def _against_its_node(
+    task: Task | None, event: TaskSubmitted | TaskErrorReported | ResultDisclosed
+) -> Breach | None:
     if task is None:
         return Breach.NOT_STARTED
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     if task.node != event.node:
         return Breach.NOT_STARTED if task.node is None else Breach.NODE_DOES_NOT_RUN_IT
-    return None if task.stopped_at is None else Breach.RESULT_TWICE
+    return None
 
 
 def against_validation(task: Task | None) -> Breach | None:

@@ -51,7 +51,7 @@ def ended(ledger: WorkingSet, event: Terminal) -> None:
     task = ledger.task(event.task)
     _finish(event, task)
     if task.node is not None:
-        _release(ledger, event, task.node)
+        _release(ledger, event, task, task.node)
     if ledger.rules.close == "terminal":
         group_validation.after_ending(ledger, event, task)
 
@@ -84,27 +84,40 @@ def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
     if all(run.ending is not None for run in task.runs):
         _finish(event, task)
     for run in ending:
-        _release(ledger, event, run.node)
+        _release(ledger, event, task, run.node)
     if task.ending is not None:
         legacy_round_scores.score(ledger, event, task)
         if ledger.rules.close == "terminal":
             group_validation.after_ending(ledger, event, task)
 
 
-def _release(ledger: WorkingSet, event: Terminal, address: Address) -> None:
+def _release(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
     """The node runs one task less, and its H answers for the end; a member or not."""
     node = ledger.node(address, event.time)
     node.running -= 1
-    _answer(ledger, event, node)
+    cause = _CAUSES.get(_ENDINGS[type(event)])
+    if cause is ReliabilityCause.TIMED_OUT and not ledger.rules.is_believed(task.timeout):
+        _excuse(ledger, event, node)
+    elif cause is not None:
+        _answer(ledger, event, node, cause)
     if node.pending is not None and not node.running:
         node_lifecycle.settle(ledger, address, event.at, event.time)
 
 
-def _answer(ledger: WorkingSet, event: Terminal, node: Node) -> None:
+def _excuse(ledger: WorkingSet, event: Terminal, node: Node) -> None:
+    """The timeout changes nothing: no node can be held to such a limit.
+
+    See docs/reference/scoring-rules.md#limits-that-are-not-believed.
+    """
+    ledger.anomaly(event, Breach.LIMIT_NOT_BELIEVED)
+    now = healed(node.base, node.since, event.time, ledger.rules)
+    cause = ReliabilityCause.TIMEOUT_VOID
+    void = ReliabilityChange(node.address, event.at, event.time, cause, event.task, now, now)
+    ledger.changes.reliability.append(void)
+
+
+def _answer(ledger: WorkingSet, event: Terminal, node: Node, cause: ReliabilityCause) -> None:
     """Bring the end into the node's H."""
-    cause = _CAUSES.get(_ENDINGS[type(event)])
-    if cause is None:
-        return
     rules = ledger.rules
     penalty = cause is ReliabilityCause.TIMED_OUT
     before = healed(node.base, node.since, event.time, rules)

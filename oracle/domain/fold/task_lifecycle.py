@@ -1,6 +1,7 @@
 """The life of a task up to its end: created, queued, started, answered, validated."""
 
 from oracle.domain.events.network_events import (
+    ResultDisclosed,
     TaskCreated,
     TaskErrorReported,
     TaskQueued,
@@ -12,6 +13,7 @@ from oracle.domain.fold import group_validation, task_runs
 from oracle.domain.fold.preconditions import (
     Breach,
     against_creation,
+    against_disclosure,
     against_queueing,
     against_result,
     against_start,
@@ -93,7 +95,10 @@ def submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
 
 
 def error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
-    """The node says that the task cannot be run; ranks like a submission."""
+    """The node says that the task cannot be run; where it ranks, the rules say.
+
+    After its submission: that was a commitment, and this is what it hid. The time stays.
+    """
     known = ledger.tasks.get(event.task)
     if known is not None and known.runs:
         task_runs.answered(ledger, event)
@@ -107,9 +112,23 @@ def _stop(ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error
         ledger.anomaly(event, breach)
         return
     task = ledger.task(event.task)
-    task.stopped_at = event.at
-    task.stopped_time = event.time
+    if task.stopped_at is None:
+        task.stopped_at = event.at
+        task.stopped_time = event.time
     task.error_reported = error
+
+
+def disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
+    """The node shows the result that it submitted; its time stays, its rank too."""
+    known = ledger.tasks.get(event.task)
+    if known is not None and known.runs:
+        task_runs.answered(ledger, event)
+        return
+    breach = against_disclosure(known, event)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    ledger.task(event.task).disclosed = True
 
 
 def validated(ledger: WorkingSet, event: TaskValidated) -> None:

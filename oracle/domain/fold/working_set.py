@@ -10,6 +10,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.legacy_tally import tally_of
+from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import restarts_until
 from oracle.domain.state.group import GroupResult, OpenGroup
@@ -34,12 +35,17 @@ class ScoreEntry(NamedTuple):
 class ReliabilityCause(StrEnum):
     JOINED = "joined"
     TIMED_OUT = "timed_out"
+    # A timeout that changed nothing: nobody can be held to the task's limit.
+    TIMEOUT_VOID = "timeout_void"
     SUCCEEDED = "succeeded"
     REFUNDED = "refunded"
 
 
 class ReliabilityChange(NamedTuple):
-    """One change of H; `before` (healed up to `time`) and `after` in units of 10^-18."""
+    """One change of H; `before` (healed up to `time`) and `after` in units of 10^-18.
+
+    Or what would have been one: the two are equal where a timeout is void.
+    """
 
     node: Address
     at: Position
@@ -178,7 +184,7 @@ def judge(ledger: WorkingSet, node: Node, at: Position) -> None:
     due = (
         node.membership is Membership.MEMBER
         and len(node.pool) == rules.pool_size
-        and node.pool_sum < rules.kickout_below * rules.pool_size
+        and is_below_line(node.pool_sum, rules)
     )
     opened = node.kickout_due_since
     if rules.legacy is not None:

@@ -1,29 +1,65 @@
-"""The evidence behind a kickout: the score pool at the position where it became due."""
+"""The evidence behind a kickout: the score pool at the position where it became due.
+
+And whose tasks its scores come from: one creator alone could have made them up
+(docs/explanation/kickouts.md#held-for-a-person).
+"""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.reports.low_rounds import Shown
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally
+from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 
 # The arithmetic behind a score (docs/reference/scoring-rules.md); raised with whatever changes a
 # score.
-FORMULA_VERSION = 1
+FORMULA_VERSION = 2
+
+
+class CreatorSpread(NamedTuple):
+    """Of `scores` scores, whose tasks are of `creators` creators, `most` are of one creator's."""
+
+    scores: int
+    creators: int
+    most: int
+
+    def why_held(self, rules: Rules) -> str | None:
+        """Say why a kickout on these scores is a person's to propose; None: it is not."""
+        if self.most * UNIT <= rules.kick_creator_share * self.scores:
+            return None
+        others = "no other has any" if self.creators == 1 else f"of {self.creators} creators"
+        return f"{self.most} of its {self.scores} scores come from one creator's tasks ({others})"
+
+
+def spread_of(creators: Iterable[Address | None]) -> CreatorSpread:
+    """Count the creators behind some scores, one of each score.
+
+    Tasks whose creator no event named (None) count as those of one creator: whoever orders them
+    must not be able to hide behind that.
+    """
+    counted = Counter(creators)
+    return CreatorSpread(counted.total(), len(counted), max(counted.values(), default=0))
 
 
 @dataclass(frozen=True, slots=True)
 class KickoutEvidence:
-    """A file that anybody can check against the chain; its sha256 goes on chain with the kick."""
+    """A file that anybody can check against the chain; its sha256 goes on chain with the kick.
+
+    `spread`: how many creators its scores come from, as the file says too.
+    """
 
     text: str
+    spread: CreatorSpread
 
     @property
     def hash(self) -> Hash:
@@ -34,7 +70,8 @@ class KickoutEvidence:
 class Accused:
     """Whose kickout it is, and where: the lane `index` of a contract on a chain.
 
-    `rounds` showed the lane under the line, which is `kick_below` steps of QoS.
+    `rounds` showed the lane under the line, which is `kick_below` steps of QoS. `creators`: who
+    ordered the tasks of its scores, where an event up to the interval's opening named him.
     """
 
     chain_id: int | None
@@ -42,6 +79,7 @@ class Accused:
     index: int | None
     rounds: tuple[Shown, ...]
     kick_below: int
+    creators: Mapping[TaskKey, Address]
 
 
 def evidence_of(
@@ -68,18 +106,21 @@ def evidence_of(
     size = len(entries) if legacy is not None else rules.pool_size
     if len(entries) != size or any(entry.node != interval.node for entry in entries):
         raise ValueError(f"the evidence against {interval.node} is not a full pool of its scores")
-    is_low = total < rules.kickout_below * size if legacy is None else _proves(total, size, legacy)
+    is_low = is_below_line(total, rules) if legacy is None else _proves(total, size, legacy)
     if not is_low:
         raise ValueError(f"the scores of {interval.node} sum to {total}: no reason for a kickout")
+    spread = spread_of(accused.creators.get(entry.task) for entry in entries)
     content = {
         "chain_id": accused.chain_id,
         "contract": accused.contract,
+        "creators": spread.creators,
         "due_since": _where(interval.opened_at),
-        "entries": [_entry(entry) for entry in entries],
+        "entries": [_entry(entry, accused) for entry in entries],
         "formula_version": FORMULA_VERSION,
         "index": accused.index,
         "kick_below": accused.kick_below,
         "kickout_below": _line(rules),
+        "most_of_one_creator": spread.most,
         "node": interval.node,
         "rounds": [one._asdict() for one in accused.rounds],
         "rules": rules.name,
@@ -87,7 +128,7 @@ def evidence_of(
         "rules_version": rules.version,
         "sum": total,
     }
-    return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n")
+    return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n", spread)
 
 
 def _proves(total: int, count: int, legacy: LegacyRules) -> bool:
@@ -96,14 +137,13 @@ def _proves(total: int, count: int, legacy: LegacyRules) -> bool:
 
 
 def _line(rules: Rules) -> str:
-    if rules.legacy is None:
-        return str(rules.kickout_below)
-    return decimal_text(rules.legacy.kickout_below)
+    return decimal_text((rules if rules.legacy is None else rules.legacy).kickout_below)
 
 
-def _entry(entry: ScoreEntry) -> dict[str, object]:
+def _entry(entry: ScoreEntry, accused: Accused) -> dict[str, object]:
     return {
         "at": _where(entry.at),
+        "creator": accused.creators.get(entry.task),
         "elapsed": entry.elapsed,
         "group": entry.group,
         "rank": entry.rank,

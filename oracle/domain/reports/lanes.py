@@ -61,9 +61,8 @@ def kick_below_of(rules: Rules) -> int:
     Under legacy rules it is the node score's line on the scale of Q (decision 0061).
     """
     steps = HIGHEST_SCORE - LOWEST_SCORE
-    if rules.legacy is None:
-        return rules.kickout_below * steps // rules.q_max
-    return min(steps, rules.legacy.kickout_below * steps // (rules.q_max * UNIT))
+    line = (rules if rules.legacy is None else rules.legacy).kickout_below
+    return min(steps, line * steps // (rules.q_max * UNIT))
 
 
 def word_of(index: int) -> int:

@@ -1,101 +1,54 @@
 """The oracle contract's state, folded from its own events: what is on chain, not what we sent."""
 
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Iterable
+from dataclasses import replace
 
-from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
     VETOER,
+    ConfigSet,
     ContractEvent,
-    IndexAssigned,
-    IndexRetired,
     KickCancelled,
     KickExecuted,
+    KickLimitsSet,
     KickProposed,
+    KickRefused,
+    LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
+    NodeRegistered,
     RoleSet,
     RoundAccepted,
+    SettingEvent,
 )
-from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
-
-
-@dataclass(frozen=True, slots=True)
-class RoundHead:
-    """The last accepted round; `round` 0 and a zero digest before the first.
-
-    `time` is the time of the block that accepted it, 0 before the first.
-    """
-
-    round: int = 0
-    as_of: int = 0
-    digest: Hash = ZERO_HASH
-    time: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeIndex:
-    """One lane and whose it is; a retired one belongs to a node that was given another."""
-
-    index: int
-    node: Address
-    retired: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """Sixteen lanes as the contract holds them; which round wrote them, and its block time."""
-
-    index: int
-    value: int
-    round: int
-    time: int
-
-
-class KickState(StrEnum):
-    """VETOED: by the vetoer of that time; CANCELLED: by anybody, when it was dead anyway."""
-
-    LIVE = "live"
-    CANCELLED = "cancelled"
-    VETOED = "vetoed"
-    EXECUTED = "executed"
-
-
-@dataclass(frozen=True, slots=True)
-class Kick:
-    """The newest kickout proposed for a lane; `ready_at` in unix seconds."""
-
-    index: int
-    node: Address
-    round: int
-    evidence: Hash
-    ready_at: int
-    proposed_at: Position
-    state: KickState
-
-
-@dataclass(frozen=True, slots=True)
-class RoundsPreImages:
-    """What one block changed of the contract's state, as it was before; None: not there."""
-
-    block: int
-    words: dict[int, Word | None]
-    indexes: dict[int, NodeIndex | None]
-    kicks: dict[int, Kick | None]
-    # The head before the block, in a tuple of one; empty when the block accepted no round.
-    head: tuple[RoundHead, ...]
-
-
-@dataclass(slots=True)
-class RoundsChanges:
-    """What has to be written down since the last `drain`."""
-
-    words: dict[int, Word] = field(default_factory=dict)
-    indexes: dict[int, NodeIndex] = field(default_factory=dict)
-    kicks: dict[int, Kick] = field(default_factory=dict)
-    head: RoundHead | None = None
-    accepted: list[RoundAccepted] = field(default_factory=list)
-    vetoers: list[RoleSet] = field(default_factory=list)
-    pre_images: list[RoundsPreImages] = field(default_factory=list)
+from oracle.domain.ids import Address
+from oracle.domain.reports.contract_state import (
+    NodeIndex,
+    RoundHead,
+    RoundLimits,
+    RoundsChanges,
+    RoundsPreImages,
+    Standing,
+    Word,
+)
+from oracle.domain.reports.kicks import (
+    FOR_EVER,
+    ExecutedIn,
+    Kick,
+    KickState,
+    executed,
+    expelled_before,
+    proposed,
+    refused,
+)
+from oracle.domain.reports.lanes import (
+    DO_NOT_SELECT,
+    LANES_PER_WORD,
+    NEVER_REPORTED,
+    lane_in,
+    lanes_of,
+    word_of,
+)
+from oracle.errors import FatalError
 
 
 class Rounds:
@@ -108,25 +61,29 @@ class Rounds:
         self,
         *,
         head: RoundHead | None = None,
-        indexes: list[NodeIndex] | None = None,
-        words: list[Word] | None = None,
-        kicks: list[Kick] | None = None,
-        vetoer: Address | None = None,
+        indexes: Iterable[NodeIndex] = (),
+        words: Iterable[Word] = (),
+        kicks: Iterable[Kick] = (),
+        standing: Standing | None = None,
     ) -> None:
         self.head = head or RoundHead()
-        self.indexes = {entry.index: entry for entry in indexes or []}
-        self.words = {word.index: word for word in words or []}
-        self.kicks = {kick.index: kick for kick in kicks or []}
-        # None: the contract was there before the first block that we read.
-        self.vetoer = vetoer
-        self.index_by_node = {
-            entry.node: entry.index for entry in self.indexes.values() if not entry.retired
-        }
+        self.indexes = {entry.index: entry for entry in indexes}
+        self.words = {word.index: word for word in words}
+        self.kicks = {kick.node: kick for kick in kicks}
+        self.standing = standing or Standing()
+        self.index_by_node = {entry.node: entry.index for entry in self.indexes.values()}
         self._changes = RoundsChanges()
         self._block: RoundsPreImages | None = None
+        # What the contract said of indexes, and in which transaction: its round must agree.
+        self._said: dict[int, Address] = {}
+        self._said_in = (-1, -1)
 
     def block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
-        """Fold one block's events, in order; with `journal`, keep what they replace."""
+        """Fold one block's events, in order; with `journal`, keep what they replace.
+
+        Raises:
+            FatalError: what the contract said of indexes is not what its rounds say.
+        """
         self._block = RoundsPreImages(number, {}, {}, {}, ()) if journal else None
         for event in events:
             self._apply(event)
@@ -139,45 +96,70 @@ class Rounds:
         changes, self._changes = self._changes, RoundsChanges()
         return changes
 
+    @property
+    def limits(self) -> RoundLimits:
+        """What the next round may say."""
+        said = self.standing.limits
+        if said is None:
+            return RoundLimits()
+        return RoundLimits(said.max_new_nodes, said.fall_share, said.big_fall)
+
+    @property
+    def node_count(self) -> int:
+        """How many indexes were given."""
+        return len(self.indexes)
+
     def lane_at(self, index: int) -> int:
         """Return the lane as the contract holds it; 0 when never written."""
         word = self.words.get(word_of(index))
         return NEVER_REPORTED if word is None else lane_in(word.value, index)
 
     def lane_of_node(self, node: Address) -> int:
-        """Return the lane of the node's current index; 0 when it has none or was never written."""
+        """Return the lane of the node's index; 0 when it has none."""
         index = self.index_by_node.get(node)
         return NEVER_REPORTED if index is None else self.lane_at(index)
 
     def live_kick_of(self, node: Address) -> Kick | None:
-        """Return the kickout that waits for its execution against the node's current index."""
-        index = self.index_by_node.get(node)
-        kick = None if index is None else self.kicks.get(index)
+        """Return the kickout that waits for its execution against the node."""
+        kick = self.kicks.get(node)
         return kick if kick is not None and kick.state is KickState.LIVE else None
 
     def _apply(self, event: ContractEvent) -> None:
         match event:
             case RoundAccepted():
                 self._accept(event)
-            case IndexAssigned(node=node, index=index):
-                self._set_index(NodeIndex(index, node, retired=False))
-                self.index_by_node[node] = index
-            case IndexRetired(node=node, index=index):
-                self._set_index(NodeIndex(index, node, retired=True))
-                self._end_kick(index, KickState.CANCELLED)
+            case NodeRegistered(node=node, index=index):
+                self._note_said((event.at.block, event.at.tx), index, node)
+            case RoleSet() | LimitsSet() | KickLimitsSet() | ConfigSet():
+                self._stand(event)
+            case KickCancelled(node=node, by=by):
+                self._end_kick(node, self._cancelled_by(by))
+            case _:
+                self._kick(event)
+
+    def _kick(self, event: ContractEvent) -> None:
+        """Note what became of a kickout."""
+        match event:
             case KickProposed():
-                self._propose(event)
-            case KickCancelled(index=index, by=by):
-                self._end_kick(index, self._cancelled_by(by))
-            case KickExecuted(index=index):
-                self._end_kick(index, KickState.EXECUTED)
-            case RoleSet(role=role) if role == VETOER:
-                self.vetoer = event.who
-                self._changes.vetoers.append(event)
+                self._set_kick(proposed(event))
+            case KickExecuted(node=node):
+                known = self.standing.kick_limits
+                cooldown = FOR_EVER if known is None else known.kick_cooldown
+                executed_in = ExecutedIn(self.head.round, cooldown)
+                self._set_kick(executed(self.kicks.get(node), event, executed_in))
+            case KickRefused(node=node):
+                self._set_kick(refused(self.kicks.get(node), event, self.head.round))
+            case NodeExpelled():
+                self._set_kick(expelled_before(event))
+            case NodeReadmitted(node=node):
+                self._readmit(node)
+            case _:
+                pass
 
     def _accept(self, event: RoundAccepted) -> None:
         if self._block is not None and not self._block.head:
             self._block = replace(self._block, head=(self.head,))
+        self._register(event)
         self.head = RoundHead(event.round, event.as_of, event.digest, event.time)
         self._changes.head = self.head
         self._changes.accepted.append(event)
@@ -185,25 +167,75 @@ class Rounds:
             word = Word(index, value, event.round, event.time)
             if self._block is not None:
                 self._block.words.setdefault(index, self.words.get(index))
+            before = self.words.get(index)
             self.words[index] = self._changes.words[index] = word
+            self._note_closed(word, 0 if before is None else before.value)
+
+    def _register(self, event: RoundAccepted) -> None:
+        """Give indexes as the round's input says; the contract's own events must say the same."""
+        is_same = self._said_in == (event.at.block, event.at.tx)
+        said, self._said = self._said if is_same else {}, {}
+        try:
+            given = event.registrations.placed(self.index_by_node, self.node_count)
+        except ValueError as error:
+            given, why = {}, f": {error}"
+        else:
+            why = ""
+        if why or given != said:
+            raise FatalError(
+                f"round {event.round} in block {event.at.block} registers {len(given)} nodes, the "
+                f"contract's events tell of {len(said)}, or of others{why}: a log is missing "
+                "(`qos-oracle resync verify --repair`), or [chain] start_block lies after the "
+                "contract's first round"
+            )
+        for index, node in given.items():
+            held = self.indexes.get(index)
+            if held is not None:
+                del self.index_by_node[held.node]
+                # The contract lets a dead proposal go with the index.
+                self._end_kick(held.node, KickState.CANCELLED)
+            self.index_by_node[node] = index
+            self._set_index(NodeIndex(index, node))
+
+    def _note_said(self, place: tuple[int, int], index: int, node: Address) -> None:
+        if self._said_in != place:
+            # Of a round that could not be read.
+            self._said, self._said_in = {}, place
+        self._said[index] = node
+
+    def _note_closed(self, word: Word, before: int) -> None:
+        """Note since when lanes of a written word have said "do not select"."""
+        if before == word.value:
+            return
+        pairs = zip(lanes_of(before), lanes_of(word.value), strict=True)
+        for place, (old, new) in enumerate(pairs):
+            entry = self.indexes.get(word.index * LANES_PER_WORD + place)
+            if old == new or entry is None:
+                continue
+            closed_in = word.round if new == DO_NOT_SELECT else None
+            if entry.closed_in != closed_in:
+                self._set_index(replace(entry, closed_in=closed_in))
 
     def _set_index(self, entry: NodeIndex) -> None:
         if self._block is not None:
             self._block.indexes.setdefault(entry.index, self.indexes.get(entry.index))
         self.indexes[entry.index] = self._changes.indexes[entry.index] = entry
 
-    def _propose(self, event: KickProposed) -> None:
-        self._set_kick(
-            Kick(
-                index=event.index,
-                node=event.node,
-                round=event.round,
-                evidence=event.evidence,
-                ready_at=event.ready_at,
-                proposed_at=event.at,
-                state=KickState.LIVE,
-            )
-        )
+    def _stand(self, event: SettingEvent) -> None:
+        match event:
+            case RoleSet(role=role) if role == VETOER:
+                self.standing = replace(self.standing, vetoer=event.who)
+            case LimitsSet():
+                self.standing = replace(self.standing, limits=event)
+            case KickLimitsSet():
+                self.standing = replace(self.standing, kick_limits=event)
+            case ConfigSet():
+                self.standing = replace(self.standing, config=event)
+                for kick in list(self.kicks.values()):
+                    self._end_kick(kick.node, KickState.OUTDATED)
+            case _:
+                return
+        self._changes.set.append(event)
 
     def _cancelled_by(self, by: Address) -> KickState:
         """Tell a veto from what anybody may do to a dead kickout, its node before all.
@@ -211,15 +243,20 @@ class Rounds:
         Only the vetoer can cancel one that is alive. Where we do not know who that was it counts
         as a veto: a doubt kicks nobody out.
         """
-        is_veto = self.vetoer is None or by == self.vetoer
-        return KickState.VETOED if is_veto else KickState.CANCELLED
+        vetoer = self.standing.vetoer
+        return KickState.VETOED if vetoer is None or by == vetoer else KickState.CANCELLED
 
-    def _end_kick(self, index: int, state: KickState) -> None:
-        kick = self.kicks.get(index)
-        if kick is not None and kick.state is KickState.LIVE:
+    def _readmit(self, node: Address) -> None:
+        kick = self.kicks.get(node)
+        if kick is not None:
+            self._set_kick(replace(kick, state=KickState.READMITTED))
+
+    def _end_kick(self, node: Address, state: KickState) -> None:
+        kick = self.live_kick_of(node)
+        if kick is not None:
             self._set_kick(replace(kick, state=state))
 
     def _set_kick(self, kick: Kick) -> None:
         if self._block is not None:
-            self._block.kicks.setdefault(kick.index, self.kicks.get(kick.index))
-        self.kicks[kick.index] = self._changes.kicks[kick.index] = kick
+            self._block.kicks.setdefault(kick.node, self.kicks.get(kick.node))
+        self.kicks[kick.node] = self._changes.kicks[kick.node] = kick

@@ -25,8 +25,9 @@ def elapsed_of(task: Task) -> int | None:
 def ranked(tasks: Sequence[Task], rules: Rules) -> list[Task]:
     """Return the tasks that have a result as the group closes, fastest first.
 
-    Empty where the whole group is rejected, and under legacy rules, which score no groups. Ties
-    go to the task created, else started, first.
+    Error reports come last, unless the rules rank them as reported. Empty where the whole group is
+    rejected, and under legacy rules, which score no groups. Ties go to the task created, else
+    started, first.
     """
     if rules.legacy is not None:
         return []
@@ -37,11 +38,12 @@ def ranked(tasks: Sequence[Task], rules: Rules) -> list[Task]:
     finishers = [
         task for task in tasks if task.stopped_time is not None and task.ending not in _FRUITLESS
     ]
-    finishers.sort(key=_by_speed)
+    errors_last = rules.error_rank == "last"
+    finishers.sort(key=lambda task: (errors_last and task.error_reported, *_speed_of(task)))
     return finishers
 
 
-def _by_speed(task: Task) -> tuple[int, Position]:
+def _speed_of(task: Task) -> tuple[int, Position]:
     came = task.created_at or task.started_at
     elapsed = elapsed_of(task)
     if came is None or elapsed is None:
@@ -70,10 +72,11 @@ def _member(
     if task is None or task.node is None:
         return GroupMember(key, None, None, None, None)
     rank = ranks.get(key)
+    score: int | None = None
     if rank is not None:
-        score: int | None = score_of(rank, rules)
-    else:
-        score = rules.absent_score if ranks else None
+        score = score_of(rank, rules)
+    elif ranks and rules.is_believed(task.timeout):
+        score = rules.absent_score
     return GroupMember(key, task.node, rank, elapsed_of(task), score)
 
 

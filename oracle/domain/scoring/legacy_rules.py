@@ -19,15 +19,19 @@ LEGACY_FRACTIONS = frozenset({
 _NO_POOL = "legacy keeps no pool: legacy.window_seconds says which scores count"
 _NO_GROUP = "legacy scores no groups, and three nodes share each task"
 _NO_RELIABILITY = "legacy has no reliability, and excludes nobody"
+_NO_LIMIT = "in legacy a node sets its own limit: set legacy.least_timeout_seconds"
 # Rules that are never looked at in a legacy rule set, and what stands there in their place.
 IDLE_RULES: Mapping[str, str] = MappingProxyType({
     "group_size": _NO_GROUP,
     "pool_zero_only_on_timeout": f"{_NO_GROUP}; absent_score is what silence is worth",
     "creator_timeout_rejects_group": _NO_GROUP,
+    "error_rank": f"{_NO_GROUP}; an error report takes its node's place in a round",
+    "least_timeout_seconds": _NO_LIMIT,
     "pool_size": f"{_NO_POOL}, legacy.kickout_tasks how many a kickout takes",
     "zero_mean_is_new": f"{_NO_POOL}; new_node_long_term is for who has none",
     "reseed_copies": _NO_POOL,
     "restarts": _NO_POOL,
+    "rejoin_heals": _NO_RELIABILITY,
     "tau_seconds": _NO_RELIABILITY,
     "first_penalty_from": _NO_RELIABILITY,
     "exclude_enter": _NO_RELIABILITY,

@@ -95,7 +95,12 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
         tally = tally_of(node) if time is None else tally_at(node, time, rules.legacy)
         return tally.is_too_low(rules.legacy)
     pool = node.pool if time is None else pool_at(node, time, rules)
-    return len(pool) == rules.pool_size and sum(pool) < rules.kickout_below * rules.pool_size
+    return len(pool) == rules.pool_size and is_below_line(sum(pool), rules)
+
+
+def is_below_line(total: int, rules: Rules) -> bool:
+    """Tell whether the sum of a full pool is strictly below the kickout line."""
+    return total * UNIT < rules.kickout_below * rules.pool_size
 
 
 def scores_counted(node: Node, time: int, rules: Rules) -> int:

@@ -15,11 +15,15 @@ from oracle.domain.scoring.rule_json import json_value, missing, read_value
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255
 _CLOSES = ("validated", "terminal")
+_ERROR_RANKS = ("last", "as_reported")
 # Written as decimals in JSON; every other number is a whole one.
 FRACTIONS = frozenset({
     "new_node_long_term", "rejoin_floor", "penalty", "first_penalty", "first_penalty_from",
-    "boost", "exclude_enter", "exclude_exit",
+    "boost", "exclude_enter", "exclude_exit", "kickout_below", "kick_creator_share",
 })  # fmt: skip
+# Left out of the JSON at their default: rule sets from before there was the rule keep their hash
+# (CONTRIBUTING.md, "A rule with a vector").
+_LEFT_OUT = frozenset({"legacy"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,12 @@ class Rules:
     pool_zero_only_on_timeout: bool = False
     # A member aborted for `creator_validation_timeout` means that nobody scores (relay).
     creator_timeout_rejects_group: bool = False
+    # Where error reports rank: behind every result, or by their time like results (relay)
+    # (docs/reference/scoring-rules.md#task-groups).
+    error_rank: str = "last"
+    # A task whose own limit is below this costs nobody anything: neither H nor a score; 0: every
+    # limit is believed (docs/reference/scoring-rules.md#limits-that-are-not-believed).
+    least_timeout_seconds: int = 0
 
     # Q_max, the best long-term score (docs/reference/sources.md#crynux-qos).
     q_max: int = 10
@@ -58,8 +68,11 @@ class Rules:
     zero_mean_is_new: bool = False
     # A node that re-joins below this gets it as its prior, and a fresh pool (relay).
     rejoin_floor: int | None = None
-    # Whether a node that was kicked out re-joins with an empty pool (ours).
-    kickout_clears_pool: bool = True
+    # Whether a node that was kicked out while its kickout was due starts anew when it joins
+    # again: with an empty pool, and H = 1 (docs/reference/scoring-rules.md#coming-back).
+    kickout_starts_anew: bool = True
+    # Whether every join sets H to 1 (relay).
+    rejoin_heals: bool = False
     # How many copies of the truncated mean a pool becomes that was lost (relay).
     reseed_copies: int = 0
     # When all pools were lost, ascending block times (relay).
@@ -78,9 +91,12 @@ class Rules:
     exclude_enter: int = UNIT // 10
     exclude_exit: int = UNIT // 10
 
-    # Kickout is due when the sum of a full pool is below this times `pool_size`
-    # (docs/reference/sources.md#crynux-qos).
-    kickout_below: int = 2
+    # Kickout is due when the sum of a full pool is below this times `pool_size`: a mean score in
+    # units of 10^-18 (docs/reference/sources.md#crynux-qos).
+    kickout_below: int = 2 * UNIT
+    # A kickout more than this part of whose scores come from tasks of one creator is not proposed
+    # without a person; 1: every one is (docs/explanation/kickouts.md#held-for-a-person).
+    kick_creator_share: int = UNIT // 2
 
     # Node scores from two rounds of submission instead of groups
     # (docs/explanation/legacy.md#scores); None: groups. Reliability has no part in them, `q_max`
@@ -93,7 +109,9 @@ class Rules:
                 raise ValueError(f"{field}: {meaning}")
 
     def _demands(self) -> tuple[tuple[str, bool, str], ...]:
-        demands = (*self._pool_demands(), *self._reliability_demands())
+        demands = (
+            *self._pool_demands(), *self._trust_demands(), *self._reliability_demands()
+        )  # fmt: skip
         return demands if self.legacy is None else (*demands, *self._legacy_demands())
 
     def _pool_demands(self) -> tuple[tuple[str, bool, str], ...]:
@@ -113,7 +131,15 @@ class Rules:
             ("rejoin_floor", floor is None or 0 <= floor <= UNIT, "must be 0 to 1"),
             ("reseed_copies", 0 <= self.reseed_copies < self.pool_size, "must be below pool_size"),
             ("restarts", ascending, "must be ascending block times"),
-            ("kickout_below", 0 <= self.kickout_below <= self.q_max, "must be 0 to q_max"),
+            ("kickout_below", 0 <= self.kickout_below <= self.q_max * UNIT, "must be 0 to q_max"),
+        )
+
+    def _trust_demands(self) -> tuple[tuple[str, bool, str], ...]:
+        known = self.error_rank in _ERROR_RANKS
+        return (
+            ("error_rank", known, f"must be one of {', '.join(_ERROR_RANKS)}"),
+            ("least_timeout_seconds", self.least_timeout_seconds >= 0, "must be 0 or more"),
+            ("kick_creator_share", 0 <= self.kick_creator_share <= UNIT, "must be 0 to 1"),
         )
 
     def _reliability_demands(self) -> tuple[tuple[str, bool, str], ...]:
@@ -150,6 +176,13 @@ class Rules:
             ),
         )
 
+    def is_believed(self, limit: int | None) -> bool:
+        """Tell whether a task's own limit in seconds is one that a node can be held to.
+
+        None: its network does not say it.
+        """
+        return limit is None or limit >= self.least_timeout_seconds
+
     @property
     def remembers_exclusion(self) -> bool:
         """Whether exclusion has two thresholds, so that a node has to remember it."""
@@ -158,14 +191,17 @@ class Rules:
     def to_json(self) -> str:
         """Write canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
         values = {
-            field.name: json_value(field.name, getattr(self, field.name), FRACTIONS)
+            field.name: self._json_of(field.name)
             for field in fields(self)
-            # A rule set that has none is called by the same bytes as before there were any.
-            if field.name != "legacy"
+            if field.name not in _LEFT_OUT or getattr(self, field.name) != field.default
         }
-        if self.legacy is not None:
-            values["legacy"] = self.legacy.to_values()
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    def _json_of(self, name: str) -> object:
+        value = getattr(self, name)
+        if isinstance(value, LegacyRules):
+            return value.to_values()
+        return json_value(name, value, FRACTIONS)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -35,7 +35,8 @@ class Node:
     reliability of docs/reference/scoring-rules.md#reliability in units of 10^-18 and seconds.
     `prior` is the long-term score that an empty pool stands for (None: the rules' default).
     `kickout_due_since` is the position at which the kickout predicate became true, None while it
-    is false. `changed_at` is the block of the last change of this row. `pending` is what it asked
+    is false. `starts_anew`: it was kicked out while the predicate was true, and is not back yet.
+    `changed_at` is the block of the last change of this row. `pending` is what it asked
     for while it ran a task, and does where that ends.
 
     The last five are the legacy system's alone (docs/explanation/legacy.md#scores): `window`
@@ -68,6 +69,7 @@ class Node:
     # How many of the rules' `restarts` this pool has been through (relay only).
     restarts: int
     kickout_due_since: Position | None
+    starts_anew: bool
     changed_at: int
     window: int = 0
     window_sum: int = 0
@@ -100,5 +102,6 @@ def new_node(address: Address, time: int, restarts: int) -> Node:
         prior=None,
         restarts=restarts,
         kickout_due_since=None,
+        starts_anew=False,
         changed_at=0,
     )

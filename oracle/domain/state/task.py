@@ -39,8 +39,9 @@ class Task:
 
     `created_at` None: never seen being created. `node` None: never started, or by several nodes,
     each with a run of its own in `runs` (commit/disclose networks only; else empty, in order of
-    start). `stopped_at` is the submission or error report. `scored_in` is the group that scored
-    it: one task, one score.
+    start). `stopped_at` is the submission or error report; `disclosed`: in networks that reveal,
+    the result that was submitted has been shown. `scored_in` is the group that scored it: one
+    task, one score.
     """
 
     key: TaskKey
@@ -63,6 +64,7 @@ class Task:
     stopped_at: Position | None
     stopped_time: int | None
     error_reported: bool
+    disclosed: bool
     validated: bool
     ending: Ending | None
     ended_at: Position | None
@@ -95,6 +97,7 @@ def new_task(key: TaskKey) -> Task:
         stopped_at=None,
         stopped_time=None,
         error_reported=False,
+        disclosed=False,
         validated=False,
         ending=None,
         ended_at=None,

@@ -67,7 +67,7 @@ def _together(
     folded = context.Array("Q", len(columns) + 1)
     workers = min(bench.jobs, len(columns))
     with ProcessPoolExecutor(workers, context, _begin, (folded, bench)) as pool:
-        with _deaf():
+        with without_interrupts():
             working = [pool.submit(_measured, place, each) for place, each in enumerate(columns)]
         try:
             _attend(working, lambda: told(sum(folded[:-1])))
@@ -83,7 +83,7 @@ def _together(
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def without_interrupts() -> Iterator[None]:
     """Let processes that begin here inherit that they do not hear of the user breaking off.
 
     The one that started them hears it, and tells them to stop.

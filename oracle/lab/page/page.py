@@ -6,12 +6,11 @@ from html import escape
 from oracle.domain.ids import Address
 from oracle.lab.backtest.comparison import Comparison, SystemResult
 from oracle.lab.page import figures, page_tables, shares, spans
-from oracle.lab.page.html import PLOTTED, STYLE, tag, text
+from oracle.lab.page.document import document, legend
+from oracle.lab.page.html import PLOTTED, tag, text
 
 # Nodes that a plot shows; tables show them all.
 _IN_BARS, _IN_PANELS, _IN_LANES = 30, 12, 30
-# Nothing is loaded, from nowhere; what is foreign could not act even if it were not escaped.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page_of(compared: Comparison, options: Sequence[tuple[str, str]]) -> str:
@@ -30,15 +29,7 @@ def page_of(compared: Comparison, options: Sequence[tuple[str, str]]) -> str:
         *_plots_of_shares(compared, sides),
         *_lists(compared),
     ]
-    head = (
-        '<meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<title>qos-oracle backtest</title>"
-    )
-    style = tag("style", STYLE)
-    whole = tag("html", tag("head", head, style), tag("body", *body), lang="en")
-    return f"<!DOCTYPE html>\n{whole}\n"
+    return document("qos-oracle backtest", body)
 
 
 def _opening(compared: Comparison) -> str:
@@ -152,13 +143,7 @@ def _shown(nodes: Sequence[Address], count: int, which: str) -> Iterable[str]:
 
 
 def _legend(sides: Sequence[SystemResult], actual: str | None = None) -> str:
-    keys = [
-        tag("span", tag("i", class_=f"b{number}") + text(side.column.name))
-        for number, side in enumerate(sides)
-    ]
-    if actual is not None:
-        keys.insert(0, tag("span", tag("i", class_="actual") + escape(actual)))
-    return tag("div", *keys, class_="legend")
+    return legend([side.column.name for side in sides], actual)
 
 
 def _most_disputed(compared: Comparison) -> list[Address]:

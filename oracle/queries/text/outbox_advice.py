@@ -25,7 +25,6 @@ _CHANGES = {
     "behind": "wait until the index has caught up: `qos-oracle status`",
     "stalled": "look at the chain and its endpoints: `qos-oracle endpoint probe`",
     "report held": "`qos-oracle report show` what would change, then `report release PERIOD`",
-    "WrongRules": "install the version whose rules the contract names",
     "Paused": "the contract is paused: `qos-oracle contract show`",
 }
 _NOTHING = "nothing"

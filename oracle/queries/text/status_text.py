@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.endpoint_view import EndpointView
@@ -40,6 +41,8 @@ def situation(seen: StatusReport, chain: ChainView, settings: ReportSettings | N
         yield from _senders(seen)
         yield from _waiting(seen)
         yield _kickouts(seen, chain)
+        if seen.unregistered:
+            yield "registration", _registration(seen)
     yield _lease(seen)
 
 
@@ -143,13 +146,19 @@ def told_of_dispute(holds: Sequence[ReportHold]) -> str:
 
 
 def _kickouts(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
-    told = f"{seen.kickouts_due} due, {len(seen.kicks)} proposed"
+    refused = f", {seen.kicks_refused} refused by the network" if seen.kicks_refused else ""
+    told = f"{seen.kickouts_due} due, {len(seen.kicks)} proposed{refused}"
     if not seen.kicks:
         return "kickouts", told
     first = min(seen.kicks, key=lambda kick: kick.ready_at)
     now = None if chain.head is None else chain.head.time
     state = "ready since" if now is not None and now >= first.ready_at else "ready at"
     return "kickouts", f"{told}, the first {first.node}, {state} {shown_time(first.ready_at)}"
+
+
+def _registration(seen: StatusReport) -> str:
+    gas = seen.unregistered * REGISTRATION_GAS
+    return f"{seen.unregistered} nodes have no index in the contract yet, {gas} gas in all"
 
 
 def _lease(seen: StatusReport) -> tuple[str, str]:

@@ -42,7 +42,7 @@ class Intents:
         self._journal = journal
 
     def add(self, request: CallRequest, stamp: Stamp) -> int | None:
-        """Write a wish down as planned; None: one of this dedup key is there already."""
+        """Write a request down as planned; None: one of this dedup key is there already."""
         same = and_(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.contract == request.contract,

@@ -1,4 +1,4 @@
-"""What the outbox says in Python: wishes, intents, slots, attempts, signatures."""
+"""What the outbox says in Python: requests, intents, slots, attempts, signatures."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -122,9 +122,11 @@ class Stamp(NamedTuple):
 class CallRequest:
     """What is wanted on chain. `not_before` and `deadline` in chain time, unix seconds.
 
-    `kind` is the name of a registered kind of calls. `dedup_key` names the wish for ever: a second
-    one of the same key is refused. `subject` is what it is about (`ix=7`, `task=0x…`). Of the
-    calls of one `exclusive_key` only one at a time is ready or has a nonce without bytes.
+    `kind` is the name of a registered kind of calls. `dedup_key` names the request for ever: a
+    second one of the same key is refused, whatever became of the first. `subject` is what it is
+    about (`ix=7`, `task=0x…`). `as_of_block`: what it rests on; a rewind below that expires it,
+    as long as it has no nonce. Of the calls of one `exclusive_key` only one at a time is ready or
+    has a nonce without bytes.
     """
 
     account: Account
@@ -146,7 +148,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A wish and how far it has come; costs in wei.
+    """A request and how far it has come; costs in wei.
 
     `replaces`: the intent whose nonce this one was put on. `yielded_at`: when it was left to
     another transmitter, unix seconds of our clock.
@@ -252,7 +254,8 @@ class Mined:
 class SignedStatement:
     """What a signer put its name to; `expires_at` in chain time.
 
-    `expiry_reason`: why it can no longer land; None: it may.
+    `config`: the configuration of signers and rules that it was signed under. `expiry_reason`: why
+    it can no longer land; None: it may.
     """
 
     chain_id: int
@@ -267,6 +270,7 @@ class SignedStatement:
     prev_digest: Hash | None = None
     as_of_block: int | None = None
     as_of_hash: Hash | None = None
+    config: Hash | None = None
     expiry_reason: str | None = None
 
 

@@ -128,6 +128,7 @@ def statement_row(statement: SignedStatement) -> dict[str, Any]:
         "prev_digest": statement.prev_digest,
         "as_of_block": statement.as_of_block,
         "as_of_hash": statement.as_of_hash,
+        "config": statement.config,
         "expires_at": statement.expires_at,
         "signature": statement.signature,
     }
@@ -147,5 +148,6 @@ def statement_of(row: Row[Any], expiry_reason: str | None) -> SignedStatement:
         prev_digest=None if row.prev_digest is None else Hash(row.prev_digest),
         as_of_block=row.as_of_block,
         as_of_hash=None if row.as_of_hash is None else Hash(row.as_of_hash),
+        config=None if row.config is None else Hash(row.config),
         expiry_reason=expiry_reason,
     )

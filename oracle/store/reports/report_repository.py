@@ -11,7 +11,9 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, 
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
+from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_data import parted
 from oracle.domain.reports.round_schedule import Cut
 from oracle.store.encoding import hexed, raw
 from oracle.store.ops.bookmarks import Bookmarks
@@ -69,7 +71,7 @@ class ReportRepository:
                 head_round=new.head_round,
                 prev=raw(new.prev),
                 deadline=new.deadline,
-                records=new.records,
+                data=new.data,
                 fingerprint=raw(new.fingerprint),
                 state=ReportState.SKIPPED if is_empty else ReportState.DUE,
                 reason="nothing to send" if is_empty else None,
@@ -149,7 +151,7 @@ class ReportRepository:
             report.c[name]
             for name in ("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline")
         ]
-        speaks = (func.length(report.c.records) > 0).label("speaks")
+        speaks = (func.length(report.c.data) > 0).label("speaks")
         chosen = select(*named, speaks, report.c.state, report.c.round, report.c.digest)
         rows = self._connection.execute(
             chosen.where(report.c.period >= period).order_by(report.c.period)
@@ -212,6 +214,7 @@ def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
         parent_hash=Hash(hexed(row.as_of_parent)),
         time=row.as_of_time,
     )
+    registrations, records = parted(row.data) if row.data else (NO_REGISTRATIONS, b"")
     return StoredReport(
         report=Report(
             period=row.period,
@@ -219,7 +222,8 @@ def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
             head_round=row.head_round,
             prev=Hash(hexed(row.prev)),
             deadline=row.deadline,
-            records=row.records,
+            records=records,
+            registrations=registrations,
         ),
         state=ReportState(row.state),
         reason=row.reason,

@@ -80,7 +80,7 @@ class Signatures:
     def mark_expired(self, digest: Hash, why: str, stamp: Stamp) -> None:
         """Mark a statement as one that can no longer land.
 
-        `why`: `expired`, `as_of_reorged`, `prev_reorged` or `round_taken`.
+        `why`: `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
         """
         self._connection.execute(
             update(pub_signature).where(pub_signature.c.digest == digest).values(expiry_reason=why)

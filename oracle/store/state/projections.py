@@ -7,7 +7,13 @@ from msgspec.json import Encoder
 from sqlalchemy import Connection, delete, select
 
 from oracle.store.state.undo_journal import UndoJournal
-from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
+from oracle.store.tables.round_tables import (
+    accepted_round,
+    contract_setting,
+    kick,
+    lane_word,
+    node_index,
+)
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
     anomaly,
@@ -37,7 +43,7 @@ PROJECTIONS = (
     accepted_round,
     node_index,
     lane_word,
-    vetoer,
+    contract_setting,
     kick,
 )
 # Rule sets are numbered as they came to this database; everywhere they are the same by their hash.

@@ -9,16 +9,35 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, select
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import RoleSet, RoundAccepted
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.contract_state import RoundHead, RoundsChanges, Standing, Word
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import word_of as word_number_of
-from oracle.domain.reports.report import decode, encode, word_among
-from oracle.domain.reports.rounds import Kick, KickState, RoundHead, Rounds, RoundsChanges, Word
-from oracle.store.bulk import Row, append, upsert
+from oracle.domain.reports.rounds import Rounds
+from oracle.store.bulk import append, upsert
 from oracle.store.encoding import hexed, raw
-from oracle.store.state.round_rows import index_of, index_row, kick_of, kick_row, word_of, word_row
+from oracle.store.state.round_rows import (
+    accepted_of,
+    accepted_row,
+    config_in,
+    index_of,
+    index_row,
+    kick_of,
+    kick_row,
+    setting_row,
+    standing_of,
+    word_of,
+    word_row,
+)
 from oracle.store.state.undo_journal import UndoJournal
-from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
+from oracle.store.tables.round_tables import (
+    accepted_round,
+    contract_setting,
+    kick,
+    lane_word,
+    node_index,
+)
 
 
 class RoundRepository:
@@ -26,14 +45,14 @@ class RoundRepository:
         self._connection = connection
 
     def load(self) -> Rounds:
-        """Return the contract's state at the cursor: head, indexes, words, kickouts, vetoer."""
+        """Return the contract's state at the cursor: head, indexes, words, kickouts, limits."""
         newest = self.accepted(last=1)
         return Rounds(
             head=_head_of(newest[0]) if newest else None,
             indexes=[index_of(row) for row in self._rows(node_index)],
             words=[word_of(row) for row in self._rows(lane_word)],
             kicks=self.kicks(),
-            vetoer=self.vetoer(),
+            standing=self.standing(),
         )
 
     def write(self, changes: RoundsChanges) -> None:
@@ -43,10 +62,9 @@ class RoundRepository:
             self._connection, node_index, [index_row(each) for each in changes.indexes.values()]
         )
         upsert(self._connection, kick, [kick_row(each) for each in changes.kicks.values()])
-        append(
-            self._connection, accepted_round, [_accepted_row(each) for each in changes.accepted]
-        )
-        append(self._connection, vetoer, [_vetoer_row(each) for each in changes.vetoers])
+        accepted = [accepted_row(each) for each in changes.accepted]
+        append(self._connection, accepted_round, accepted)
+        append(self._connection, contract_setting, [setting_row(each) for each in changes.set])
         UndoJournal(self._connection).write(changes.pre_images)
 
     def accepted(self, last: int = 50, *, up_to_block: int | None = None) -> list[RoundAccepted]:
@@ -55,7 +73,7 @@ class RoundRepository:
         chosen = select(accepted_round).order_by(*newest).limit(last)
         if up_to_block is not None:
             chosen = chosen.where(accepted_round.c.block <= up_to_block)
-        return [_accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
+        return [accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
 
     def newest_digest(self) -> Hash | None:
         """Return the digest of the newest accepted round; None: there is none."""
@@ -68,14 +86,14 @@ class RoundRepository:
         """Return one accepted round with its words."""
         chosen = select(accepted_round).where(accepted_round.c.round == number)
         row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else _accepted_of(row)
+        return None if row is None else accepted_of(row)
 
     def accepted_as_of(self, block: int) -> RoundAccepted | None:
         """Return the newest accepted round that speaks of this block, with its words."""
         newest = accepted_round.c.round.desc()
         chosen = select(accepted_round).where(accepted_round.c.as_of == block)
         row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
-        return None if row is None else _accepted_of(row)
+        return None if row is None else accepted_of(row)
 
     def since(
         self, word: int, as_of: int, after: int = 0, limit: int = 100
@@ -88,14 +106,14 @@ class RoundRepository:
             accepted_round.c.as_of >= as_of, accepted_round.c.round > after
         )
         rows = self._connection.execute(chosen.order_by(accepted_round.c.round).limit(limit))
-        return [_accepted_of(row, word) for row in rows]
+        return [accepted_of(row, word) for row in rows]
 
     def until(self, word: int, number: int, limit: int = 100) -> list[RoundAccepted]:
         """Return the last rounds up to round `number`, the newest first, for one word alone."""
         chosen = select(accepted_round).where(accepted_round.c.round <= number)
         newest = accepted_round.c.round.desc()
         rows = self._connection.execute(chosen.order_by(newest).limit(limit))
-        return [_accepted_of(row, word) for row in rows]
+        return [accepted_of(row, word) for row in rows]
 
     def words(self, numbers: Iterable[int]) -> dict[int, Word]:
         """Return the words of these numbers that were ever written, by number."""
@@ -103,7 +121,7 @@ class RoundRepository:
         return {row.word_index: word_of(row) for row in self._connection.execute(chosen)}
 
     def kicks(self) -> list[Kick]:
-        """Return the newest kickout proposed for each lane."""
+        """Return the newest kickout proposed for each node."""
         return [kick_of(row) for row in self._rows(kick)]
 
     def proposed_in(self, number: int) -> int:
@@ -112,30 +130,49 @@ class RoundRepository:
         return int(self._connection.execute(counted).scalar_one())
 
     def live_kicks(self) -> list[Kick]:
-        """Return the kickouts that wait for their execution, by lane."""
-        chosen = select(kick).where(kick.c.state == KickState.LIVE.value)
-        return [
-            kick_of(row) for row in self._connection.execute(chosen.order_by(kick.c.lane_index))
-        ]
+        """Return the kickouts that wait for their execution, by node."""
+        return self._in_states(KickState.LIVE)
+
+    def expelled(self) -> list[Kick]:
+        """Return the executed kickouts that nobody took back, by node."""
+        return self._in_states(KickState.EXECUTED, KickState.REFUSED)
+
+    def _in_states(self, *states: KickState) -> list[Kick]:
+        chosen = select(kick).where(kick.c.state.in_([one.value for one in states]))
+        return [kick_of(row) for row in self._connection.execute(chosen.order_by(kick.c.node))]
 
     def newest_kicks(self, last: int = 50) -> list[Kick]:
         """Return the kickouts that were proposed last, over or not, oldest first.
 
         By when they may be executed: where the veto became shorter, not in their exact order.
         """
-        chosen = select(kick).order_by(kick.c.ready_at.desc(), kick.c.lane_index.desc())
+        chosen = select(kick).order_by(kick.c.ready_at.desc(), kick.c.node.desc())
         rows = self._connection.execute(chosen.limit(last)).all()
         return [kick_of(row) for row in reversed(rows)]
 
+    def standing(self) -> Standing:
+        """Return what the contract's people set last, as far as we read it."""
+        newest = [contract_setting.c[name] for name in Position._fields]
+        rows = self._connection.execute(select(contract_setting).order_by(*newest)).all()
+        return standing_of({row.name: row for row in rows})
+
+    def config_before(self, at: Position) -> Hash | None:
+        """Return the configuration that was in force at a position; None: we read of none."""
+        newest = [contract_setting.c[name].desc() for name in Position._fields]
+        chosen = select(contract_setting).where(
+            contract_setting.c.name == "config", contract_setting.c.block <= at.block
+        )
+        rows = self._connection.execute(chosen.order_by(*newest))
+        before = (row for row in rows if (row.block, row.tx, row.log) < (at.block, at.tx, at.log))
+        found = next(before, None)
+        return None if found is None else config_in(found)
+
     def vetoer(self) -> Address | None:
         """Return who may veto kickouts; None: no event that we read has said so."""
-        newest = [vetoer.c[name].desc() for name in Position._fields]
-        chosen = select(vetoer.c.address).order_by(*newest).limit(1)
-        address = self._connection.execute(chosen).scalar_one_or_none()
-        return None if address is None else Address(hexed(address))
+        return self.standing().vetoer
 
     def node_at(self, index: int) -> Address | None:
-        """Return whose lane it is, or was."""
+        """Return whose lane it is."""
         chosen = select(node_index.c.node).where(node_index.c.lane_index == index)
         node = self._connection.execute(chosen).scalar_one_or_none()
         return None if node is None else Address(hexed(node))
@@ -151,7 +188,7 @@ class RoundRepository:
         words = select(lane_word).where(
             lane_word.c.word_index.in_({word_number_of(lane) for lane in lanes})
         )
-        kicks = select(kick).where(kick.c.lane_index.in_(lanes))
+        kicks = select(kick).where(kick.c.node.in_([raw(node) for node in nodes]))
         return Rounds(
             indexes=indexes,
             words=[word_of(row) for row in self._connection.execute(words)],
@@ -165,42 +202,3 @@ class RoundRepository:
 
 def _head_of(accepted: RoundAccepted) -> RoundHead:
     return RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time)
-
-
-def _vetoer_row(named: RoleSet) -> Row:
-    return (*named.at, named.time, raw(named.who))
-
-
-def _accepted_row(accepted: RoundAccepted) -> Row:
-    return (
-        *accepted.at,
-        accepted.time,
-        accepted.round,
-        accepted.as_of,
-        raw(accepted.as_of_hash),
-        raw(accepted.data_hash),
-        raw(accepted.digest),
-        accepted.rules,
-        raw(accepted.transmitter),
-        encode(list(accepted.words)),
-    )
-
-
-def _accepted_of(row: Any, only: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
-    return RoundAccepted(
-        at=Position(row.block, row.tx, row.log, row.sub),
-        time=row.time,
-        round=row.round,
-        as_of=row.as_of,
-        as_of_hash=Hash(hexed(row.as_of_hash)),
-        data_hash=Hash(hexed(row.data_hash)),
-        digest=Hash(hexed(row.digest)),
-        rules=row.rules,
-        transmitter=Address(hexed(row.transmitter)),
-        words=tuple(decode(row.words)) if only is None else _only(row.words, only),
-    )
-
-
-def _only(records: bytes, index: int) -> tuple[tuple[int, int], ...]:
-    word = word_among(records, index)
-    return () if word is None else ((index, word),)

@@ -14,7 +14,7 @@ from oracle.store.tables.selection_tables import rule_set
 class RuleSet:
     """A rule set by name; the sha256 of its canonical JSON, in hex, tells it for sure.
 
-    `version` None: a database older than the numbers of rule sets did not write it down.
+    `version` None: the database does not know more of it than its name.
     """
 
     name: str
@@ -44,10 +44,25 @@ class RuleSetRepository:
         return int(number)
 
     def with_digest(self, digest: str) -> Rules | None:
-        """Return the rules whose canonical JSON has this sha256, in hex; None: never were here."""
+        """Return the rules whose canonical JSON has this sha256, in hex.
+
+        None: they never were here, or are of a release whose rule sets had other fields.
+        """
         kept = select(rule_set.c.text).where(rule_set.c.sha256 == bytes.fromhex(digest))
         text = self._connection.execute(kept).scalar_one_or_none()
-        return None if text is None else Rules.from_json(text)
+        if text is None:
+            return None
+        try:
+            found = Rules.from_json(text)
+        except ValueError:
+            return None
+        return found if named_by(found).sha256 == digest else None
+
+    def named(self, digest: str) -> RuleSet | None:
+        """Return what the rules with this sha256, in hex, are called; None: never were here."""
+        kept = select(rule_set).where(rule_set.c.sha256 == bytes.fromhex(digest))
+        row = self._connection.execute(kept).one_or_none()
+        return None if row is None else _rule_set_of(row)
 
     def all(self) -> list[RuleSet]:
         """Return every one that ever scored here, the first one first."""

@@ -10,7 +10,7 @@ from msgspec.msgpack import decode, encode
 from sqlalchemy import Connection, Table, bindparam, delete, select, update
 
 from oracle.domain.fold.working_set import PreImages
-from oracle.domain.reports.rounds import RoundsPreImages
+from oracle.domain.reports.contract_state import RoundsPreImages
 from oracle.errors import FatalError
 from oracle.store.bulk import Row, append_missing, upsert
 from oracle.store.encoding import raw
@@ -21,7 +21,13 @@ from oracle.store.state.node_repository import node_row
 from oracle.store.state.round_rows import index_row, kick_row, word_row
 from oracle.store.state.task_repository import task_row
 from oracle.store.tables.chain_tables import cursor, undo
-from oracle.store.tables.round_tables import accepted_round, kick, lane_word, node_index, vetoer
+from oracle.store.tables.round_tables import (
+    accepted_round,
+    contract_setting,
+    kick,
+    lane_word,
+    node_index,
+)
 from oracle.store.tables.state_tables import (
     anomaly,
     group_member,
@@ -58,7 +64,7 @@ _APPENDED = (
     group_member,
     kickout,
     accepted_round,
-    vetoer,
+    contract_setting,
 )
 _CLOSING = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
@@ -147,7 +153,7 @@ def _replaced(images: PreImages | RoundsPreImages) -> Iterator[tuple[str, Key, R
     else:
         yield from _rows("word", images.words, int, word_row)
         yield from _rows("index", images.indexes, int, index_row)
-        yield from _rows("kick", images.kicks, int, kick_row)
+        yield from _rows("kick", images.kicks, raw, kick_row)
 
 
 def _rows(

@@ -2,7 +2,6 @@
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
     Index,
@@ -24,38 +23,50 @@ lane_word = Table(
     Column("time", BigInteger, nullable=False),
 )
 
-# Which node has which index in the contract.
+# Which node has which index in the contract, as accepted rounds gave them.
 node_index = Table(
     "node_index",
     metadata,
     Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
     Column("node", LargeBinary, nullable=False, index=True),
-    Column("retired", Boolean, nullable=False),
+    # The round since which its lane says "do not select"; NULL: it does not.
+    Column("closed_in", BigInteger),
 )
 
-# Kickouts proposed on chain, by whomever.
+# The newest kickout of each node that was proposed on chain, by whomever.
 kick = Table(
     "kick",
     metadata,
-    Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
-    Column("node", LargeBinary, nullable=False),
+    Column("node", LargeBinary, primary_key=True),
     Column("round", BigInteger, nullable=False),
     Column("evidence", LargeBinary, nullable=False),
     Column("ready_at", BigInteger, nullable=False),
+    Column("dies_at", BigInteger, nullable=False),
     Column("proposed_at", Text, nullable=False),
     Column("state", Text, nullable=False),
+    # Of its execution; NULL: there was none.
+    Column("executed_at", Text),
+    Column("executed_in", BigInteger),  # round
+    Column("expelled_until", BigInteger),
+    Column("target", LargeBinary),
+    Column("tried_in", BigInteger),  # round of the newest try
+    Column("tried_at", Text),
+    Column("refusals", BigInteger),  # in a row, with this reason
+    Column("reason", LargeBinary),
 )
 
-# Who could veto kickouts from then on; the newest is the contract's.
-vetoer = Table(
-    "vetoer",
+# What the contract's people set, from then on: 'vetoer', 'limits', 'kick_limits',
+# 'config'; the newest holds.
+contract_setting = Table(
+    "contract_setting",
     metadata,
     *(
         Column(name, BigInteger, primary_key=True, autoincrement=False)
         for name in ("block", "tx", "log", "sub")
     ),
     Column("time", BigInteger, nullable=False),
-    Column("address", LargeBinary, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", Text, nullable=False),  # JSON list
 )
 
 # Rounds that the contract accepted; the newest is its head.
@@ -72,9 +83,9 @@ accepted_round = Table(
     Column("as_of_hash", LargeBinary, nullable=False),
     Column("data_hash", LargeBinary, nullable=False),
     Column("digest", LargeBinary, nullable=False),
-    Column("rules", BigInteger, nullable=False),
+    Column("config", LargeBinary, nullable=False),
     Column("transmitter", LargeBinary, nullable=False),
-    Column("words", LargeBinary, nullable=False),  # records of 35 bytes, as pushed
+    Column("data", LargeBinary, nullable=False),  # whom it registers and its words, as pushed
 )
 
 # One report a period: what was said of the block that ended it, and what became of it.
@@ -89,7 +100,7 @@ report = Table(
     Column("head_round", BigInteger, nullable=False),
     Column("prev", LargeBinary, nullable=False),
     Column("deadline", BigInteger, nullable=False),
-    Column("records", LargeBinary, nullable=False),
+    Column("data", LargeBinary, nullable=False),  # empty: nothing to say
     Column("fingerprint", LargeBinary, nullable=False),  # sha256; a rebuild must reproduce it
     Column("state", Text, nullable=False),
     Column("reason", Text),

@@ -54,6 +54,8 @@ node = Table(
     Column("prior", BigInteger),
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
+    # Kicked out while due, and not back yet: its next join starts it anew.
+    Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
     # The time at which H is 1 again; NULL where it is 1 already
     # (docs/reference/scoring-rules.md#numbers).
@@ -94,6 +96,7 @@ task = Table(
     Column("stopped_at", Text),
     Column("stopped_time", BigInteger),
     Column("error_reported", Boolean, nullable=False),
+    Column("disclosed", Boolean, nullable=False),
     Column("validated", Boolean, nullable=False),
     Column("ending", Text),
     Column("ended_at", Text),

@@ -34,6 +34,7 @@ pub_signature = Table(
     Column("prev_digest", Hex),
     Column("as_of_block", BigInteger),
     Column("as_of_hash", Hex),
+    Column("config", Hex),
     Column("expires_at", BigInteger, nullable=False),  # chain time
     Column("signature", LargeBinary, nullable=False),
     Column("expiry_reason", Text),
@@ -41,7 +42,8 @@ pub_signature = Table(
     UniqueConstraint("signer", "digest"),
     CheckConstraint("kind IN ('report', 'kick')", name="kind"),
     CheckConstraint(
-        "expiry_reason IN ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken')",
+        "expiry_reason IN"
+        " ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken', 'config_replaced')",
         name="expiry_reason",
     ),
 )
@@ -73,6 +75,7 @@ pub_peer_statement = Table(
     Column("prev_digest", Hex),
     Column("as_of_block", BigInteger),
     Column("as_of_hash", Hex),
+    Column("config", Hex),
     Column("expires_at", BigInteger, nullable=False),  # chain time
     Column("signature", LargeBinary, nullable=False),
     Column("source", Text, nullable=False),  # the host that told us

@@ -129,7 +129,7 @@ def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict
     return CandidateVerdict(node.address, None if out else parts["W"], out, said)
 
 
-# The page to the letter (docs/reference/sources.md#crynux-dispatching), and the production relay
-# of 2026-08 (docs/explanation/crynux.md#the-relays-selection).
-SEED_POLICY = CrynuxPolicy("seed", 1, SEED_WEIGHTING)
-RELAY_POLICY = CrynuxPolicy("relay", 1, RELAY_WEIGHTING)
+# The page (docs/reference/sources.md#crynux-dispatching) with a floor under the weight, and the
+# production relay of 2026-08 (docs/explanation/crynux.md#the-relays-selection).
+SEED_POLICY = CrynuxPolicy("seed", 2, SEED_WEIGHTING)
+RELAY_POLICY = CrynuxPolicy("relay", 2, RELAY_WEIGHTING)

@@ -3,18 +3,22 @@
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
-# As the page says, to the letter (docs/reference/sources.md#crynux-qos).
-SEED = Rules(name="seed", version=1)
+# As the page says (docs/reference/sources.md#crynux-qos), but where its letter defeats its purpose
+# (decisions 0173, 0174): the defaults of `Rules`.
+SEED = Rules(name="seed", version=2)
 
 # The relay of 2026-08, at 24ffc26 (docs/explanation/crynux.md#the-relays-rules).
 RELAY = Rules(
     name="relay",
-    version=1,
+    version=2,
     pool_zero_only_on_timeout=True,
     creator_timeout_rejects_group=True,
+    error_rank="as_reported",
     zero_mean_is_new=True,
     rejoin_floor=3 * UNIT // 10,
-    kickout_clears_pool=False,
+    kickout_starts_anew=False,
+    rejoin_heals=True,
+    kick_creator_share=UNIT,
     reseed_copies=49,
     first_penalty=95 * UNIT // 100,
     first_penalty_from=99 * UNIT // 100,

@@ -24,8 +24,9 @@ class Weighting:
         ValueError: a negative one; the field is named.
     """
 
-    # The least W of a candidate; 0: a node whose mean is 0 can never be drawn again.
-    weight_floor: int = 0
+    # The least W of a candidate: a dead node must come to its 50 scores, and any eligible one can
+    # be chosen (decision 0173). 0: a node whose mean is 0 is never drawn again.
+    weight_floor: int = UNIT // 100
     # What all required models on disk, and in GPU memory, add to M = 1.
     disk_boost: int = 7 * UNIT // 10
     memory_boost: int = 3 * UNIT // 10
@@ -46,11 +47,11 @@ class Weighting:
         return frozenset(models)
 
 
-# As the page says, to the letter (docs/reference/sources.md#crynux-dispatching).
+# As the page says, and a floor (docs/reference/sources.md#crynux-dispatching).
 SEED_WEIGHTING = Weighting()
 # The base model must be on disk, whatever comes; that adds nothing to the weight
 # (docs/explanation/crynux.md#the-relays-selection).
-RELAY_WEIGHTING = Weighting(disk_boost=0, fallback=False, base_models_only=True)
+RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)
 
 
 def largest_stake(nodes: Iterable[Node]) -> int:

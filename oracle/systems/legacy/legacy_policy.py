@@ -87,5 +87,5 @@ def _speed_parts(speed: SubmissionSpeed) -> dict[str, str]:
 
 # By B; or every node with the same chance, as its section on groups has it
 # (docs/reference/sources.md#crynux-dispatching-of-2024).
-LEGACY_POLICY = LegacyPolicy("legacy", 1, equal=False)
-LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 1, equal=True)
+LEGACY_POLICY = LegacyPolicy("legacy", 2, equal=False)
+LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 2, equal=True)

@@ -11,7 +11,7 @@ from typing import Any
 # `Rules`. H is inert: a timeout costs nothing, a success brings nothing, nobody is ever excluded.
 BASE: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
-    "version": 1,
+    "version": 2,
     # By position in a round (figure "round score"); two rounds make 20 at best.
     "rank_scores": [10, 5, 2],
     "absent_score": 0,

@@ -197,7 +197,7 @@ def _ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:
 
 
 def _planned(request: CallRequest) -> Intent:
-    """Return the intent that a wish is about to become, to sign its bytes before the commit."""
+    """Return the intent that a request is about to become, to sign its bytes before the commit."""
     return Intent(
         id=0,
         request=request,

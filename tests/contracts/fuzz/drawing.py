@@ -4,14 +4,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from tests.contracts.fuzz.data_drawing import NODES
 from tests.contracts.fuzz.evm import GAS
+from tests.contracts.fuzz.limits import DAY, HOUR
+from tests.contracts.fuzz.refusals import kick_digest
 from tests.contracts.fuzz.reports import push, quorum, twisted
+from tests.contracts.fuzz.settings import kick_limits, limits, tighter
 from tests.contracts.fuzz.signing import ring
-from tests.contracts.fuzz.start import ADMIN, PAUSER, SPARE, STRANGER, VETOER, WEEK, limits
-from tests.contracts.fuzz.state import RECENT, Place, State
+from tests.contracts.fuzz.start import ADMIN, PAUSER, SPARE, STRANGER, VETOER
+from tests.contracts.fuzz.state import EXPELLED, PENDING, RECENT, REFUSED, Place, State
 from tests.contracts.fuzz.step import MARK, OF_THE_NETWORK, REORG, WAIT, Step
 
-NODES = 40
+WEEK = 7 * DAY
 EVERYBODY = (ADMIN, PAUSER, VETOER, STRANGER, SPARE)
 EVIDENCE = 0xE1 << 248
 # Old steps are sent again now and then; as many are remembered.
@@ -45,18 +49,19 @@ class Hand:
         some = self._chosen
         blocks = some.choices((1, 2, 10, 300, 5_000), (60, 20, 10, 6, 2))[0]
         limit = state.limits
-        waits = (limit.veto_delay, limit.kick_window, limit.max_age, state.bucket.frame)
-        far = (*waits, limit.max_age + 1, WEEK, state.paused_until - state.time)
+        waits = (limit.veto_delay, limit.kick_window, limit.max_age, state.kick_limits.frame)
+        pause = state.paused_until - state.time
+        far = (*waits, limit.max_age + 1, WEEK, pause, pause + state.pause)
         near = (0, 1, limit.min_interval, limit.min_interval, limit.veto_delay)
         return blocks, max(some.choice(near if some.random() < 0.97 else far), 0)
 
     def _until_ready(self, state: State, seconds: int) -> int:
         """Mostly the seconds until a kickout can be executed, or one more or less."""
-        live = [k for k in state.kicks.values() if k.is_live and state.time <= k.dies_at]
+        live = [slot for who, slot in state.slots.items() if state.is_pending(who)]
         if not live or self._chosen.random() < 0.4:
             return seconds
-        kick = self._chosen.choice(live)
-        edge = self._chosen.choice((*5 * (kick.ready_at,), kick.dies_at))
+        slot = self._chosen.choice(live)
+        edge = self._chosen.choice((*5 * (slot.ready_at,), slot.dies_at))
         return max(edge - state.time + self._chosen.choice((-1, 0, 0, 1)), 0)
 
     def _by(self, holder: int) -> int:
@@ -66,22 +71,20 @@ class Hand:
     # --- rounds and kickouts ---
 
     def push(self, later: State) -> Step:
-        if not later.nodes:
-            return self.join(later)
         return push(self._chosen, self._place, later)
 
     def propose(self, later: State) -> Step:
         some = self._chosen
-        low = [i for i in range(len(later.nodes)) if later.is_low(i)]
-        if some.random() < 0.7:
-            low = [i for i in low if later.is_member(i)]
+        low = [who for who in later.holders if later.is_low(who)]
+        if some.random() < 0.8:
+            low = [who for who in low if later.slot(who).kick < EXPELLED]
         signed_on = self._recent(later)
-        deadline = later.time + some.choice((0, 600))
-        lane = self._index(low, later)
-        words = [signed_on, later.reports[signed_on], lane, EVIDENCE, deadline]
+        deadline = later.time + some.choice((0, 600, HOUR))
+        words = [signed_on, later.reports[signed_on], self._node(low), EVIDENCE, deadline]
         if some.random() < 0.15:
             over = (later.round - RECENT, later.round - RECENT - 1, later.round + 1)
-            wrong = (over, (0, 1), (len(later.nodes),), (0,), (later.time - 1,))
+            late = (later.time - 1, later.time + HOUR + 1)
+            wrong = (over, (0, 1), (0, NODES), (0,), late)
             at = some.randrange(5)
             words[at] = max(some.choice(wrong[at]), 0)
             if at == 0:
@@ -89,8 +92,9 @@ class Hand:
                 words[1] = later.reports[words[0]] if words[0] <= later.round else 0
         signed = list(words)
         if some.random() < 0.05:
-            signed[some.randrange(5)] += 1
-        signatures = quorum(some, later, self._place.domain.of_kick(tuple(signed)))
+            signed[some.randrange(1, 5)] += 1
+        digest = kick_digest(self._place, later, tuple(signed))
+        signatures = quorum(some, later, digest)
         if some.random() < 0.1:
             signatures = twisted(some, later, signatures)
         is_forwarded = some.random() < 0.1
@@ -106,22 +110,33 @@ class Hand:
 
     def execute(self, later: State) -> Step:
         some = self._chosen
-        live = {index: kick for index, kick in later.kicks.items() if kick.is_live}
-        young = [index for index, kick in live.items() if later.time <= kick.dies_at]
-        index = self._index(young or list(live), later)
-        gas = some.randint(30_000, 130_000) if some.random() < 0.1 else GAS
+        live = _in(later, PENDING)
+        young = [who for who in live if later.is_pending(who)]
+        target = later.kick_limits.gas
+        gas = target + some.randint(-10_000, 150_000) if some.random() < 0.2 else GAS
         is_forwarded = some.random() < 0.1
-        return Step("executeKick", words=(index,), gas=gas, is_forwarded=is_forwarded)
+        words = (self._node(young or live),)
+        return Step("executeKick", words=words, gas=gas, is_forwarded=is_forwarded)
+
+    def retry(self, later: State) -> Step:
+        refused = _in(later, REFUSED)
+        words = (self._node(refused or _in(later, EXPELLED)),)
+        return Step("retryKick", words=words, is_forwarded=self._chosen.random() < 0.1)
 
     def cancel(self, later: State) -> Step:
-        live = [i for i, kick in later.kicks.items() if kick.is_live]
-        return Step("cancelKick", self._by(later.vetoer), (self._index(live, later), EVIDENCE))
+        return Step(
+            "cancelKick", self._by(later.vetoer), (self._node(_in(later, PENDING)), EVIDENCE)
+        )
 
-    def _index(self, wanted: list[int], later: State) -> int:
+    def readmit(self, later: State) -> Step:
+        expelled = _in(later, EXPELLED) + _in(later, REFUSED)
+        return Step("readmit", self._by(later.admin), (self._node(expelled),))
+
+    def _node(self, wanted: list[int]) -> int:
         """Mostly one of the wanted ones."""
         if wanted and self._chosen.random() < 0.9:
             return self._chosen.choice(wanted)
-        return self._chosen.randrange(len(later.nodes) + 1)
+        return self._chosen.randrange(1, NODES + 1)
 
     # --- nodes ---
 
@@ -136,10 +151,6 @@ class Hand:
     def refuse(self, later: State) -> Step:
         return Step("setRefuses", words=(int(not later.refuses and self._chosen.random() < 0.4),))
 
-    def register(self, _: State) -> Step:
-        words = (self._chosen.choice((0, 1, 2, NODES)),)
-        return Step("register", words=words, is_forwarded=self._chosen.random() < 0.3)
-
     # --- roles ---
 
     def signers(self, later: State) -> Step:
@@ -152,24 +163,45 @@ class Hand:
             needed = len(wanted) % 256
         return Step("setSigners", self._by(later.admin), (needed,), wanted)
 
+    def drop(self, later: State) -> Step:
+        wanted = (*later.signers, ring()[-1].address, 0)
+        return Step(
+            "dropSigner", self._by(later.pauser or STRANGER), (self._chosen.choice(wanted),)
+        )
+
     def limits(self, later: State) -> Step:
         some = self._chosen
-        wanted = list(limits(some, self._place.farthest))
+        wanted = limits(some, self._place.farthest)
         if some.random() < 0.3:
-            out = ((0, 0), (0, 10_001), (1, 0), (3, 0), (3, 1), (4, 0), (5, 10_001), (8, 0))
-            at, value = some.choice((*out, (3, self._place.farthest + 1)))
-            wanted[at] = value
+            wrong = (
+                *(("max_words", 0), ("max_words", 2_048), ("anchor_window", 1), ("max_age", 0)),
+                *(("anchor_window", self._place.farthest + 1), ("max_age", 30 * DAY + 1)),
+                *(("kick_below", 10_001), ("kick_window", 0)),
+                *(("fall_share", 10_001), ("big_fall", 10_001)),
+            )
+            wanted = wanted._replace(**dict([some.choice(wrong)]))
         return Step("setLimits", self._by(later.admin), tuple(wanted))
 
+    def tighten(self, later: State) -> Step:
+        wanted = tighter(self._chosen, later.limits)
+        return Step("tightenLimits", self._by(later.pauser or STRANGER), tuple(wanted))
+
+    def kick_limits(self, later: State) -> Step:
+        some = self._chosen
+        wanted = kick_limits(some)
+        if some.random() < 0.3:
+            wrong = (("frame", 0), ("gas", 49_999), ("gas", 15_000_001))
+            wanted = wanted._replace(**dict([some.choice(wrong)]))
+        return Step("setKickLimits", self._by(later.admin), tuple(wanted))
+
     def rules(self, later: State) -> Step:
-        counter = max(later.rules + self._chosen.choice((1, 1, 1, 0, -1)), 0)
-        wanted = (counter, self._chosen.choice((0, EVIDENCE, EVIDENCE)))
+        wanted = (self._chosen.choice((0, EVIDENCE, EVIDENCE + 1)),)
         return Step("setRules", self._by(later.admin), wanted)
 
-    def bucket(self, later: State) -> Step:
-        some = self._chosen
-        wanted = (some.choice((0, 1, 3, 9)), some.choice((0, 1, 2)), some.choice((0, 1, 600, 600)))
-        return Step("setBucket", self._by(later.admin), wanted)
+    def target(self, later: State) -> Step:
+        place = self._place
+        to = self._chosen.choice((place.network, place.network, place.oracle, 0, STRANGER))
+        return Step("setTarget", self._by(later.admin), (to,))
 
     def role(self, later: State) -> Step:
         name = self._chosen.choice(("setPauser", "setVetoer", "transferAdmin", "transferAdmin"))
@@ -186,7 +218,7 @@ class Hand:
         return Step("pauseFor", self._by(later.pauser or STRANGER), (seconds,))
 
     def plain(self, later: State) -> Step:
-        name = self._chosen.choice(("resume", "resumeKicks", "resumeKicks", "pauseKicks"))
+        name = self._chosen.choice(("resume", *5 * ("resumeKicks",), "pauseKicks"))
         if later.kicks_paused or later.time < later.paused_until:
             name = "resumeKicks" if later.kicks_paused else "resume"
         holder = later.pauser if name == "pauseKicks" else later.admin
@@ -204,19 +236,28 @@ class Hand:
         return Step(REORG)
 
 
+def _in(state: State, kick: int) -> list[int]:
+    """Whose slot says this."""
+    return [who for who, slot in state.slots.items() if slot.kick == kick]
+
+
 _WEIGHTS: dict[Callable[[Hand, State], Step], int] = {
-    Hand.push: 300,
-    Hand.propose: 180,
-    Hand.execute: 200,
+    Hand.push: 320,
+    Hand.propose: 170,
+    Hand.execute: 180,
+    Hand.retry: 40,
     Hand.cancel: 25,
-    Hand.join: 45,
-    Hand.quit: 15,
+    Hand.readmit: 20,
+    Hand.join: 40,
+    Hand.quit: 10,
     Hand.refuse: 8,
-    Hand.register: 10,
-    Hand.signers: 10,
-    Hand.limits: 10,
-    Hand.rules: 6,
-    Hand.bucket: 8,
+    Hand.signers: 4,
+    Hand.drop: 4,
+    Hand.limits: 8,
+    Hand.tighten: 8,
+    Hand.kick_limits: 8,
+    Hand.rules: 3,
+    Hand.target: 10,
     Hand.role: 8,
     Hand.accept: 6,
     Hand.pause: 10,

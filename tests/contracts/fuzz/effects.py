@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from eth_utils.crypto import keccak
 
+from tests.contracts.fuzz.data_refusals import give, release
 from tests.contracts.fuzz.evm import Said
+from tests.contracts.fuzz.limits import FOR_EVER, KickLimits, Limits
 from tests.contracts.fuzz.refusals import addresses, push_digest
-from tests.contracts.fuzz.state import Bucket, Kick, Limits, Place, State, records_in
+from tests.contracts.fuzz.state import EXPELLED, NONE, PENDING, REFUSED, Place, State, taken_apart
 from tests.contracts.fuzz.step import Step
 
 
@@ -16,81 +18,119 @@ def accept(place: Place, state: State, step: Step) -> list[Said]:
     return _EFFECTS[step.name](place, state, step, caller)
 
 
-def _ascii(text: str) -> int:
+def ascii_word(text: str) -> int:
     return int.from_bytes(text.encode().ljust(32, b"\0"))
 
 
+# What a plain network reverts with, and an oracle that is its own target.
+REFUSAL = int.from_bytes(keccak(b"Refused()")[:4] + bytes(28))
+
+
+# --- rounds ---
+
+
 def _push(place: Place, state: State, step: Step, caller: int) -> list[Said]:
-    round_, rules, as_of, as_of_hash, _ = step.words
+    round_, _config, as_of, as_of_hash, _deadline = step.words
     digest = int.from_bytes(push_digest(place, state, step))
     signed_by = sum(1 << state.signers.index(who) for who in addresses(step.signatures))
-    state.round, state.as_of, state.pushed_at = round_, as_of, state.time
+    said = _registered(state, step.data)
+    state.round, state.as_of, state.pushed_at, state.held = round_, as_of, state.time, 0
     state.reports += (digest,)
-    state.words |= dict(records_in(step.records))
-    data_hash = int.from_bytes(keccak(step.records))
-    told = (round_, as_of, as_of_hash, data_hash, digest, rules, signed_by, caller)
-    return [Said("RoundAccepted", told)]
+    data_hash, config = int.from_bytes(keccak(step.data)), state.config_digest(place)
+    told = (round_, as_of, as_of_hash, data_hash, digest, config, signed_by, caller)
+    return [*said, Said("RoundAccepted", told)]
+
+
+def _registered(state: State, raw: bytes) -> list[Said]:
+    data, said = taken_apart(raw), list[Said]()
+    assert data is not None
+    for fresh, old in data.reused:
+        index = state.slot(old).index_plus_one - 1
+        release(state, old)
+        give(state, fresh, index)
+        said += [Said("NodeReleased", (index, old)), Said("NodeRegistered", (index, fresh))]
+    for fresh in data.fresh:
+        said.append(Said("NodeRegistered", (len(state.holders), fresh)))
+        give(state, fresh, len(state.holders))
+    state.words |= dict(data.words)
+    return said
+
+
+# --- kickouts ---
 
 
 def _propose(_: Place, state: State, step: Step, caller: int) -> list[Said]:
-    _round, _report, index, evidence, _deadline = step.words
-    said = _ended(state, index, caller, _ascii("too late")) if state.kick(index).is_live else []
+    _round, _report, node, evidence, _deadline = step.words
+    slot, said = state.slot(node), list[Said]()
+    if slot.kick == PENDING:
+        said.append(Said("KickCancelled", (node, caller, ascii_word("died"))))
     counted, proposals = state.counted
     state.counted = (state.round, (proposals if counted == state.round else 0) + 1)
     ready_at = state.time + state.limits.veto_delay
     dies_at = ready_at + state.limits.kick_window
-    state.kicks[index] = Kick(ready_at, dies_at, state.round, is_live=True, evidence=evidence)
-    told = (index, state.nodes[index], state.round, state.lane(index), evidence, ready_at)
+    state.slots[node] = slot._replace(
+        kick=PENDING, ready_at=ready_at, dies_at=dies_at, round=state.round, config=state.config
+    )
+    state.evidence[node] = evidence
+    told = (node, state.round, state.lane_of(node), evidence, ready_at, dies_at)
     return [*said, Said("KickProposed", told)]
 
 
-def _execute(_: Place, state: State, step: Step, __: int) -> list[Said]:
-    (index,) = step.words
-    kick, node = state.kick(index), state.nodes[index]
-    state.kicks[index] = kick._replace(is_live=False)
-    now = state.bucket.at(state.time)
-    state.bucket = now._replace(left=now.left - 1)
+def _execute(place: Place, state: State, step: Step, _: int) -> list[Said]:
+    (node,) = step.words
+    left, since = state.in_bucket
+    state.bucket = (left - 1, since)
+    until = min(state.time + state.kick_limits.cool_down, FOR_EVER)
+    state.slots[node] = state.slot(node)._replace(expelled_until=until)
+    return _told(place, state, node)
+
+
+def _retry(place: Place, state: State, step: Step, _: int) -> list[Said]:
+    return _told(place, state, step.words[0])
+
+
+def _told(place: Place, state: State, node: int) -> list[Said]:
+    """The target is told; what it does decides nothing but whether it may be told again."""
+    evidence, target = state.evidence.get(node, 0), state.target
+    executed = Said("KickExecuted", (node, evidence, target))
+    refuses = target == place.oracle or (target == place.network and state.refuses)
+    kick = REFUSED if refuses else EXPELLED
+    state.slots[node] = state.slot(node)._replace(kick=kick, round=state.round)
+    if refuses:
+        reason = REFUSAL if target == place.network else 0
+        return [executed, Said("KickRefused", (node, target, reason))]
+    if target == 0 or node not in state.members:
+        return [executed]
     state.members.remove(node)
-    state.active -= 1
-    executed = Said("KickExecuted", (index, node, state.round, kick.evidence))
-    return [executed, Said("KickedOut", (node, kick.evidence))]
+    return [executed, Said("KickedOut", (node, evidence))]
 
 
 def _cancel(_: Place, state: State, step: Step, caller: int) -> list[Said]:
-    index, why = step.words
-    return _ended(state, index, caller, why)
+    node, why = step.words
+    _cleared(state, node)
+    return [Said("KickCancelled", (node, caller, why))]
 
 
-def _ended(state: State, index: int, by: int, why: int) -> list[Said]:
-    state.kicks[index] = state.kick(index)._replace(is_live=False)
-    return [Said("KickCancelled", (index, by, why))]
+def _readmit(_: Place, state: State, step: Step, __: int) -> list[Said]:
+    _cleared(state, step.words[0])
+    return [Said("NodeReadmitted", step.words)]
 
 
-def _join(place: Place, state: State, step: Step, _: int) -> list[Said]:
-    (node,) = step.words
-    state.members.add(node)
-    state.active += 1
-    return _register(place, state, step, place.network)
+def _cleared(state: State, node: int) -> None:
+    state.slots[node] = state.slot(node)._replace(kick=NONE, round=state.round)
+    state.evidence[node] = 0
 
 
-def _register(_: Place, state: State, step: Step, caller: int) -> list[Said]:
-    (node,), said = step.words, list[Said]()
-    old = state.index_of.get(node)
-    if old is not None:
-        if state.lane(old) == 0:
-            return said
-        if state.kick(old).is_live:
-            said += _ended(state, old, caller, _ascii("rejoined"))
-        said.append(Said("NodeIndexRetired", (old, node)))
-    index = len(state.nodes)
-    state.index_of[node] = index
-    state.nodes.append(node)
-    return [*said, Said("NodeRegistered", (index, node))]
+# --- the network ---
+
+
+def _join(_: Place, state: State, step: Step, __: int) -> list[Said]:
+    state.members.add(step.words[0])
+    return []
 
 
 def _quit(_: Place, state: State, step: Step, __: int) -> list[Said]:
     state.members.remove(step.words[0])
-    state.active -= 1
     return []
 
 
@@ -99,9 +139,31 @@ def _refuse(_: Place, state: State, step: Step, __: int) -> list[Said]:
     return []
 
 
-def _set_signers(_: Place, state: State, step: Step, __: int) -> list[Said]:
+# --- signers, rules, limits ---
+
+
+def _configured(place: Place, state: State) -> Said:
+    state.config += 1
+    return Said("ConfigSet", (state.config, state.config_digest(place)))
+
+
+def _set_signers(place: Place, state: State, step: Step, _: int) -> list[Said]:
     state.signers, (state.quorum,) = step.signers, step.words
-    return [Said("SignersSet", (64, state.quorum, len(step.signers), *step.signers))]
+    return [_signers_set(state), _configured(place, state)]
+
+
+def _drop_signer(place: Place, state: State, step: Step, _: int) -> list[Said]:
+    state.signers = tuple(who for who in state.signers if who != step.words[0])
+    return [_signers_set(state), _configured(place, state)]
+
+
+def _signers_set(state: State) -> Said:
+    return Said("SignersSet", (64, state.quorum, len(state.signers), *state.signers))
+
+
+def _set_rules(place: Place, state: State, step: Step, _: int) -> list[Said]:
+    (state.rules_hash,) = step.words
+    return [Said("RulesSet", step.words), _configured(place, state)]
 
 
 def _set_limits(_: Place, state: State, step: Step, __: int) -> list[Said]:
@@ -109,16 +171,18 @@ def _set_limits(_: Place, state: State, step: Step, __: int) -> list[Said]:
     return [Said("LimitsSet", step.words)]
 
 
-def _set_rules(_: Place, state: State, step: Step, __: int) -> list[Said]:
-    state.rules, state.rules_hash = step.words
-    return [Said("RulesSet", step.words)]
+def _set_kick_limits(_: Place, state: State, step: Step, __: int) -> list[Said]:
+    state.bucket = (min(state.in_bucket[0], step.words[2]), state.time)
+    state.kick_limits = KickLimits(*step.words)
+    return [Said("KickLimitsSet", step.words)]
 
 
-def _set_bucket(_: Place, state: State, step: Step, __: int) -> list[Said]:
-    most, per_frame, frame = step.words
-    left = min(state.bucket.at(state.time).left, most)
-    state.bucket = Bucket(most, left, per_frame, frame, state.time)
-    return [Said("BucketSet", step.words)]
+def _set_target(_: Place, state: State, step: Step, __: int) -> list[Said]:
+    (state.target,) = step.words
+    return [Said("TargetSet", step.words)]
+
+
+# --- roles ---
 
 
 def _transfer_admin(_: Place, state: State, step: Step, __: int) -> list[Said]:
@@ -128,25 +192,31 @@ def _transfer_admin(_: Place, state: State, step: Step, __: int) -> list[Said]:
 
 def _accept_admin(_: Place, state: State, __: Step, caller: int) -> list[Said]:
     state.admin, state.pending_admin = caller, 0
-    return [Said("RoleSet", (_ascii("admin"), caller))]
+    return [Said("RoleSet", (ascii_word("admin"), caller))]
 
 
 def _set_pauser(_: Place, state: State, step: Step, __: int) -> list[Said]:
     (state.pauser,) = step.words
-    return [Said("RoleSet", (_ascii("pauser"), state.pauser))]
+    return [Said("RoleSet", (ascii_word("pauser"), state.pauser))]
 
 
 def _set_vetoer(_: Place, state: State, step: Step, __: int) -> list[Said]:
     (state.vetoer,) = step.words
-    return [Said("RoleSet", (_ascii("vetoer"), state.vetoer))]
+    return [Said("RoleSet", (ascii_word("vetoer"), state.vetoer))]
 
 
 def _pause_for(_: Place, state: State, step: Step, caller: int) -> list[Said]:
-    state.paused_until = state.time + step.words[0]
+    (seconds,) = step.words
+    state.pause, state.pause_holds = seconds, state.is_fresh
+    state.held += seconds if state.pause_holds else 0
+    state.paused_until = state.time + seconds
     return [Said("PausedUntil", (state.paused_until, caller))]
 
 
 def _resume(_: Place, state: State, __: Step, caller: int) -> list[Said]:
+    rest = state.paused_until - state.time
+    state.pause -= rest
+    state.held -= rest if state.pause_holds else 0
     state.paused_until = state.time
     return [Said("PausedUntil", (state.time, caller))]
 
@@ -165,15 +235,19 @@ _EFFECTS: dict[str, Callable[[Place, State, Step, int], list[Said]]] = {
     "push": _push,
     "proposeKick": _propose,
     "executeKick": _execute,
+    "retryKick": _retry,
     "cancelKick": _cancel,
-    "register": _register,
+    "readmit": _readmit,
     "join": _join,
     "quit": _quit,
     "setRefuses": _refuse,
     "setSigners": _set_signers,
-    "setLimits": _set_limits,
+    "dropSigner": _drop_signer,
     "setRules": _set_rules,
-    "setBucket": _set_bucket,
+    "setLimits": _set_limits,
+    "tightenLimits": _set_limits,
+    "setKickLimits": _set_kick_limits,
+    "setTarget": _set_target,
     "transferAdmin": _transfer_admin,
     "acceptAdmin": _accept_admin,
     "setPauser": _set_pauser,

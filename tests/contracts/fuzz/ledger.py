@@ -6,8 +6,17 @@ from dataclasses import dataclass, field
 from eth_utils.crypto import keccak
 
 from tests.contracts.fuzz.evm import Said
-from tests.contracts.fuzz.seen import Seen, Words
-from tests.contracts.fuzz.state import Bucket, Kick, Limits, records_in
+from tests.contracts.fuzz.limits import FOR_EVER, KickLimits, Limits
+from tests.contracts.fuzz.seen import Head, Seen, Words
+from tests.contracts.fuzz.state import (
+    EXPELLED,
+    NONE,
+    PENDING,
+    REFUSED,
+    Slot,
+    lanes_of,
+    taken_apart,
+)
 from tests.contracts.fuzz.step import Step
 
 
@@ -20,23 +29,28 @@ class Ledger:
     as_of: int = 0
     pushed_at: int = 0
     paused_until: int = 0
+    held: int = 0
+    pause: int = 0
+    pause_holds: bool = False
     count: int = 0
     quorum: int = 0
-    rules: int = 0
     kicks_paused: int = 0
+    config_count: int = 0
+    config: int = 0
     last_report: int = 0
     # Digest of every accepted report, by round.
     reports: dict[int, int] = field(default_factory=dict)
     rules_hash: int = 0
     offered: int = 0
+    target: int = 0
     limits: Limits | None = None
-    bucket: Bucket | None = None
+    kick_limits: KickLimits | None = None
+    bucket: tuple[int, int] = (0, 0)
     signers: Words = ()
     roles: dict[str, int] = field(default_factory=dict)
     words: dict[int, int] = field(default_factory=dict)
-    kicks: dict[int, Kick] = field(default_factory=dict)
-    # The node's newest index.
-    index_of: dict[int, int] = field(default_factory=dict)
+    slots: dict[int, Slot] = field(default_factory=dict)
+    evidence: dict[int, int] = field(default_factory=dict)
 
     def hear(self, said: Iterable[Said], now: int, step: Step | None = None) -> None:
         """Take the events of one transaction in; `step`: whose input it was."""
@@ -44,26 +58,38 @@ class Ledger:
         for one in said:
             if one.name == "RoundAccepted":
                 assert step is not None
-                assert one.words[3] == int.from_bytes(keccak(step.records))
-                self.words |= dict(records_in(step.records))
+                assert one.words[3] == int.from_bytes(keccak(step.data))
+                data = taken_apart(step.data)
+                assert data is not None
+                self.words |= dict(data.words)
             _RECEIVED.get(one.name, _not_the_oracles)(self, one.words)
 
-    def seen(self, kicks: Iterable[int]) -> Seen:
+    def change(self, node: int, **fields: int) -> None:
+        self.slots[node] = self.slots.get(node, Slot())._replace(**fields)
+
+    def seen(self, nodes: Iterable[int]) -> Seen:
         assert self.limits is not None
-        assert self.bucket is not None
+        assert self.kick_limits is not None
         names = self.roles
-        quorum = (self.quorum, len(self.signers), self.rules, self.kicks_paused)
-        head = (self.round, self.as_of, self.pushed_at, self.paused_until, self.count, *quorum)
+        clock = (self.pushed_at, self.paused_until, self.held)
+        lanes = [lane for word in self.words.values() for lane in lanes_of(word)]
+        counts = (self.count, sum(lane >= 2 for lane in lanes))
+        rest = (self.quorum, self.kicks_paused, self.config_count)
         return Seen(
-            head=head,
+            head=Head(self.round, self.as_of, *clock, *counts, *rest),
             limits=tuple(self.limits),
+            kick_limits=tuple(self.kick_limits),
+            bucket=self.kick_limits.refilled(*self.bucket, self.now),
             last_report=self.last_report,
             rules_hash=self.rules_hash,
-            roles=(names["admin"], self.offered, names["pauser"], names["vetoer"]),
-            bucket=tuple(self.bucket.at(self.now)),
+            config=self.config,
+            pause=self.pause,
+            roles=(names["admin"], self.offered, names["pauser"], names["vetoer"], self.target),
             signers=self.signers,
             words=tuple(self.words.get(at, 0) for at in range(self.count // 16 + 2)),
-            kicks={i: tuple(map(int, self.kicks.get(i, Kick()))) for i in kicks},
+            slots={
+                who: (*self.slots.get(who, Slot()), self.evidence.get(who, 0)) for who in nodes
+            },
         )
 
 
@@ -71,40 +97,69 @@ def _not_the_oracles(_: Ledger, __: Words) -> None:
     """The network speaks too."""
 
 
+# --- rounds ---
+
+
 def _accepted(book: Ledger, words: Words) -> None:
-    book.round, book.as_of, _, _, book.last_report, _, _, _ = words
-    book.pushed_at = book.now
+    book.round, book.as_of, _, _, book.last_report, config, _, _ = words
+    assert config == book.config
+    book.pushed_at, book.held = book.now, 0
     book.reports[book.round] = book.last_report
 
 
 def _registered(book: Ledger, words: Words) -> None:
     index, node = words
-    book.count = index + 1
-    book.index_of[node] = index
+    book.count = max(book.count, index + 1)
+    book.change(node, index_plus_one=index + 1)
+
+
+def _released(book: Ledger, words: Words) -> None:
+    _, node = words
+    kick = book.slots[node].kick
+    book.change(node, index_plus_one=0, kick=NONE if kick == PENDING else kick)
+
+
+# --- kickouts ---
 
 
 def _proposed(book: Ledger, words: Words) -> None:
-    assert book.limits is not None
-    index, _, round_, _, evidence, ready_at = words
-    dies_at = ready_at + book.limits.kick_window
-    book.kicks[index] = Kick(ready_at, dies_at, round_, is_live=True, evidence=evidence)
+    node, round_, _, evidence, ready_at, dies_at = words
+    times = {"ready_at": ready_at, "dies_at": dies_at}
+    book.change(node, kick=PENDING, round=round_, config=book.config_count, **times)
+    book.evidence[node] = evidence
 
 
-def _ended(book: Ledger, words: Words) -> None:
-    book.kicks[words[0]] = book.kicks[words[0]]._replace(is_live=False)
+def _cleared(book: Ledger, words: Words) -> None:
+    book.change(words[0], kick=NONE, round=book.round)
+    book.evidence[words[0]] = 0
 
 
 def _executed(book: Ledger, words: Words) -> None:
-    assert book.bucket is not None
-    _ended(book, words)
-    now = book.bucket.at(book.now)
-    book.bucket = now._replace(left=now.left - 1)
+    assert book.kick_limits is not None
+    node = words[0]
+    if book.slots[node].kick == PENDING:
+        left, since = book.kick_limits.refilled(*book.bucket, book.now)
+        book.bucket = (left - 1, since)
+        until = min(book.now + book.kick_limits.cool_down, FOR_EVER)
+        book.change(node, expelled_until=until)
+    book.change(node, kick=EXPELLED, round=book.round)
 
 
-def _bucket_set(book: Ledger, words: Words) -> None:
-    most, per_frame, frame = words
-    left = most if book.bucket is None else min(most, book.bucket.at(book.now).left)
-    book.bucket = Bucket(most, left, per_frame, frame, book.now)
+def _refused(book: Ledger, words: Words) -> None:
+    book.change(words[0], kick=REFUSED)
+
+
+def _expelled(book: Ledger, words: Words) -> None:
+    book.change(words[0], kick=EXPELLED, expelled_until=FOR_EVER)
+
+
+# --- what is set ---
+
+
+def _kick_limits_set(book: Ledger, words: Words) -> None:
+    wanted, old = KickLimits(*words), book.kick_limits
+    left = wanted.most if old is None else old.refilled(*book.bucket, book.now)[0]
+    book.kick_limits, book.bucket = wanted, (min(left, wanted.most), book.now)
 
 
 def _signers_set(book: Ledger, words: Words) -> None:
@@ -117,7 +172,15 @@ def _limits_set(book: Ledger, words: Words) -> None:
 
 
 def _rules_set(book: Ledger, words: Words) -> None:
-    book.rules, book.rules_hash = words
+    (book.rules_hash,) = words
+
+
+def _config_set(book: Ledger, words: Words) -> None:
+    book.config_count, book.config = words
+
+
+def _target_set(book: Ledger, words: Words) -> None:
+    (book.target,) = words
 
 
 def _role_set(book: Ledger, words: Words) -> None:
@@ -132,7 +195,18 @@ def _offered(book: Ledger, words: Words) -> None:
 
 
 def _paused(book: Ledger, words: Words) -> None:
-    book.paused_until = words[0]
+    """A pause begins, or ends before its time."""
+    assert book.limits is not None
+    until, _ = words
+    if until == book.now:
+        rest = book.paused_until - until
+        book.pause -= rest
+        book.held -= rest if book.pause_holds else 0
+    else:
+        fresh_until = book.pushed_at + book.limits.max_age + book.held
+        book.pause, book.pause_holds = until - book.now, book.now <= fresh_until
+        book.held += book.pause if book.pause_holds else 0
+    book.paused_until = until
 
 
 def _kicks_paused(book: Ledger, words: Words) -> None:
@@ -142,13 +216,19 @@ def _kicks_paused(book: Ledger, words: Words) -> None:
 _RECEIVED: dict[str, Callable[[Ledger, Words], None]] = {
     "RoundAccepted": _accepted,
     "NodeRegistered": _registered,
+    "NodeReleased": _released,
     "KickProposed": _proposed,
-    "KickCancelled": _ended,
+    "KickCancelled": _cleared,
     "KickExecuted": _executed,
-    "BucketSet": _bucket_set,
+    "KickRefused": _refused,
+    "NodeExpelled": _expelled,
+    "NodeReadmitted": _cleared,
+    "KickLimitsSet": _kick_limits_set,
     "SignersSet": _signers_set,
     "LimitsSet": _limits_set,
     "RulesSet": _rules_set,
+    "ConfigSet": _config_set,
+    "TargetSet": _target_set,
     "RoleSet": _role_set,
     "AdminOffered": _offered,
     "PausedUntil": _paused,

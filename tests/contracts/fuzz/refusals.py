@@ -1,29 +1,18 @@
 """Why the oracle must refuse a step: every reason that holds, whichever it comes upon first.
 
-No reason: it must be accepted. Written from what the contract promises, guard by guard.
+No reason: it must be accepted. Written from what the contract promises, guard by guard. What it
+asks of a report's data: tests/contracts/fuzz/data_refusals.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from eth_utils.crypto import keccak
 
+from tests.contracts.fuzz.data_refusals import Reasons, in_data
+from tests.contracts.fuzz.limits import DAY, HOUR, KickLimits, Limits
 from tests.contracts.fuzz.signing import BYTES, Signatures, ring
-from tests.contracts.fuzz.state import (
-    BEST_LANE,
-    LANES,
-    RECORD,
-    ZERO_QOS,
-    Kick,
-    Limits,
-    Place,
-    State,
-    lanes_of,
-    records_in,
-)
+from tests.contracts.fuzz.state import EXPELLED, PENDING, Place, State
 from tests.contracts.fuzz.step import OF_THE_NETWORK, Step
-
-WEEK = 7 * 24 * 3600
-Reasons = Iterator[tuple[str, bool]]
 
 
 def refusals(place: Place, state: State, step: Step) -> set[str]:
@@ -33,6 +22,8 @@ def refusals(place: Place, state: State, step: Step) -> set[str]:
     caller = place.network if step.is_forwarded else step.caller
     if step.name in _OF_THE_ADMIN and caller != state.admin:
         return {"NotAllowed"}
+    if step.name in _OF_THE_PAUSER and caller != state.pauser:
+        return {"NotAllowed"}
     return {name for name, holds in _RULES[step.name](place, state, step, caller) if holds}
 
 
@@ -40,28 +31,39 @@ def refusals(place: Place, state: State, step: Step) -> set[str]:
 
 
 def _push(place: Place, state: State, step: Step, _: int) -> Reasons:
-    round_, rules, as_of, as_of_hash, deadline = step.words
+    round_, config, as_of, as_of_hash, deadline = step.words
     newest = state.number + place.ahead
     yield "NotDirect", step.is_forwarded
     yield "Paused", state.time < state.paused_until
     yield "WrongRound", round_ != state.round + 1
-    yield "WrongRules", rules != state.rules
+    yield "WrongConfig", config != state.config
     yield "TooSoon", state.time < state.pushed_at + state.limits.min_interval
-    yield "Expired", state.time > deadline
+    yield from _deadline(state, deadline)
     yield "StaleAsOf", not state.as_of < as_of < newest
     yield "AsOfTooOld", newest - as_of > state.limits.anchor_window
     found = place.hash_of(as_of, newest)
     yield "Reorged", found == 0 or found != as_of_hash
     yield from _signatures(state, push_digest(place, state, step), step.signatures)
-    yield from _records(state, step.records)
+    yield from in_data(state, step.data)
 
 
 def push_digest(place: Place, state: State, step: Step) -> bytes:
     """What a quorum must have signed for this push to be good now."""
-    round_, rules, as_of, as_of_hash, deadline = step.words
-    chained = (state.rules_hash, state.last_report, as_of, as_of_hash, deadline)
-    data_hash = int.from_bytes(keccak(step.records))
-    return place.domain.of_report((round_, rules, *chained, data_hash))
+    round_, _config, *block = step.words
+    data_hash = int.from_bytes(keccak(step.data))
+    chained = (state.config_digest(place), round_, state.last_report)
+    return place.domain.of_report((*chained, *block, data_hash))
+
+
+def kick_digest(place: Place, state: State, words: tuple[int, ...]) -> bytes:
+    """What a quorum must have signed for this proposal to be good now."""
+    _round, *rest = words
+    return place.domain.of_kick((state.config_digest(place), *rest))
+
+
+def _deadline(state: State, deadline: int) -> Reasons:
+    yield "Expired", state.time > deadline
+    yield "DeadlineTooFar", deadline > state.time + HOUR
 
 
 def _signatures(state: State, digest: bytes, signatures: Signatures) -> Reasons:
@@ -79,30 +81,6 @@ def addresses(signatures: Signatures) -> list[int]:
     return [ring()[one.key].address for one in signatures.given]
 
 
-def _records(state: State, records: bytes) -> Reasons:
-    count, rest = divmod(len(records), RECORD)
-    is_whole = count != 0 and rest == 0 and count <= state.limits.max_words
-    yield "BadLength", not is_whole
-    if not is_whole:
-        return
-    last = -1
-    for at, word in records_in(records):
-        yield "NotAscending", at <= last
-        last = at
-        yield from _word(state, at, word)
-
-
-def _word(state: State, at: int, word: int) -> Reasons:
-    yield "UnknownNode", LANES * at >= len(state.nodes)
-    before = lanes_of(state.words.get(at, 0))
-    for place, (old, new) in enumerate(zip(before, lanes_of(word), strict=True)):
-        yield "UnknownNode", new != 0 and LANES * at + place >= len(state.nodes)
-        yield "ScoreTooHigh", new > BEST_LANE
-        yield "ScoreErased", old != 0 and new == 0
-        is_step = min(old, new) >= ZERO_QOS
-        yield "StepTooLarge", is_step and abs(old - new) > state.limits.max_step
-
-
 # --- kickouts ---
 
 
@@ -111,60 +89,64 @@ def _rest(state: State) -> Reasons:
     yield "KicksRest", state.kicks_paused
 
 
-def _target(state: State, index: int) -> Reasons:
-    yield "NotMember", not state.is_member(index)
-    yield "NotBelowThreshold", not state.is_low(index)
+def _low(state: State, node: int) -> Reasons:
+    yield "NotRegistered", state.slot(node).index_plus_one == 0
+    yield "NotBelowThreshold", not state.is_low(node)
 
 
 def _propose(place: Place, state: State, step: Step, _: int) -> Reasons:
-    round_, report, index, evidence, deadline = step.words
-    kick = state.kick(index)
+    round_, report, node, evidence, deadline = step.words
     counted, proposals = state.counted
     yield from _rest(state)
     yield "WrongRound", not state.is_recent(round_)
     yield "WrongReport", state.is_recent(round_) and state.reports[round_] != report
-    yield "Expired", state.time > deadline
+    yield from _deadline(state, deadline)
     yield "NoEvidence", evidence == 0
-    yield from _target(state, index)
-    yield "AlreadyProposed", round_ <= kick.round
-    yield "KickLive", kick.is_live and state.time <= kick.dies_at
+    yield from _low(state, node)
+    yield "AlreadyExpelled", state.is_expelled(node)
+    yield "KickLive", state.is_pending(node)
+    yield "AlreadyProposed", round_ <= state.slot(node).round
     yield "KickLimit", (proposals if counted == state.round else 0) >= state.limits.max_kicks
-    yield from _signatures(state, place.domain.of_kick(step.words), step.signatures)
+    yield from _signatures(state, kick_digest(place, state, step.words), step.signatures)
 
 
 def _execute(_: Place, state: State, step: Step, __: int) -> Reasons:
-    (index,) = step.words
-    kick = state.kick(index)
+    (node,) = step.words
+    slot = state.slot(node)
     yield from _rest(state)
-    yield "NoKick", not kick.is_live
-    is_early = state.time < kick.ready_at or state.round < kick.round + state.limits.kick_rounds
+    yield "NoKick", slot.kick != PENDING or slot.config != state.config
+    is_early = state.time < slot.ready_at or state.round < slot.round + state.limits.kick_rounds
     yield "KickNotReady", is_early
-    yield "KickDead", state.time > kick.dies_at
+    yield "KickDead", state.time > slot.dies_at
     yield "StaleScores", not state.is_fresh
-    yield from _target(state, index)
-    yield "TooFewMembers", state.active <= state.limits.min_active
-    yield "BucketEmpty", state.bucket.at(state.time).left == 0
-    yield "Refused", state.refuses
+    yield from _low(state, node)
+    yield "TooFewOpen", state.open_count < state.limits.min_open
+    yield "BucketEmpty", state.in_bucket[0] == 0
+
+
+def _retry(_: Place, state: State, step: Step, __: int) -> Reasons:
+    (node,) = step.words
+    slot = state.slot(node)
+    yield from _rest(state)
+    yield "NotExpelled", not state.is_expelled(node)
+    yield "NoTarget", state.target == 0
+    is_early = state.round < slot.round + state.limits.kick_rounds
+    yield "KickNotReady", slot.kick == EXPELLED and is_early
 
 
 def _cancel(_: Place, state: State, step: Step, caller: int) -> Reasons:
-    index, _why = step.words
-    kick = state.kick(index)
-    yield "NoKick", not kick.is_live
-    yield "NotAllowed", caller != state.vetoer and not is_moot(state, index, kick)
+    node, _why = step.words
+    yield "NoKick", state.slot(node).kick != PENDING
+    # Anybody may, once it cannot be executed any more, or the lane is not low.
+    lasts = state.is_pending(node) and state.is_low(node)
+    yield "NotAllowed", lasts and caller != state.vetoer
 
 
-def is_moot(state: State, index: int, kick: Kick) -> bool:
-    """Anybody may cancel: it is too late, the node has left, or its lane is not low any more."""
-    return state.time > kick.dies_at or not state.is_member(index) or not state.is_low(index)
+def _readmit(_: Place, state: State, step: Step, __: int) -> Reasons:
+    yield "NotExpelled", state.slot(step.words[0]).kick < EXPELLED
 
 
-# --- nodes and roles ---
-
-
-def _register(place: Place, _: State, step: Step, caller: int) -> Reasons:
-    yield "NotAllowed", caller != place.network
-    yield "ZeroAddress", step.words == (0,)
+# --- roles ---
 
 
 def _accept_admin(_: Place, state: State, __: Step, caller: int) -> Reasons:
@@ -177,32 +159,38 @@ def _set_signers(_: Place, __: State, step: Step, ___: int) -> Reasons:
     yield "BadSigners", 0 in step.signers or len(set(step.signers)) < count
 
 
+def _drop_signer(_: Place, state: State, step: Step, __: int) -> Reasons:
+    yield "BadSigners", step.words[0] not in state.signers
+    yield "BadSigners", len(state.signers) <= state.quorum
+
+
 def _set_limits(place: Place, _: State, step: Step, __: int) -> Reasons:
     wanted = Limits(*step.words)
-    yield "BadLimits", not 1 <= wanted.max_step <= 10_000
-    yield "BadLimits", not 2 <= wanted.anchor_window <= place.farthest
-    yield "BadLimits", wanted.kick_below > 10_000
-    yield "BadLimits", 0 in (wanted.max_words, wanted.max_age, wanted.kick_window)
+    yield "BadLimits", not (wanted.can_work(place.farthest) and wanted.is_within(place.floors))
 
 
-def _set_rules(_: Place, state: State, step: Step, __: int) -> Reasons:
-    counter, rules_hash = step.words
-    yield "BadRules", counter <= state.rules or rules_hash == 0
+def _tighten(place: Place, state: State, step: Step, __: int) -> Reasons:
+    wanted = Limits(*step.words)
+    fits = wanted.can_work(place.farthest) and wanted.is_within(place.floors)
+    yield "BadLimits", not (fits and wanted.is_tightening(state.limits))
 
 
-def _set_bucket(_: Place, __: State, step: Step, ___: int) -> Reasons:
-    yield "BadLimits", step.words[2] == 0
+def _set_kick_limits(_: Place, __: State, step: Step, ___: int) -> Reasons:
+    yield "BadLimits", not KickLimits(*step.words).can_work()
 
 
-def _pause_for(_: Place, state: State, step: Step, caller: int) -> Reasons:
-    (seconds,), last = step.words, state.paused_until
-    yield "NotAllowed", caller != state.pauser
-    yield "PauseTooLong", not 1 <= seconds <= WEEK
-    yield "PauseCoolDown", last != 0 and state.time < last + WEEK
+def _set_rules(_: Place, __: State, step: Step, ___: int) -> Reasons:
+    yield "BadRules", step.words == (0,)
 
 
-def _pause_kicks(_: Place, state: State, __: Step, caller: int) -> Reasons:
-    yield "NotAllowed", caller != state.pauser
+def _set_target(place: Place, _: State, step: Step, __: int) -> Reasons:
+    yield "NoTarget", step.words[0] not in {0, place.network, place.oracle}
+
+
+def _pause_for(_: Place, state: State, step: Step, __: int) -> Reasons:
+    (seconds,) = step.words
+    yield "PauseTooLong", not 1 <= seconds <= 7 * DAY
+    yield "PauseCoolDown", state.time < state.paused_until + state.pause
 
 
 def _resume(_: Place, state: State, __: Step, ___: int) -> Reasons:
@@ -221,16 +209,24 @@ _OF_THE_ADMIN = {
     "resumeKicks": _nothing,
     "setSigners": _set_signers,
     "setLimits": _set_limits,
+    "setKickLimits": _set_kick_limits,
     "setRules": _set_rules,
-    "setBucket": _set_bucket,
+    "setTarget": _set_target,
+    "readmit": _readmit,
 }
-_RULES: dict[str, Callable[[Place, State, Step, int], Reasons]] = _OF_THE_ADMIN | {
+_OF_THE_PAUSER = {
+    "pauseFor": _pause_for,
+    "pauseKicks": _nothing,
+    "dropSigner": _drop_signer,
+    "tightenLimits": _tighten,
+}
+_RULES: dict[str, Callable[[Place, State, Step, int], Reasons]] = {
+    **_OF_THE_ADMIN,
+    **_OF_THE_PAUSER,
     "push": _push,
     "proposeKick": _propose,
     "executeKick": _execute,
+    "retryKick": _retry,
     "cancelKick": _cancel,
-    "register": _register,
     "acceptAdmin": _accept_admin,
-    "pauseFor": _pause_for,
-    "pauseKicks": _pause_kicks,
 }

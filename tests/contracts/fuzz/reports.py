@@ -1,24 +1,18 @@
-"""Reports by lot: mostly right ones, and every way to make a wrong one."""
+"""Reports by lot: mostly right ones, and every way to make a wrong one.
+
+Their data: tests/contracts/fuzz/data_drawing.py.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from tests.contracts.fuzz.data_drawing import drawn, spoilt
+from tests.contracts.fuzz.limits import HOUR
 from tests.contracts.fuzz.refusals import push_digest
 from tests.contracts.fuzz.signing import Form, Signature, Signatures, ring
-from tests.contracts.fuzz.state import (
-    BEST_LANE,
-    LANES,
-    RECORD,
-    ZERO_QOS,
-    Place,
-    State,
-    lanes_of,
-    true_hash,
-)
+from tests.contracts.fuzz.state import Place, State, true_hash
 from tests.contracts.fuzz.step import Step
-
-HOUR = 3600
 
 
 def number_of(address: int) -> int:
@@ -55,66 +49,6 @@ def twisted(chosen: Random, state: State, good: Signatures) -> Signatures:
     return Signatures(tuple(given))
 
 
-# --- records ---
-
-
-def lane(chosen: Random, old: int, max_step: int) -> int:
-    """A lane that may follow this one."""
-    if chosen.random() < 0.4:
-        return old
-    new = chosen.choice((1, 2, 1_000, 2_001, 2_002, BEST_LANE, chosen.randrange(1, BEST_LANE)))
-    if min(old, new) < ZERO_QOS:
-        return new
-    return min(max(new, old - max_step), old + max_step)
-
-
-def words(chosen: Random, state: State) -> list[tuple[int, int]]:
-    """Right words, as many as there may be at most."""
-    count = len(state.nodes)
-    places = range((count + LANES - 1) // LANES)
-    most = min(state.limits.max_words, len(places))
-    found = []
-    for at in sorted(chosen.sample(places, chosen.randint(min(1, most), most))):
-        old = lanes_of(state.words.get(at, 0))
-        lanes = [
-            lane(chosen, one, state.limits.max_step) if LANES * at + place < count else 0
-            for place, one in enumerate(old)
-        ]
-        found.append((at, sum(one << 16 * place for place, one in enumerate(lanes))))
-    return found
-
-
-def written(these: list[tuple[int, int]]) -> bytes:
-    return b"".join(at.to_bytes(3) + word.to_bytes(32) for at, word in these)
-
-
-def _spoilt(chosen: Random, state: State, records: bytes) -> bytes:
-    """Something else than these right records."""
-    lanes = LANES * len(records) // RECORD
-    beyond = (len(state.nodes) + LANES) // LANES
-    ways = (
-        records + records[-RECORD:],
-        records[RECORD:] + records[:RECORD],
-        chosen.choice((b"", records[: -chosen.randint(1, RECORD)])),
-        written([(beyond, 5)]),
-        written([(beyond, 0)]),
-        written([(at, 5) for at in range(state.limits.max_words + 1)]),
-        *(_one_lane(chosen, state, records, chosen.randrange(max(lanes, 1))) for _ in range(5)),
-    )
-    return chosen.choice(ways)
-
-
-def _one_lane(chosen: Random, state: State, records: bytes, place: int) -> bytes:
-    """Another value in one lane, whatever that lane holds and whoever's it is."""
-    wrong = (0, 1, 2, BEST_LANE, BEST_LANE + 1, 0x7FFF, 0x8000, 0xFFFF)
-    at = RECORD * (place // LANES) + 3 + 2 * (LANES - 1 - place % LANES)
-    step = chosen.choice((state.limits.max_step + 1, state.limits.max_step))
-    old = int.from_bytes(records[at : at + 2])
-    steps = (max(old - step, 0), min(old + step, 0xFFFF))
-    value = chosen.choice((*wrong, *steps, *steps, *steps))
-    return records[:at] + value.to_bytes(2) + records[at + 2 :]
-
-
 # --- the whole push ---
 
 
@@ -124,12 +58,9 @@ def push(chosen: Random, place: Place, later: State) -> Step:
     back = min(later.limits.anchor_window, newest - later.as_of - 1)
     as_of = newest - chosen.choice((1, 2, back, chosen.randint(1, max(back, 1))))
     block_hash = int.from_bytes(true_hash(as_of, is_arbitrum=place.is_arbitrum))
-    deadline = later.time + chosen.choice((0, 600))
-    step = Step(
-        "push",
-        words=(later.round + 1, later.rules, as_of, block_hash, deadline),
-        records=written(words(chosen, later)),
-    )
+    deadline = later.time + chosen.choice((0, 600, HOUR))
+    words = (later.round + 1, later.config, as_of, block_hash, deadline)
+    step = Step("push", words=words, data=drawn(chosen, later).raw)
     if chosen.random() < 0.2:
         step = _WRONG[chosen.randrange(len(_WRONG))](chosen, place, later, step)
     return signed(chosen, place, later, step)
@@ -139,10 +70,10 @@ def signed(chosen: Random, place: Place, later: State, step: Step) -> Step:
     """The step with a quorum's signatures, or with something like it."""
     wanted = later
     if chosen.random() < 0.03:
-        # On top of another report, or under other rules.
+        # On top of another report, or under another configuration.
         is_other_report = chosen.random() < 0.5
         other = replace(later, reports=(*later.reports[:-1], 1))
-        wanted = other if is_other_report else replace(later, rules_hash=1)
+        wanted = other if is_other_report else replace(later, config=later.config + 1)
     if chosen.random() < 0.03:
         place = replace(place, oracle=place.network)
     good = quorum(chosen, later, push_digest(place, wanted, step))
@@ -156,9 +87,9 @@ def _round(chosen: Random, _: Place, later: State, step: Step) -> Step:
     return replace(step, words=(number, *step.words[1:]))
 
 
-def _rules(chosen: Random, _: Place, later: State, step: Step) -> Step:
-    rules = chosen.choice((0, later.rules - 1, later.rules + 1))
-    return replace(step, words=(step.words[0], rules, *step.words[2:]))
+def _config(chosen: Random, _: Place, later: State, step: Step) -> Step:
+    config = chosen.choice((0, later.config - 1, later.config + 1))
+    return replace(step, words=(step.words[0], config, *step.words[2:]))
 
 
 def _as_of(chosen: Random, place: Place, later: State, step: Step) -> Step:
@@ -178,11 +109,12 @@ def _hash(chosen: Random, place: Place, __: State, step: Step) -> Step:
 
 
 def _deadline(chosen: Random, _: Place, later: State, step: Step) -> Step:
-    return replace(step, words=(*step.words[:4], later.time - chosen.choice((1, HOUR))))
+    wrong = chosen.choice((-HOUR, -1, HOUR + 1, 24 * HOUR))
+    return replace(step, words=(*step.words[:4], later.time + wrong))
 
 
-def _records(chosen: Random, _: Place, later: State, step: Step) -> Step:
-    return replace(step, records=_spoilt(chosen, later, step.records))
+def _data(chosen: Random, _: Place, later: State, step: Step) -> Step:
+    return replace(step, data=spoilt(chosen, later, step.data))
 
 
 def _forwarded(_: Random, __: Place, ___: State, step: Step) -> Step:
@@ -190,6 +122,6 @@ def _forwarded(_: Random, __: Place, ___: State, step: Step) -> Step:
 
 
 _WRONG: tuple[Callable[[Random, Place, State, Step], Step], ...] = (
-    *(_round, _rules, _as_of, _as_of, _as_of, _hash, _deadline, _forwarded),
-    *(_records, _records, _records, _records, _records),
+    *(_round, _config, _as_of, _as_of, _as_of, _hash, _deadline, _deadline, _forwarded),
+    *(_data, _data, _data, _data, _data, _data, _data, _data),
 )

@@ -18,10 +18,12 @@ _DOMAIN = keccak(
     b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 )
 _REPORT = keccak(
-    b"Report(uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
-    b"bytes32 asOfHash,uint40 deadline,bytes32 dataHash)"
+    b"Report(bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,"
+    b"uint40 deadline,bytes32 dataHash)"
 )
-_KICK = keccak(b"Kick(uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline)")
+_KICK = keccak(
+    b"Kick(bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline)"
+)
 
 
 class Form(Enum):
@@ -108,7 +110,7 @@ class Domain:
         separator = keccak(
             _DOMAIN
             + keccak(b"QoSOracle")
-            + keccak(b"1")
+            + keccak(b"2")
             + b"".join(word.to_bytes(32) for word in (self.chain_id, self.contract))
         )
         return keccak(
@@ -116,9 +118,9 @@ class Domain:
         )
 
     def of_report(self, words: tuple[int, ...]) -> bytes:
-        """Words: round, rules, rules hash, prev, as-of, its hash, deadline, records' hash."""
+        """Words: configuration, round, prev, as-of, its hash, deadline, data's hash."""
         return self.digest(words, _REPORT)
 
     def of_kick(self, words: tuple[int, ...]) -> bytes:
-        """Words: round, its report, index, evidence, deadline."""
+        """Words: configuration, report, node, evidence, deadline."""
         return self.digest(words, _KICK)

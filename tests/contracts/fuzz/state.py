@@ -6,65 +6,41 @@ from typing import NamedTuple
 
 from eth_utils.crypto import keccak
 
+from tests.contracts.fuzz.limits import KickLimits, Limits
 from tests.contracts.fuzz.signing import Domain
 
 BEST_LANE = 10_002
 ZERO_QOS = 2
 LANES = 16
-RECORD = 35
+COUNTS, ADDRESS, RECORD = 4, 20, 35
 NEAR, FAR = 256, 8191
 ARBITRUM_AHEAD = 1_000_000
 # Rounds whose digests a kickout may be signed on.
 RECENT = 16
+# So many lanes may fall in any round.
+ALWAYS = 4
+NONE, PENDING, EXPELLED, REFUSED = range(4)
 
 
-class Limits(NamedTuple):
-    """In the contract's order."""
+class Slot(NamedTuple):
+    """What is kept of an address, in the contract's order."""
 
-    max_step: int
-    max_words: int
-    min_interval: int
-    anchor_window: int
-    max_age: int
-    kick_below: int
-    veto_delay: int
-    kick_rounds: int
-    kick_window: int
-    max_kicks: int
-    min_active: int
-
-
-class Bucket(NamedTuple):
-    """In the contract's order."""
-
-    most: int
-    left: int
-    per_frame: int
-    frame: int
-    since: int
-
-    def at(self, now: int) -> "Bucket":
-        frames = (now - self.since) // self.frame
-        left = min(self.left + frames * self.per_frame, self.most)
-        return self._replace(left=left, since=self.since + frames * self.frame)
-
-
-class Kick(NamedTuple):
-    """In the contract's order."""
-
+    index_plus_one: int = 0
+    kick: int = NONE
     ready_at: int = 0
     dies_at: int = 0
+    expelled_until: int = 0
     round: int = 0
-    is_live: bool = False
-    evidence: int = 0
+    config: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What never changes in a walk: addresses, and what kind of chain this is."""
+    """What never changes in a walk: addresses, floors, and what kind of chain this is."""
 
     oracle: int
     network: int
+    floors: Limits
     is_arbitrum: bool
     has_history: bool
 
@@ -98,53 +74,76 @@ def true_hash(number: int, *, is_arbitrum: bool) -> bytes:
 
 @dataclass
 class State:
-    """Everything that an oracle and its network remember, with the block they stand in."""
+    """Everything that an oracle and its network remember, with the block they stand in.
+
+    `reports`: the digest of each accepted report; round 0 has none. `holders`: who has each index.
+    """
 
     limits: Limits
-    bucket: Bucket
+    kick_limits: KickLimits
+    bucket: tuple[int, int]
     admin: int
     pauser: int
     vetoer: int
+    target: int
     signers: tuple[int, ...]
     quorum: int
-    rules: int
     rules_hash: int
     number: int
     time: int
+    config: int = 1
     pending_admin: int = 0
     round: int = 0
     as_of: int = 0
     pushed_at: int = 0
     paused_until: int = 0
+    held: int = 0
+    pause: int = 0
+    pause_holds: bool = False
     kicks_paused: bool = False
-    # Digest of each accepted report; round 0 has none.
     reports: tuple[int, ...] = (0,)
     counted: tuple[int, int] = (0, 0)
     words: dict[int, int] = field(default_factory=dict)
-    nodes: list[int] = field(default_factory=list)
-    index_of: dict[int, int] = field(default_factory=dict)
-    kicks: dict[int, Kick] = field(default_factory=dict)
+    holders: list[int] = field(default_factory=list)
+    slots: dict[int, Slot] = field(default_factory=dict)
+    evidence: dict[int, int] = field(default_factory=dict)
     members: set[int] = field(default_factory=set)
-    active: int = 0
     refuses: bool = False
 
     def lane(self, index: int) -> int:
         return self.words.get(index // LANES, 0) >> 16 * (index % LANES) & 0xFFFF
 
-    def is_member(self, index: int) -> bool:
-        """The index was given, its node has taken no newer one, and is in the network."""
-        node = self.nodes[index] if index < len(self.nodes) else 0
-        return node != 0 and self.index_of[node] == index and node in self.members
+    def slot(self, node: int) -> Slot:
+        return self.slots.get(node, Slot())
 
-    def is_low(self, index: int) -> bool:
-        return 0 < self.lane(index) < self.limits.kick_below + ZERO_QOS
+    def lane_of(self, node: int) -> int:
+        """0: it has no index."""
+        held = self.slot(node).index_plus_one
+        return self.lane(held - 1) if held else 0
 
-    def kick(self, index: int) -> Kick:
-        return self.kicks.get(index, Kick())
+    def is_low(self, node: int) -> bool:
+        return 0 < self.lane_of(node) < self.limits.kick_below + ZERO_QOS
+
+    def is_expelled(self, node: int) -> bool:
+        slot = self.slot(node)
+        return slot.kick in {EXPELLED, REFUSED} and self.time < slot.expelled_until
+
+    def is_pending(self, node: int) -> bool:
+        """Proposed, and neither too late nor of another configuration."""
+        slot = self.slot(node)
+        return slot.kick == PENDING and self.time <= slot.dies_at and slot.config == self.config
+
+    @property
+    def open_count(self) -> int:
+        return sum(lane >= ZERO_QOS for word in self.words.values() for lane in lanes_of(word))
 
     @property
     def last_report(self) -> int:
         return self.reports[-1]
+
+    @property
+    def in_bucket(self) -> tuple[int, int]:
+        return self.kick_limits.refilled(*self.bucket, self.time)
 
     def is_recent(self, round_: int) -> bool:
         """One of the last rounds: a kickout may be signed on it."""
@@ -152,15 +151,45 @@ class State:
 
     @property
     def is_fresh(self) -> bool:
-        return self.time - self.pushed_at <= self.limits.max_age
+        return self.time <= self.pushed_at + self.limits.max_age + self.held
+
+    def config_digest(self, place: Place) -> int:
+        head = (1, place.oracle, self.config, 6 * 32, self.quorum, self.rules_hash)
+        words = (*head, len(self.signers), *self.signers)
+        return int.from_bytes(keccak(b"".join(word.to_bytes(32) for word in words)))
 
 
 def lanes_of(word: int) -> list[int]:
     return [word >> 16 * place & 0xFFFF for place in range(LANES)]
 
 
-def records_in(records: bytes) -> Iterator[tuple[int, int]]:
-    """Word index and word of each whole record."""
-    for at in range(0, len(records) - RECORD + 1, RECORD):
-        one = records[at : at + RECORD]
-        yield int.from_bytes(one[:3]), int.from_bytes(one[3:])
+class Data(NamedTuple):
+    """The data of a report, taken apart; `reused`: who takes an index, and who has it."""
+
+    reused: tuple[tuple[int, int], ...]
+    fresh: tuple[int, ...]
+    records: bytes
+
+    @property
+    def words(self) -> Iterator[tuple[int, int]]:
+        """Word index and word of each whole record."""
+        for at in range(0, len(self.records) - RECORD + 1, RECORD):
+            one = self.records[at : at + RECORD]
+            yield int.from_bytes(one[:3]), int.from_bytes(one[3:])
+
+    @property
+    def raw(self) -> bytes:
+        addresses = (*(who for pair in self.reused for who in pair), *self.fresh)
+        counts = len(self.reused).to_bytes(2) + len(self.fresh).to_bytes(2)
+        return counts + b"".join(who.to_bytes(20) for who in addresses) + self.records
+
+
+def taken_apart(raw: bytes) -> Data | None:
+    """None: the counts or the addresses that they promise are not all there."""
+    reused, fresh = int.from_bytes(raw[:2]), int.from_bytes(raw[2:4])
+    end = COUNTS + ADDRESS * (2 * reused + fresh)
+    if len(raw) < max(end, COUNTS):
+        return None
+    who = [int.from_bytes(raw[at : at + ADDRESS]) for at in range(COUNTS, end, ADDRESS)]
+    pairs = tuple(zip(who[: 2 * reused : 2], who[1 : 2 * reused : 2], strict=True))
+    return Data(pairs, tuple(who[2 * reused :]), raw[end:])

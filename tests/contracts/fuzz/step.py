@@ -15,7 +15,7 @@ UNSIGNED = Signatures(())
 class Step:
     """A call of the function `name`; `words` are its plain arguments in their order.
 
-    `signers`, `records` and `signatures` are the ones that are not plain. A step that
+    `signers`, `data` and `signatures` are the ones that are not plain. A step that
     `is_forwarded` reaches the oracle from the network's address. `blocks` and `seconds` pass
     before it.
     """
@@ -24,7 +24,7 @@ class Step:
     caller: int = 0
     words: tuple[int, ...] = ()
     signers: tuple[int, ...] = ()
-    records: bytes = b""
+    data: bytes = b""
     signatures: Signatures = UNSIGNED
     blocks: int = 1
     seconds: int = 1
@@ -34,7 +34,7 @@ class Step:
     @property
     def arguments(self) -> tuple[int | bytes | list[int], ...]:
         if self.name == "push":
-            return (*self.words, self.records, self.signatures.raw)
+            return (*self.words, self.data, self.signatures.raw)
         if self.name == "proposeKick":
             return (*self.words, self.signatures.raw)
         if self.name == "setSigners":

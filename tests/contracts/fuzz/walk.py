@@ -5,6 +5,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
+from tests.contracts.fuzz.data_drawing import NODES
 from tests.contracts.fuzz.drawing import Hand
 from tests.contracts.fuzz.effects import accept
 from tests.contracts.fuzz.evm import GAS, Answer, as_address
@@ -15,6 +16,9 @@ from tests.contracts.fuzz.seen import Seen, difference, in_model, on_chain
 from tests.contracts.fuzz.start import begun
 from tests.contracts.fuzz.state import FAR, NEAR, State, true_hash
 from tests.contracts.fuzz.step import MARK, OF_THE_NETWORK, REORG, WAIT, Step
+
+NEWCOMER = 5_000
+_OF_A_NODE = {"executeKick", "retryKick", "cancelKick", "readmit"}
 
 
 class Walk:
@@ -90,7 +94,6 @@ class Walk:
 
     def _call(self, step: Step) -> None:
         reasons = refusals(self.place, self.state, step)
-        active = self.state.active
         answer = self._send(step)
         self.ends[answer.error or f"{step.name}: done"] += 1
         self.received.update(said.name for said in answer.said)
@@ -101,10 +104,10 @@ class Walk:
         if answer.error is None:
             told = accept(self.place, self.state, step)
             assert list(answer.said) == told, f"said {answer.said} instead of {told}"
-        before, after = self._last, self._look(step.words)
+        before, after = self._last, self._look(_nodes_in(step))
         self._ledger.hear(answer.said, self.state.time, step)
         self._compare(after)
-        moment = Moment(step, answer, before, after, self.state.time, (active, self.state.active))
+        moment = Moment(step, answer, before, after, self.state.time)
         self._kicked.count(moment)
         check(moment, self._ledger)
         self._last = after
@@ -118,31 +121,48 @@ class Walk:
         return self._machine.call(as_address(step.caller), as_address(to), given, step.gas)
 
     def _look(self, words: tuple[int, ...]) -> Seen:
-        """At everything, and at the kickouts that there are or that were asked for."""
-        asked = [word for word in words[:2] if word < len(self.state.nodes)]
-        return on_chain(self._machine, self.place, {*self.state.kicks, *asked})
+        """At everything, and at the nodes that there are or that were asked for."""
+        return on_chain(self._machine, self.place, sorted({*self.state.slots, *words}))
 
     def _compare(self, after: Seen) -> None:
         for name, wanted in (
-            ("the model", in_model(self.state, after.kicks)),
-            ("the events", self._ledger.seen(after.kicks)),
+            ("the model", in_model(self.place, self.state, after.slots)),
+            ("the events", self._ledger.seen(after.slots)),
         ):
             wrong = difference(wanted, after)
             assert wrong is None, f"not as {name} has it: {wrong}"
         (active,) = self._machine.view(as_address(self.place.network), "activeCount")
-        assert active == self.state.active
-        if self.state.nodes:
-            self._compare_node(self.calls % len(self.state.nodes))
+        assert active == len(self.state.members)
+        self._compare_node(self.calls % NODES)
 
-    def _compare_node(self, index: int) -> None:
+    def _compare_node(self, node: int) -> None:
         """One node's own views, another one each time."""
         state, oracle = self.state, as_address(self.place.oracle)
-        node = state.nodes[index]
-        newest = state.index_of[node]
-        lane, age = state.lane(newest), state.time - state.pushed_at
-        assert self._machine.view(oracle, "nodeAt", index) == (node,)
-        assert self._machine.view(oracle, "indexOf", node) == (newest,)
-        assert self._machine.view(oracle, "laneAt", index) == (state.lane(index),)
-        is_selectable = lane != 1 or not state.is_fresh
-        told = (lane != 0, is_selectable, max(lane - 2, 0), state.round, age)
-        assert self._machine.view(oracle, "scoreOf", node) == tuple(map(int, told))
+        lane, age = state.lane_of(node), state.time - state.pushed_at
+        is_out, is_fresh = state.is_expelled(node), state.is_fresh
+        is_selectable = not is_out and (lane != 1 or not is_fresh)
+        known = lane if is_fresh else 0
+        weight = 0 if is_out else known - 1 if known else NEWCOMER
+        qos = 0 if is_out else max(lane - 2, 0)
+        told = {
+            "scoreOf": (lane != 0, is_selectable, qos, state.round, age),
+            "weightOf": (weight,),
+            "isSelectable": (is_selectable,),
+            "isExpelled": (is_out,),
+            "isKickPending": (state.is_pending(node),),
+        }
+        for name, wanted in told.items():
+            found = self._machine.view(oracle, name, node)
+            assert found == tuple(map(int, wanted)), f"{name} of {node}: {found}"
+        if lane:
+            index = state.slot(node).index_plus_one - 1
+            assert state.holders[index] == node
+            assert self._machine.view(oracle, "indexOf", node) == (index,)
+            assert self._machine.view(oracle, "laneAt", index) == (lane,)
+
+
+def _nodes_in(step: Step) -> tuple[int, ...]:
+    """Whom a call is about; a report's are in the model."""
+    if step.name == "proposeKick":
+        return step.words[2:3]
+    return step.words[:1] if step.name in _OF_A_NODE else ()

@@ -3,7 +3,17 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.network import FEE, NOBODY, TIMEOUT, Last, Network, Standing, Why, word
+from tests.support.evm.network import (
+    FEE,
+    NOBODY,
+    TIMEOUT,
+    TOLL,
+    Last,
+    Network,
+    Standing,
+    Why,
+    word,
+)
 
 pytestmark = pytest.mark.evm
 
@@ -53,7 +63,8 @@ def test_one_second_later_the_task_can_only_time_out(network: Network, alice: st
     ended = network.time_out(task, sender=network.chain.accounts[9])
     said = ended.only("TaskTimedOut")
     assert said == {"task": task, "node": alice, "lastStatus": Last.STARTED}
-    assert network.owed(network.creator) == FEE
+    assert network.owed(network.creator) == FEE - TOLL
+    assert network.owed(network.treasury) == TOLL
     assert network.standing(alice) is Standing.ACTIVE
     with pytest.raises(RevertedError, match="WrongStatus"):
         network.time_out(task)
@@ -65,7 +76,8 @@ def test_a_node_that_wants_to_leave_may_end_its_own_overdue_task(network: Networ
     network.chain.later(TIMEOUT + 1)
 
     names = network.time_out(task, sender=alice).names
-    assert names == ["TaskTimedOut", "Credited", "NodeQuit", "Credited"]
+    left = ["NodeQuit", "StakeReturned", "Credited"]
+    assert names == ["TaskTimedOut", "Credited", "Credited", *left]
 
 
 @pytest.mark.parametrize("last", [Last.CREATED, Last.QUEUED])
@@ -152,9 +164,3 @@ def test_a_task_without_an_answer_is_not_left_unjudged(network: Network, alice: 
     for task in (network.create(), network.begun(alice), word(404)):
         with pytest.raises(RevertedError, match="WrongStatus"):
             network.by(alice, network.does.endUnvalidated(task))
-
-
-def test_a_task_may_cost_nothing(network: Network, alice: str):
-    task = network.submitted(alice, fee=0)
-    names = network.by(network.creator, network.does.validateTask(task)).names
-    assert names == ["TaskValidated", "TaskSucceeded"]

@@ -1,10 +1,22 @@
 """Groups of the reference network: who may compare what, when, and with which outcome."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
 from tests.support.evm.groups import GROUP, compare, ends, members, play
-from tests.support.evm.network import ETHER, MIN_STAKE, TIMEOUT, Network, Standing, Why, word
+from tests.support.evm.network import (
+    ETHER,
+    SALT,
+    TIMEOUT,
+    TOLL,
+    Network,
+    Standing,
+    Why,
+    committed,
+    word,
+)
 
 pytestmark = pytest.mark.evm
 
@@ -57,12 +69,14 @@ def test_every_group_comes_to_its_end(network: Network, answers: str, expected: 
     assert receipt.names[0] == "GroupValidated"
     assert receipt.only("GroupValidated")["tasks"] == tasks
     paid = [ETHER * place for place, end in enumerate(outcome, 1) if end == "Succeeded"]
-    slashed = outcome.count("Invalidated")
+    tolls = TOLL * answers.count("-")
     fees = ETHER * sum(range(1, len(tasks) + 1))
-    assert network.owed(network.creator) == fees - sum(paid)
+    assert network.owed(network.creator) == fees - sum(paid) - tolls
     assert sum(map(network.owed, network.nodes)) == sum(paid)
-    assert network.owed(network.treasury) == MIN_STAKE * slashed
-    assert network.does.activeCount().call() == len(network.nodes) - slashed
+    assert network.owed(network.treasury) == tolls
+    # A comparison alone slashes nobody.
+    assert receipt.names.count("NodeContested") == outcome.count("Invalidated")
+    assert network.does.activeCount().call() == len(network.nodes)
 
 
 def test_the_logs_of_a_comparison_come_in_order(network: Network):
@@ -73,12 +87,12 @@ def test_the_logs_of_a_comparison_come_in_order(network: Network):
     assert names == [
         "GroupValidated",
         *("TaskValidated", "TaskSucceeded"),
-        *("TaskInvalidated", "NodeSlashed"),
+        *("TaskInvalidated", "NodeContested"),
         *("TaskValidated", "TaskRefunded"),
     ]
-    slashed = receipt.only("NodeSlashed")
-    assert slashed == {"node": network.nodes[1], "amount": MIN_STAKE}
-    assert network.standing(network.nodes[1]) is Standing.SLASHED
+    contested = receipt.only("NodeContested")
+    assert contested == {"node": network.nodes[1], "task": tasks[1]}
+    assert network.standing(network.nodes[1]) is Standing.ACTIVE
 
 
 @pytest.mark.parametrize(
@@ -102,34 +116,35 @@ def test_the_fastest_is_the_one_that_took_least_time_not_the_first_to_answer(net
     network.start(tasks[2], nodes[2])
     for task, node in zip(tasks, nodes, strict=True):
         network.chain.later(5)
-        network.submit(task, node)
+        network.commit(task, node, word(1))
+    for task in tasks:
+        network.reveal(task)
 
     assert ends(compare(network, tasks), tasks) == ["Refunded", "Succeeded", "Refunded"]
 
 
 def test_of_equally_fast_members_the_one_created_first_succeeds(network: Network):
     chain, tasks = network.chain, members(network)
-    starts, answers = [], []
+    starts, answers, reveals = [], [], []
     for task, node in zip(tasks, network.nodes, strict=False):
         starts.append(chain.request(network.does.startTask(task, node), sender=network.dispatcher))
-        answers.append(chain.request(network.does.submitResult(task, word(1)), sender=node))
-    chain.together(*starts)
-    chain.together(*reversed(answers))
+        call = network.does.commitAnswer(task, committed(task, node, word(1)))
+        answers.append(chain.request(call, sender=node))
+        shown = network.does.revealAnswer(task, word(1), SALT)
+        reveals.append(chain.request(shown, sender=node))
+    for together in (starts, answers, reveals):
+        chain.together(*reversed(together))
 
     backwards = tasks[::-1]
     assert ends(compare(network, backwards), tasks) == ["Succeeded", "Refunded", "Refunded"]
 
 
 def test_a_request_is_granted_where_the_comparison_ends_the_task(network: Network):
-    tasks = play(network, "AAB")
-    for node in network.nodes[1:3]:
-        network.by(node, network.does.quit())
+    tasks = play(network, "AAA")
+    network.by(network.nodes[1], network.does.quit())
     names = compare(network, tasks).names
 
-    assert names.count("NodeQuit") == 1
     assert names.index("NodeQuit") > names.index("TaskRefunded")
-    # The third one cannot save its stake by leaving.
-    assert network.owed(network.nodes[2]) == 0
 
 
 def test_a_group_is_compared_once(network: Network):
@@ -147,20 +162,23 @@ def test_a_group_belongs_to_its_creator(network: Network):
         network.by(network.nodes[0], network.does.validateGroup(GROUP, tasks))
 
 
-@pytest.mark.parametrize("waiting", ["uncreated", "unstarted", "running"])
+@pytest.mark.parametrize("waiting", ["unstarted", "running", "hidden"])
 def test_a_group_waits_for_its_last_member(network: Network, waiting: str):
-    tasks = [network.create(group=GROUP, group_size=3) for _ in range(2)]
-    for task, node in zip(tasks, network.nodes, strict=False):
+    tasks = members(network)
+    for task, node in zip(tasks, network.nodes[:2], strict=False):
         network.start(task, node)
-        network.submit(task, node)
-    if waiting != "uncreated":
-        tasks.append(network.create(group=GROUP, group_size=3))
-    if waiting == "running":
+        network.commit(task, node, word(1))
+    shown = 0
+    if waiting != "unstarted":
         network.start(tasks[2], network.nodes[2])
+    if waiting == "hidden":
+        network.commit(tasks[2], network.nodes[2], word(1))
+        network.reveal(tasks[0])
+        shown = 1
 
     with pytest.raises(RevertedError, match="GroupNotReady") as refused:
         compare(network, tasks)
-    assert refused.value.values[1:] == (2, 3)
+    assert refused.value.values[1:] == (shown, 3)
 
 
 def test_exactly_the_group_is_listed(network: Network):
@@ -185,6 +203,16 @@ def test_a_group_keeps_the_size_it_was_created_with(network: Network):
     network.create(group=GROUP, group_size=2)
     with pytest.raises(RevertedError, match="GroupFull"):
         network.create(group=GROUP, group_size=2)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"size": 2}, {"timeout": TIMEOUT + 1}, {"models": ["llama"]}, {"kind": 1}, {"min_vram": 9}],
+)
+def test_the_tasks_of_a_group_ask_for_the_same(network: Network, other: dict[str, Any]):
+    network.create(group=GROUP, group_size=2)
+    with pytest.raises(RevertedError, match="OrderDiffers"):
+        network.create(group=GROUP, group_size=2, **other)
 
 
 def test_a_group_may_have_sixteen_members(network: Network):

@@ -6,7 +6,8 @@ import pytest
 from web3.contract import Contract
 
 from tests.support.evm.chain import Chain, Receipt, RevertedError
-from tests.support.evm.network import FEE, MIN_STAKE, NOTHING, Last, Network, Standing, Why, word
+from tests.support.evm.groups import GROUP, compare, ends
+from tests.support.evm.network import FEE, MIN_STAKE, Last, Network, Standing, Why, word
 
 pytestmark = pytest.mark.evm
 
@@ -51,24 +52,11 @@ def bob(network: Network) -> str:
     return node
 
 
-def cool_down(network: Network, seconds: int) -> None:
-    settings = (MIN_STAKE, 600, 3600, 1800, seconds)
-    network.by(network.admin, network.does.setSettings(settings))
-
-
-def test_the_oracle_learns_of_every_join(watched: Watched, bob: str):
-    watched.network.by(bob, watched.network.does.quit())
-    watched.network.chain.later(1800)
-    watched.network.join(bob)
-
-    assert watched.oracle.functions.joins(bob).call() == 2
-
-
 def test_a_kickout_ends_the_membership_and_credits_the_stake(watched: Watched, bob: str):
     network = watched.network
     receipt = watched.kick(bob)
 
-    assert receipt.names == ["NodeKickedOut", "Credited"]
+    assert receipt.names == ["NodeKickedOut", "StakeReturned", "Credited"]
     said = receipt.only("NodeKickedOut")
     assert said == {"node": bob, "stake": MIN_STAKE, "evidence": EVIDENCE}
     assert network.owed(bob) == MIN_STAKE
@@ -79,39 +67,84 @@ def test_a_kickout_ends_the_membership_and_credits_the_stake(watched: Watched, b
 def test_nobody_but_the_oracle_kicks_out(network: Network, bob: str):
     for sender in (network.admin, network.dispatcher, bob):
         with pytest.raises(RevertedError, match="NotOracle"):
-            network.by(sender, network.does.kickOut(bob, EVIDENCE))
+            network.by(sender, network.does.kick(bob, EVIDENCE))
 
 
-def test_a_kickout_needs_evidence(watched: Watched, bob: str):
-    with pytest.raises(RevertedError, match="NoEvidence"):
-        watched.kick(bob, NOTHING)
-
-
-def test_who_is_no_member_cannot_be_kicked_out(watched: Watched, bob: str):
+def test_who_is_no_member_any_more_is_let_be(watched: Watched, bob: str):
+    stranger = watched.network.nodes[5]
     watched.kick(bob)
-    with pytest.raises(RevertedError, match="NotMember"):
-        watched.kick(bob)
+
+    assert watched.kick(bob).names == watched.kick(stranger).names == []
+    assert watched.network.owed(bob) == MIN_STAKE
+    assert watched.network.standing(stranger) is Standing.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    "last", [Last.STARTED, Last.SUBMITTED, Last.ERROR_REPORTED], ids=lambda last: last.name.lower()
-)
-def test_a_kickout_aborts_the_task_first_and_returns_its_fee(
-    watched: Watched, bob: str, last: Last
-):
+def test_a_kickout_aborts_the_task_first_and_returns_its_fee(watched: Watched, bob: str):
     network = watched.network
     task = network.begun(bob)
-    if last is Last.SUBMITTED:
-        network.submit(task, bob)
-    if last is Last.ERROR_REPORTED:
-        network.report_error(task, bob)
     receipt = watched.kick(bob)
 
-    assert receipt.names == ["TaskAborted", "Credited", "NodeKickedOut", "Credited"]
+    left = ["NodeKickedOut", "StakeReturned", "Credited"]
+    assert receipt.names == ["TaskAborted", "Credited", *left]
     said = receipt.only("TaskAborted")
-    assert said == {"task": task, "node": bob, "reason": Why.CANCELLED, "lastStatus": last}
+    reason, last = Why.CANCELLED, Last.STARTED
+    assert said == {"task": task, "node": bob, "reason": reason, "lastStatus": last}
     assert network.owed(network.creator) == FEE
     assert network.owed(bob) == MIN_STAKE
+
+
+def test_an_answer_is_judged_after_the_kickout_and_the_stake_waits_for_it(
+    watched: Watched, bob: str
+):
+    network = watched.network
+    network.change(cool_down=0, rejoin=0)
+    task = network.submitted(bob)
+
+    assert watched.kick(bob).names == ["NodeKickedOut"]
+    assert network.standing(bob) is Standing.KICKED_OUT
+    with pytest.raises(RevertedError, match=r"AnswersOpen\(.*, 1\)"):
+        network.join(bob)
+    ended = network.by(network.creator, network.does.validateTask(task))
+    assert ended.only("StakeReturned") == {"node": bob, "amount": MIN_STAKE}
+    assert network.owed(bob) == MIN_STAKE + FEE
+    network.join(bob)
+
+
+def committing_group(network: Network, first: str) -> tuple[list[bytes], list[str]]:
+    """A group of three on this node and two more that join for it; all of them run."""
+    nodes = [first, *network.nodes[2:4]]
+    for node in nodes[1:]:
+        network.join(node)
+    tasks = [network.create(group=GROUP, group_size=3) for _ in nodes]
+    for task, node in zip(tasks, nodes, strict=True):
+        network.start(task, node)
+    return tasks, nodes
+
+
+def test_a_member_that_was_kicked_out_reveals_and_counts_in_its_group(watched: Watched, bob: str):
+    network = watched.network
+    tasks, nodes = committing_group(network, bob)
+    for task, node in zip(tasks, nodes, strict=True):
+        network.commit(task, node, word(1))
+    watched.kick(bob)
+    for task in tasks:
+        network.reveal(task)
+    ended = compare(network, tasks)
+
+    assert ends(ended, tasks) == ["Succeeded", "Refunded", "Refunded"]
+    assert ended.only("StakeReturned")["node"] == bob
+
+
+def test_a_member_that_was_kicked_out_while_it_ran_is_not_waited_for(watched: Watched, bob: str):
+    network = watched.network
+    tasks, nodes = committing_group(network, bob)
+    for task, node in zip(tasks[1:], nodes[1:], strict=True):
+        network.commit(task, node, word(1))
+    watched.kick(bob)
+    for task in tasks[1:]:
+        network.reveal(task)
+
+    assert ends(compare(network, tasks), tasks) == ["", "Succeeded", "Refunded"]
 
 
 def test_a_kickout_overtakes_a_quit_that_waits(watched: Watched, bob: str):
@@ -122,33 +155,18 @@ def test_a_kickout_overtakes_a_quit_that_waits(watched: Watched, bob: str):
     assert watched.network.standing(bob) is Standing.KICKED_OUT
 
 
-def test_a_group_is_compared_without_the_member_that_was_kicked_out(watched: Watched, bob: str):
-    network = watched.network
-    group, (carl, dora) = word(77), network.nodes[2:4]
-    for node in (carl, dora):
-        network.join(node)
-    tasks = [network.create(group=group, group_size=3) for _ in range(3)]
-    for task, node in zip(tasks, (bob, carl, dora), strict=True):
-        network.start(task, node)
-        network.submit(task, node)
-    watched.kick(bob)
-    names = network.by(network.creator, network.does.validateGroup(group, tasks)).names
-
-    assert names.count("TaskSucceeded") == names.count("TaskRefunded") == 1
-
-
 def test_who_was_kicked_out_stays_out_for_ever(watched: Watched, bob: str):
     watched.kick(bob)
     watched.network.chain.later(100 * 365 * 86400)
 
     with pytest.raises(RevertedError, match="KickedOut") as refused:
         watched.network.join(bob)
-    assert refused.value.values == (bob.lower(), 2**256 - 1)
+    assert refused.value.values == (bob.lower(), 2**40 - 1)
 
 
 def test_a_cool_down_ends_to_the_second(watched: Watched, bob: str):
     network = watched.network
-    cool_down(network, 5000)
+    network.change(cool_down=5000)
     watched.kick(bob)
     kicked = network.chain.time
 
@@ -158,22 +176,45 @@ def test_a_cool_down_ends_to_the_second(watched: Watched, bob: str):
     assert refused.value.values[1] == kicked + 5000
     network.chain.at(kicked + 5000)
     network.join(bob)
-    cool_down(network, FOREVER)
     network.by(bob, network.does.quit())
     network.chain.later(1800)
-    # The old kickout is over and done with, whatever the cool-down is now.
+    # The old kickout is over and done with.
     network.join(bob)
 
 
-def test_the_admin_may_readmit_but_not_shorten_the_delay(watched: Watched, bob: str):
+def test_a_cool_down_is_no_shorter_than_the_delay_of_everybody(watched: Watched, bob: str):
+    watched.network.change(cool_down=1)
+    watched.kick(bob)
+    kicked = watched.network.chain.time
+
+    with pytest.raises(RevertedError, match="KickedOut") as refused:
+        watched.network.join(bob)
+    assert refused.value.values[1] == kicked + 1800
+
+
+@pytest.mark.parametrize("later", [5, FOREVER])
+def test_a_cool_down_is_the_one_of_the_day_of_the_kickout(watched: Watched, bob: str, later: int):
+    network = watched.network
+    network.change(cool_down=5000)
+    watched.kick(bob)
+    kicked = network.chain.time
+    network.change(cool_down=later)
+
+    network.chain.at(kicked + 4999)
+    with pytest.raises(RevertedError, match="KickedOut"):
+        network.join(bob)
+    network.chain.at(kicked + 5000)
+    network.join(bob)
+
+
+def test_the_admin_may_readmit_at_once(watched: Watched, bob: str):
     network = watched.network
     watched.kick(bob)
     said = network.by(network.admin, network.does.readmit(bob)).only("NodeReadmitted")
 
     assert said == {"node": bob}
-    with pytest.raises(RevertedError, match="RejoinTooEarly"):
-        network.join(bob)
-    network.chain.later(1800)
+    with pytest.raises(RevertedError, match="NotKickedOut"):
+        network.by(network.admin, network.does.readmit(bob))
     network.join(bob)
     assert network.standing(bob) is Standing.ACTIVE
 

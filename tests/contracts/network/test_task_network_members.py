@@ -40,7 +40,6 @@ def test_a_join_tells_all_about_the_node(network: Network):
         "patch": VERSION[2],
         "models": ["sdxl", "llama"],
     }
-    assert network.does.isMember(node).call()
     assert network.does.activeCount().call() == 1
     assert network.balance() == MIN_STAKE
 
@@ -101,7 +100,6 @@ def test_who_is_no_member_has_nothing_to_say(network: Network, act: str):
 def test_a_pause_ends_with_a_resume(network: Network, alice: str):
     assert network.by(alice, network.does.pause()).names == ["NodePaused"]
     assert network.standing(alice) is Standing.PAUSED
-    assert network.does.isMember(alice).call()
 
     with pytest.raises(RevertedError, match="AlreadyPaused"):
         network.by(alice, network.does.pause())
@@ -113,7 +111,7 @@ def test_a_pause_ends_with_a_resume(network: Network, alice: str):
 def test_quitting_ends_the_membership_and_credits_the_stake(network: Network, alice: str):
     receipt = network.by(alice, network.does.quit())
 
-    assert receipt.names == ["NodeQuit", "Credited"]
+    assert receipt.names == ["NodeQuit", "StakeReturned", "Credited"]
     assert network.owed(alice) == MIN_STAKE
     assert network.standing(alice) is Standing.QUIT
     assert network.does.activeCount().call() == 0
@@ -124,42 +122,45 @@ def test_a_paused_node_may_quit(network: Network, alice: str):
     assert "NodeQuit" in network.by(alice, network.does.quit()).names
 
 
-def test_a_busy_node_pauses_where_its_task_ends(network: Network, alice: str):
+def test_a_busy_node_pauses_at_once_and_may_still_answer(network: Network, alice: str):
     task = network.begun(alice)
 
-    assert network.by(alice, network.does.pause()).names == []
+    assert network.by(alice, network.does.pause()).names == ["NodePaused"]
     with pytest.raises(RevertedError, match="AlreadyPaused"):
         network.by(alice, network.does.pause())
     network.submit(task, alice)
-    end = network.by(network.creator, network.does.validateTask(task))
-
-    assert end.names == ["TaskValidated", "TaskSucceeded", "Credited", "NodePaused"]
-
-
-def test_a_pause_that_waits_is_taken_back_without_a_word(network: Network, alice: str):
-    task = network.submitted(alice)
-    network.by(alice, network.does.pause())
-
-    assert network.by(alice, network.does.resume()).names == []
-    end = network.by(network.creator, network.does.validateTask(task))
-    assert "NodePaused" not in end.names
-    assert network.standing(alice) is Standing.ACTIVE
+    with pytest.raises(RevertedError, match="NodeIsPaused"):
+        network.begun(alice)
+    network.by(network.creator, network.does.validateTask(task))
+    assert network.standing(alice) is Standing.PAUSED
 
 
-def test_a_busy_node_quits_where_its_task_ends(network: Network, alice: str):
-    task = network.submitted(alice)
-    network.by(alice, network.does.pause())
+def test_a_busy_node_quits_when_all_that_it_did_is_judged(network: Network, alice: str):
+    first = network.submitted(alice)
+    second = network.begun(alice)
 
     assert network.by(alice, network.does.quit()).names == []
-    assert network.does.isMember(alice).call()
     for act in (network.does.quit, network.does.pause):
         with pytest.raises(RevertedError, match="QuitPending"):
             network.by(alice, act())
-    end = network.by(network.creator, network.does.validateTask(task))
+    network.submit(second, alice)
+    with pytest.raises(RevertedError, match="QuitPending"):
+        network.begun(alice)
+    network.by(network.creator, network.does.validateTask(first))
+    assert network.standing(alice) is Standing.ACTIVE
+    end = network.by(network.creator, network.does.validateTask(second))
 
-    names = ["TaskValidated", "TaskSucceeded", "Credited", "NodeQuit", "Credited"]
-    assert end.names == names
-    assert not network.does.isMember(alice).call()
+    left = ["NodeQuit", "StakeReturned", "Credited"]
+    assert end.names == ["TaskValidated", "TaskSucceeded", "Credited", *left]
+    assert network.standing(alice) is Standing.QUIT
+
+
+def test_a_node_is_free_once_it_has_answered(network: Network, alice: str):
+    tasks = [network.submitted(alice) for _ in range(3)]
+    assert network.node(alice)["open"] == 3
+    for task in tasks:
+        network.by(network.creator, network.does.validateTask(task))
+    assert network.node(alice)["open"] == 0
 
 
 def test_who_quit_may_join_again_when_the_delay_is_over(network: Network, alice: str):

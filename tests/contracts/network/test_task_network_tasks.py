@@ -84,7 +84,7 @@ def test_an_id_is_used_once(network: Network):
     [
         ("BadKind", {"kind": 3}),
         ("BadSize", {"size": 0}),
-        ("BadTimeout", {"timeout": 0}),
+        ("BadTimeout", {"timeout": 59}),
         ("BadTimeout", {"timeout": 86401}),
         ("BadName", {"required_gpu": "x" * 129}),
         ("BadName", {"models": [""]}),
@@ -112,7 +112,7 @@ def test_a_task_goes_through_queue_start_and_result_to_its_end(network: Network,
     assert submitted.only("TaskSubmitted") == result
     assert ended.names == ["TaskValidated", "TaskSucceeded", "Credited"]
     assert network.owed(alice) == FEE
-    assert network.does.nodeOf(alice).call()[1] == NOTHING
+    assert network.node(alice)["task"] == NOTHING
 
 
 def test_only_the_dispatcher_queues_starts_and_drops(network: Network, alice: str):
@@ -137,7 +137,7 @@ def test_a_task_is_queued_once_and_started_once(network: Network, alice: str):
 
 
 def test_a_node_runs_one_task_at_a_time(network: Network, alice: str):
-    network.submitted(alice)
+    network.begun(alice)
     with pytest.raises(RevertedError, match="NodeBusy"):
         network.start(network.create(), alice)
 

@@ -10,15 +10,31 @@ from web3.contract import Contract
 
 from tests.contracts.network_ledger import Ledger
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.network import ETHER, MIN_STAKE, Network, Standing, Status, word
+from tests.support.evm.network import (
+    ETHER,
+    MIN_STAKE,
+    NOTHING,
+    SALT,
+    TOLL,
+    Network,
+    Standing,
+    Status,
+    answer_of,
+    committed,
+    word,
+)
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
+# As groupOf has them: the standing of a contested group, and where its second group stands.
+CONTESTED, PEER = 2, 11
 WAITING = (Status.CREATED, Status.QUEUED)
 ANSWERED = (Status.SUBMITTED, Status.ERROR_REPORTED)
 EVERY_EVENT = {
     *("NodeJoined", "NodeStakeChanged", "NodePaused", "NodeResumed", "NodeQuit", "NodeSlashed"),
     *("NodeKickedOut", "TaskCreated", "TaskQueued", "TaskStarted", "TaskSubmitted"),
+    *("TaskCommitted", "TaskRevealed", "TaskErrorRevealed", "NodeContested", "NodeCleared"),
+    *("GroupRevalidates", "StakeReturned"),
     *("TaskErrorReported", "TaskValidated", "GroupValidated", "TaskSucceeded", "TaskRefunded"),
     *("TaskInvalidated", "TaskAborted", "TaskTimedOut", "Credited", "Withdrawn"),
 }
@@ -30,7 +46,7 @@ def pair(fresh_chain: Chain) -> tuple[Network, Contract]:
     oracle = fresh_chain.deploy("testing/PlainOracle")
     network.by(network.admin, network.does.setOracle(oracle.address))
     # Who left or was kicked out is soon back, so that there is always somebody to go on with.
-    network.by(network.admin, network.does.setSettings((MIN_STAKE, 600, 3600, 60, 60)))
+    network.change(rejoin=60, cool_down=60)
     return network, oracle
 
 
@@ -41,6 +57,7 @@ class Walk:
         self.network, self.oracle, self.chance = network, oracle, chance
         self.does, self.ledger, self.seen = network.does, Ledger(), Counter[str]()
         self.created = self.groups = 0
+        self.hidden: dict[bytes, bytes] = {}
 
     def step(self, sender: str, call: Any, value: int = 0) -> bool:
         try:
@@ -74,27 +91,42 @@ class Walk:
 
     def create(self) -> None:
         """A task alone, or a group, now and then without its last member."""
-        size = self.chance.choice([1, 2, 3, 3])
+        self.order(self.network.creator, self.chance.choice([1, 2, 3, 3]))
+
+    def order(self, creator: str, size: int) -> bytes:
         self.groups += 1
         group = {"group": word(self.groups), "group_size": size} if size > 1 else {}
         for _ in range(size - (self.chance.random() < 0.1)):
             self.created += 1
             order = self.network.order(id=word(self.created), major=1, **group)
-            fee = self.chance.randrange(4) * ETHER
-            self.step(self.network.creator, self.does.createTask(order), fee)
+            fee = TOLL + self.chance.randrange(4) * ETHER
+            self.step(creator, self.does.createTask(order), fee)
+        return word(self.groups)
 
     def start(self) -> None:
-        busy = {self.ledger.runs.get(task) for task in self.ledger.fees}
-        for node in sorted(set(self.ledger.stakes) - busy):
-            oldest = [*self.ledger.at(*WAITING), word(404)][0]
-            self.step(self.network.dispatcher, self.does.startTask(oldest, node))
+        busy = {self.ledger.runs[task] for task in self.ledger.at(Status.STARTED)}
+        for node in sorted(set(self.ledger.members()) - busy):
+            call = self.does.startTask(self.some(*WAITING), node)
+            self.step(self.network.dispatcher, call)
 
     def answer(self) -> None:
         for task in self.ledger.at(Status.STARTED):
             result = self.chance.choice([None, 0, 1, 1, 1, 1, 1, 2])
-            if result is not None:
+            node, group = self.ledger.runs[task], self.ledger.group_of[task]
+            if result is None:
+                continue
+            if group == NOTHING:
                 error = self.does.reportError(task)
                 call = self.does.submitResult(task, word(result)) if result else error
+            else:
+                self.hidden[task] = answer_of(group, result)
+                call = self.does.commitAnswer(task, committed(task, node, self.hidden[task]))
+            self.step(node, call)
+
+    def reveal(self) -> None:
+        for task in self.ledger.at(Status.COMMITTED):
+            call = self.does.revealAnswer(task, self.hidden[task], SALT)
+            if self.chance.random() < 0.95:
                 self.step(self.ledger.runs[task], call)
 
     def judge(self) -> None:
@@ -104,11 +136,42 @@ class Walk:
             self.step(self.network.creator, call)
 
     def compare(self) -> None:
-        for group in range(1, self.groups + 1):
-            tasks = self.ledger.groups[self.network.key(self.network.creator, word(group))]
-            if set(tasks) & set(self.ledger.at(*ANSWERED)):
-                call = self.does.validateGroup(word(group), tasks)
-                self.step(self.network.creator, call)
+        answered = set(self.ledger.at(*ANSWERED))
+        for creator, group, tasks in self.all_groups():
+            if set(tasks) & answered:
+                self.step(creator, self.does.validateGroup(group, tasks))
+
+    def all_groups(self) -> list[tuple[str, bytes, list[bytes]]]:
+        """Creator, the creator's name for it, and tasks of each."""
+        creators = (self.network.creator, self.network.dispatcher)
+        named = [(who, word(n)) for who in creators for n in range(1, self.groups + 1)]
+        keyed = [(*name, self.ledger.groups.get(self.network.key(*name), [])) for name in named]
+        return [each for each in keyed if each[2]]
+
+    def contested(self) -> list[tuple[bytes, list[bytes]]]:
+        keyed = [(self.ledger.group_of[tasks[0]], tasks) for _, _, tasks in self.all_groups()]
+        return [
+            (key, tasks) for key, tasks in keyed if self.does.groupOf(key).call()[0] == CONTESTED
+        ]
+
+    def revalidate(self) -> None:
+        for key, tasks in self.contested():
+            if not any(self.does.groupOf(key).call()[PEER]):
+                second = self.order(self.network.dispatcher, len(tasks))
+                self.step(self.network.dispatcher, self.does.revalidate(key, second))
+
+    def settle(self) -> None:
+        for key, tasks in self.contested():
+            for result in (0, 1, 2):
+                self.step(self.network.admin, self.does.settleContest(key, tasks, word(result)))
+
+    def trial(self) -> None:
+        """A group is played to its end, and where it is contested a second one too."""
+        self.join()
+        self.order(self.network.creator, 3)
+        for again in (self.revalidate, self.settle):
+            for act in (*[self.start] * 3, self.answer, self.reveal, self.compare, again):
+                act()
 
     # --- What gets in the way ---
 
@@ -134,6 +197,8 @@ class Walk:
     def give_up(self) -> None:
         self.wait(self.chance.choice([1, 61, 301, 601, 3601]))
         self.step(self.network.admin, self.does.timeOutTask(self.some(Status.STARTED)))
+        self.step(self.network.admin, self.does.timeOutTask(self.some(Status.COMMITTED)))
+        self.step(self.network.admin, self.does.giveUpGroup(self.some(Status.COMMITTED)))
         self.step(self.network.admin, self.does.endUnvalidated(self.some(*ANSWERED)))
 
     def withdraw(self) -> None:
@@ -148,9 +213,19 @@ class Walk:
     # --- What must be true ---
 
     def moves(self) -> list[Callable[[], None]]:
-        work = [self.join, self.create, self.start, self.start, self.answer, self.compare]
-        rest = [self.judge, self.request, self.withdraw, self.meddle, self.queue, self.request]
-        rare = [self.kick, self.take_back, self.give_up]
+        work = [self.join, self.create, self.start, self.start, self.answer, self.reveal]
+        work += [self.compare]
+        rest = [
+            self.trial,
+            self.trial,
+            self.judge,
+            self.request,
+            self.withdraw,
+            self.meddle,
+            self.queue,
+            self.request,
+        ]
+        rare = [self.kick, self.take_back, self.give_up, self.settle]
         return [*work * 3, *rest, *rare]
 
     def every_wei_is_somebody_s(self) -> None:
@@ -164,7 +239,7 @@ class Walk:
             assert self.network.standing(node) is standing
         for account, amount in self.ledger.owed.items():
             assert self.network.owed(account) == amount
-        assert self.does.activeCount().call() == len(self.ledger.stakes)
+        assert self.does.activeCount().call() == len(self.ledger.members())
 
     def all_go_home(self) -> None:
         """From wherever we are, waiting alone ends every task and frees every wei."""
@@ -172,12 +247,22 @@ class Walk:
         for task in self.ledger.at(Status.STARTED):
             assert self.step(self.network.admin, self.does.timeOutTask(task))
         for task in self.ledger.at(*WAITING):
-            assert self.step(self.network.creator, self.does.cancelTask(task))
+            creator = self.network.told(task)["creator"]
+            assert self.step(creator, self.does.cancelTask(task))
+        self.wait(3601)
+        for task in self.ledger.at(Status.COMMITTED):
+            # Of a group that never got all its tasks none was started.
+            assert self.step(self.network.admin, self.does.timeOutTask(task))
         self.wait(3601)
         for task in self.ledger.at(*ANSWERED):
             assert self.step(self.network.admin, self.does.endUnvalidated(task))
-        for node in list(self.ledger.stakes):
+        self.wait(86_401)
+        for key, tasks in self.contested():
+            assert self.step(self.network.admin, self.does.settleContest(key, tasks, NOTHING))
+        for node in self.ledger.members():
+            assert self.network.node(node)["quits"] is False
             assert self.step(node, self.does.quit())
+        assert self.ledger.stakes == {}
         for account, amount in list(self.ledger.owed.items()):
             assert not amount or self.step(account, self.does.withdraw())
         assert self.network.balance() == 0

@@ -6,19 +6,20 @@ from dataclasses import replace
 import pytest
 from web3 import Web3
 
-from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, word
+from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, full, node
+from tests.contracts.oracle_signing import word
 from tests.support.evm.anvil import FREE_BY_HAND, anvil
 from tests.support.evm.chain import Chain, RevertedError
 
 pytestmark = pytest.mark.evm
 
-FIVE = (0, word(5))
+FIVE, ONE_NODE = (0, full(5)), (0, word(5))
 ARB_SYS = "0x" + 38 * "0" + "64"
 
 
 def test_the_block_before_the_reports_own_will_do(oracle: Oracle):
     oracle.push(oracle.report(FIVE, as_of=oracle.chain.block))
-    assert oracle.round == 1
+    assert oracle.round == 2
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 1000])
@@ -57,8 +58,8 @@ def test_no_hash_switches_the_check_off(oracle: Oracle):
 def brittle() -> Iterator[Oracle]:
     with anvil() as url:
         chain = Chain(url)
-        oracle = deployed(chain)
-        oracle.by_network("joinMany", 1, 1)
+        oracle = deployed(chain, limits=LIMITS | {"minInterval": 0})
+        oracle.registered(1)
         chain.mine(5)
         yield oracle
         chain.close()
@@ -66,40 +67,40 @@ def brittle() -> Iterator[Oracle]:
 
 def test_a_report_of_a_reorged_block_dies_with_it(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
-    report = oracle.report(FIVE)
+    report = oracle.report(ONE_NODE)
     tip = {"from": chain.accounts[8], "to": chain.accounts[9], "value": "0x1"}
     chain.rpc("anvil_reorg", 4, [[tip, 0]])  # a transaction more, so that the blocks differ
     with pytest.raises(RevertedError, match=rf"Reorged\({report.as_of}, "):
         oracle.push(report)
-    oracle.push(oracle.report(FIVE))
-    assert oracle.round == 1
+    oracle.push(oracle.report(ONE_NODE))
+    assert oracle.round == 2
 
 
 def test_a_report_on_top_of_a_reorged_round_is_nobodys(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
-    first, rival = oracle.report(FIVE), oracle.report((0, word(6)))
+    first, rival = oracle.report(ONE_NODE), oracle.report((0, word(6)))
     oracle.push(first)
     gone = bytes(oracle.read("lastReport"))
 
     chain.rpc("anvil_reorg", 1, [])
-    assert oracle.round == 0
+    assert oracle.round == 1
     oracle.push(rival)
     chain.mine(2)
     chain.later(LIMITS["minInterval"])
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
-        oracle.push(oracle.report(FIVE, prev=gone))
-    oracle.push(oracle.report(FIVE))
-    assert oracle.round == 2
+        oracle.push(oracle.report(ONE_NODE, prev=gone))
+    oracle.push(oracle.report(ONE_NODE))
+    assert oracle.round == 3
 
 
 def test_a_kickout_signed_on_a_reorged_round_is_nobodys(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
-    low, rival = oracle.report(FIVE), oracle.report((0, word(6)))
+    low, rival = oracle.report(ONE_NODE), oracle.report((0, word(6)))
     oracle.push(low)
     late, gone = oracle.signed_kick(0), bytes(oracle.read("lastReport"))
 
     chain.rpc("anvil_reorg", 1, [])
-    assert oracle.round == 0
+    assert oracle.round == 1
     oracle.push(rival)
     with pytest.raises(RevertedError, match="WrongReport") as caught:
         oracle.send(late)
@@ -114,7 +115,7 @@ def test_a_kickout_signed_on_a_reorged_round_is_nobodys(brittle: Oracle):
 def test_the_hash_of_a_block_far_back_is_found_too(oracle: Oracle, back: int):
     oracle.chain.mine(back)
     oracle.push(oracle.report(FIVE, as_of=oracle.chain.block + 1 - back))
-    assert oracle.round == 1
+    assert oracle.round == 2
 
 
 @pytest.mark.parametrize("back", [256, 257, 500])
@@ -126,14 +127,13 @@ def test_a_wrong_hash_far_back_is_found_out_too(oracle: Oracle, back: int):
 
 
 def test_the_checkpoint_window_is_kept_to_the_block(oracle: Oracle):
-    limits = LIMITS | {"anchorWindow": 50}
-    oracle.do("setLimits", tuple(limits.values()), sender=oracle.admin)
+    oracle.limited(anchorWindow=50)
     oracle.chain.mine(60)
     old = oracle.chain.block + 1 - 51
     with oracle.chain.undone(), pytest.raises(RevertedError, match=rf"AsOfTooOld\({old}\)"):
         oracle.push(oracle.report(FIVE, as_of=old))
     oracle.push(oracle.report(FIVE, as_of=old + 1))
-    assert oracle.round == 1
+    assert oracle.round == 2
 
 
 HISTORY = "0x0000f90827f1c53a10cb7a02335b175320002935"
@@ -145,7 +145,6 @@ def aged() -> Iterator[Oracle]:
     with anvil(*FREE_BY_HAND, "--number", "20000") as url:
         chain = Chain(url)
         oracle = deployed(chain, limits=LIMITS | {"anchorWindow": 8_191})
-        oracle.by_network("joinMany", 1, 1)
         chain.mine(3)
         yield oracle
         chain.close()
@@ -156,7 +155,7 @@ def aged() -> Iterator[Oracle]:
 def test_the_history_contract_is_asked_as_far_as_the_widest_window(aged: Oracle, back: int):
     """It has kept the hash of every block; that of one is written here as the chain would."""
     as_of, kept = aged.chain.block + 1 - back, b"\x07" * 32
-    report = replace(aged.report(FIVE), as_of=as_of, as_of_hash=kept)
+    report = replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of, as_of_hash=kept)
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
         aged.push(report)
     # That attempt made a block: the window went on by one.
@@ -164,14 +163,14 @@ def test_the_history_contract_is_asked_as_far_as_the_widest_window(aged: Oracle,
     slot = f"0x{report.as_of % 8_191:064x}"
     aged.chain.rpc("anvil_setStorageAt", HISTORY, slot, "0x" + kept.hex())
     aged.push(report)
-    assert aged.read("head")[1] == as_of + 1
+    assert aged.head("asOf") == as_of + 1
 
 
 @pytest.mark.slow
 def test_beyond_the_widest_window_a_report_is_too_old(aged: Oracle):
     as_of = aged.chain.block + 1 - 8_192
     with pytest.raises(RevertedError, match=rf"AsOfTooOld\({as_of}\)"):
-        aged.push(replace(aged.report(FIVE), as_of=as_of))
+        aged.push(replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of))
 
 
 @pytest.fixture(scope="module")
@@ -185,16 +184,15 @@ def old_chain() -> Iterator[Chain]:
 
 def test_without_eip_2935_the_farthest_block_is_256_back(old_chain: Chain):
     oracle = deployed(old_chain)
-    oracle.by_network("joinMany", 1, 1)
     old_chain.mine(300)
-    far = oracle.report(FIVE, as_of=old_chain.block + 1 - 257)
+    far = oracle.report(ONE_NODE, fresh=[node(0)], as_of=old_chain.block + 1 - 257)
     with pytest.raises(RevertedError, match="Reorged") as caught:
         oracle.push(far)
     assert caught.value.values == (far.as_of, far.as_of_hash, bytes(32))
     with pytest.raises(RevertedError, match="Reorged"):  # not knowing is not agreeing
         oracle.push(replace(far, as_of_hash=bytes(32)))
 
-    oracle.push(oracle.report(FIVE, as_of=old_chain.block + 1 - 256))
+    oracle.push(oracle.report(ONE_NODE, fresh=[node(0)], as_of=old_chain.block + 1 - 256))
     assert oracle.round == 1
 
 
@@ -205,9 +203,7 @@ def arbitrum(chain: Chain) -> Oracle:
     """An oracle that asks ArbSys, where the blocks are 1,000,000 ahead of block.number's."""
     double = chain.deploy("testing/ArbSysDouble")
     chain.rpc("anvil_setCode", ARB_SYS, chain.rpc("eth_getCode", double.address, "latest"))
-    oracle = deployed(chain, arbitrum=True, limits=LIMITS | {"anchorWindow": 256})
-    oracle.by_network("joinMany", 1, 1)
-    return oracle
+    return deployed(chain, arbitrum=True, limits=LIMITS | {"anchorWindow": 256})
 
 
 def arb_hash(number: int) -> bytes:
@@ -218,9 +214,9 @@ def arb_hash(number: int) -> bytes:
 def test_on_arbitrum_its_own_blocks_count(chain: Chain, back: int):
     oracle = arbitrum(chain)
     as_of = chain.block + 1 + 1_000_000 - back
-    report = oracle.report(FIVE)
+    report = oracle.report(ONE_NODE, fresh=[node(0)])
     oracle.push(replace(report, as_of=as_of, as_of_hash=arb_hash(as_of)))
-    assert oracle.read("head")[1] == as_of
+    assert oracle.head("asOf") == as_of
 
 
 @pytest.mark.parametrize(
@@ -229,7 +225,7 @@ def test_on_arbitrum_its_own_blocks_count(chain: Chain, back: int):
 def test_on_arbitrum_its_own_window_counts(chain: Chain, back: int, error: str):
     oracle = arbitrum(chain)
     as_of = chain.block + 1 + 1_000_000 - back
-    report = replace(oracle.report(FIVE), as_of=as_of, as_of_hash=arb_hash(as_of))
+    report = replace(oracle.report(ONE_NODE), as_of=as_of, as_of_hash=arb_hash(as_of))
     with pytest.raises(RevertedError, match=error):
         oracle.push(report)
 
@@ -238,4 +234,4 @@ def test_on_arbitrum_the_other_chains_hash_is_refused(chain: Chain):
     oracle = arbitrum(chain)
     as_of = chain.block + 1_000_000
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
-        oracle.push(replace(oracle.report(FIVE), as_of=as_of))
+        oracle.push(replace(oracle.report(ONE_NODE), as_of=as_of))

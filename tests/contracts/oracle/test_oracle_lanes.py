@@ -5,33 +5,31 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contracts.oracle_driver import word
+from tests.contracts.oracle_signing import word
 from tests.support.evm.chain import Chain
 
 pytestmark = pytest.mark.evm
 
-TOO_HIGH, ERASED, STEP_OVER, BEYOND = 1, 2, 4, 8
+TOO_HIGH, ERASED, BEYOND = 1, 2, 8
 WORDS = 600
 EDGES = (0, 1, 2, 3, 101, 102, 103, 5_000, 9_902, 10_001, 10_002, 10_003, 0x7FFF, 0x8000, 0xFFFF)
-STEPS = (1, 100, 5_000, 9_999, 10_000)
+STEPS = (0, 1, 100, 2_500, 5_000, 9_999, 10_000)
 FIRST_INDEX = 16  # of the word that the probe checks
 
 
-def step_over(before: int, after: int, step: int) -> bool:
-    return min(before, after) >= 2 and abs(before - after) > step
-
-
-def faults(previous: list[int], lanes: list[int], step: int, count: int) -> int:
+def faults(previous: list[int], lanes: list[int], count: int) -> int:
     past_the_end = lanes[max(count - FIRST_INDEX, 0) :]
     found = BEYOND if count <= FIRST_INDEX or any(past_the_end) else 0
     if any(lane > 10_002 for lane in lanes):
         return found | TOO_HIGH
-    pairs = list(zip(previous, lanes, strict=True))
-    if any(before and not after for before, after in pairs):
-        found |= ERASED
-    if any(step_over(before, after, step) for before, after in pairs):
-        found |= STEP_OVER
-    return found
+    pairs = zip(previous, lanes, strict=True)
+    return found | (ERASED if any(before and not after for before, after in pairs) else 0)
+
+
+def fallen(previous: list[int], lanes: list[int], step: int) -> int:
+    """A lane falls that is closed, or sinks by more than the step."""
+    pairs = zip(previous, lanes, strict=True)
+    return sum(before > after + step or before >= 2 > after for before, after in pairs)
 
 
 def near(chosen: random.Random, before: int, step: int) -> int:
@@ -62,14 +60,41 @@ def scenes(seed: int) -> Iterator[tuple[list[int], list[int], int, int]]:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_sixteen_lanes_at_once_are_checked_as_one_by_one(chain: Chain, seed: int):
     probe = chain.deploy("testing/LanesProbe")
-    asked = list(scenes(seed))
-    previous, lanes, steps, counts = zip(*asked, strict=True)
+    previous, lanes, _, counts = zip(*scenes(seed), strict=True)
 
     found = probe.functions.faults(
-        [word(*one) for one in previous], [word(*one) for one in lanes], steps, counts
+        [word(*one) for one in previous], [word(*one) for one in lanes], counts
     ).call()
 
-    expected = [faults(*policy_input) for policy_input in asked]
+    expected = [faults(*asked) for asked in zip(previous, lanes, counts, strict=True)]
     assert found == expected
-    assert {fault for one in expected for fault in (1, 2, 4, 8) if one & fault} == {1, 2, 4, 8}
+    assert {fault for one in expected for fault in (1, 2, 8) if one & fault} == {1, 2, 8}
     assert expected.count(0) > WORDS // 20
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_lanes_that_fall_and_lanes_that_are_open_are_counted_over_many_words(
+    chain: Chain, step: int
+):
+    probe = chain.deploy("testing/LanesProbe")
+    within = [one for one in scenes(step) if max(*one[0], *one[1]) <= 10_002]
+    chosen = random.Random(step)  # noqa: S311 -- the same words in every run, nothing secret
+    pairs = [(one[0], [near(chosen, lane, step) for lane in one[0]]) for one in within]
+    counted = probe.functions.counted(
+        [word(*before) for before, _ in pairs], [word(*after) for _, after in pairs], step
+    ).call()
+    assert counted == [
+        sum(fallen(*pair, step) for pair in pairs),
+        sum((new >= 2) + (old < 2) for pair in pairs for old, new in zip(*pair, strict=True)),
+    ]
+    assert 0 < counted[0] < counted[1]
+
+
+def test_the_counts_are_right_for_as_many_words_as_a_report_can_have(chain: Chain):
+    """2,047 words of 16 lanes, two for each at most: 65,504 is below 2^16."""
+    probe = chain.deploy("testing/LanesProbe")
+    best, out = [word(*[10_002] * 16)] * 2_047, [word(*[1] * 16)] * 2_047
+    counted = probe.functions.counted(best, out, 2_500)
+    assert counted.call({"gas": 10**8}) == [2_047 * 16, 0]
+    opened = probe.functions.counted(out, best, 2_500)
+    assert opened.call({"gas": 10**8}) == [0, 2 * 2_047 * 16]

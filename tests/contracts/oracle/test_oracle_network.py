@@ -4,18 +4,28 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.contracts.oracle_driver import EVIDENCE, LIMITS, Oracle, as_tuple, setup, word
+from tests.contracts.oracle_driver import (
+    EVIDENCE,
+    KICK_LIMITS,
+    LIMITS,
+    Oracle,
+    as_tuple,
+    full,
+    setup,
+)
 from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
 from tests.support.evm.network import GPU, MIN_STAKE, VERSION, VRAM, Network, Standing, Status
 
 pytestmark = pytest.mark.evm
 
-BAD, REJOIN_DELAY = 1_500, 1_800
+BAD, GOOD, REJOIN_DELAY = 1_500, 9_000, 1_800
+NEWCOMER = 5_000
+KICKED = ["KickExecuted", "NodeKickedOut", "StakeReturned", "Credited"]
 
 
 @dataclass(frozen=True)
 class Town:
-    """The reference network and its oracle; ann, bob and cyd have joined, in this order."""
+    """The reference network and its oracle; ann, bob and cyd have the indexes 0 to 2."""
 
     oracle: Oracle
     network: Network
@@ -24,25 +34,31 @@ class Town:
     def ann(self) -> str:
         return self.network.nodes[1]
 
-    def reported(self, *lanes: int) -> None:
-        self.oracle.reported((0, word(*lanes)))
+    def weight(self, node: str) -> int:
+        return int(self.oracle.read("weightOf", node))
 
-    def kick_is_ready(self, index: int, *lanes: int) -> None:
+    def reported(self, *lanes: int, fresh: tuple[str, ...] = ()) -> None:
+        """One more round; who is not named stays good."""
+        count = self.oracle.head("nodeCount") + len(fresh)
+        wanted = (*lanes, *(count - len(lanes)) * (GOOD,))
+        self.oracle.reported((0, full(*wanted, of=count)), fresh=fresh)
+
+    def kick_is_ready(self, node: str, *lanes: int) -> None:
         """After proposal, delay and two more rounds in which every lane stays what it is."""
-        self.oracle.propose(index)
+        self.oracle.propose(node)
         for _ in range(LIMITS["kickRounds"]):
             self.reported(*lanes)
         self.oracle.chain.later(LIMITS["vetoDelay"])
         self.oracle.chain.mine()
 
     def kicked(self) -> Receipt:
-        """Ann, index 0."""
-        self.reported(BAD, 9_000, 9_000)
-        self.kick_is_ready(0, BAD, 9_000, 9_000)
-        return self.oracle.execute(0)
+        """Ann."""
+        self.reported(BAD)
+        self.kick_is_ready(self.ann, BAD)
+        return self.oracle.execute(self.ann)
 
-    def quits(self, node: str) -> None:
-        self.network.by(node, self.network.does.quit())
+    def quits(self, node: str) -> Receipt:
+        return self.network.by(node, self.network.does.quit())
 
     def returns(self, node: str) -> Receipt:
         self.network.chain.later(REJOIN_DELAY)
@@ -53,7 +69,9 @@ class Town:
 def fresh_town(fresh_chain: Chain) -> Town:
     network = Network.deployed(fresh_chain)
     admin, pauser, vetoer = roles = fresh_chain.accounts[:3]
-    arguments = setup(network.contract.address, roles, limits=LIMITS | {"minActive": 1})
+    kicks = KICK_LIMITS | {"kickGas": 600_000}
+    limits = LIMITS | {"minOpen": 1}
+    arguments = setup(network.contract.address, roles, limits=limits, kickLimits=kicks)
     contract = fresh_chain.deploy("QoSOracle", as_tuple(arguments))
     network.by(network.admin, network.does.setOracle(contract.address))
     for node in network.nodes[1:4]:
@@ -61,7 +79,9 @@ def fresh_town(fresh_chain: Chain) -> Town:
     oracle = Oracle(
         fresh_chain, contract, network.contract, admin, pauser, vetoer, network.nodes[0]
     )
-    return Town(oracle, network)
+    town = Town(oracle, network)
+    town.reported(GOOD, GOOD, GOOD, fresh=tuple(network.nodes[1:4]))
+    return town
 
 
 @pytest.fixture
@@ -69,118 +89,119 @@ def town(chain: Chain, fresh_town: Town) -> Town:
     return fresh_town
 
 
-def test_a_join_registers_the_node(town: Town):
+def test_a_join_tells_the_oracle_nothing(town: Town):
     newcomer = town.network.nodes[4]
-    receipt = town.network.join(newcomer)
-    assert receipt.names == ["NodeJoined", "NodeRegistered"]
-    assert receipt.only("NodeRegistered") == {"index": 3, "node": newcomer}
+    assert town.network.join(newcomer).names == ["NodeJoined"]
     assert town.oracle.score(newcomer) == (False, True, 0)
+    assert town.weight(newcomer) == NEWCOMER
+    town.reported(fresh=(newcomer,))
+    assert town.oracle.score(newcomer) == (True, True, GOOD - 2)
 
 
-def test_a_node_whose_first_score_is_0_is_known_and_selectable(town: Town):
-    town.reported(2, 9_000, 9_000)
-    assert town.oracle.score(town.ann) == (True, True, 0)
-
-
-def test_a_paused_node_stays_a_member_and_is_not_selected_once_reported(town: Town):
-    town.reported(9_000)
+def test_a_paused_node_is_not_selected_once_reported(town: Town):
     town.network.by(town.ann, town.network.does.pause())
     town.reported(1)
     assert town.oracle.score(town.ann) == (True, False, 0)
-    assert town.oracle.read("indexOf", town.ann) == 0
 
     town.network.by(town.ann, town.network.does.resume())
-    town.reported(9_000)
-    assert town.oracle.score(town.ann) == (True, True, 8_998)
+    town.reported()
+    assert town.oracle.score(town.ann) == (True, True, GOOD - 2)
 
 
 def test_a_paused_node_can_still_be_kicked_out(town: Town):
     town.network.by(town.ann, town.network.does.pause())
     town.reported(1)
-    town.kick_is_ready(0, 1)
-    assert town.oracle.execute(0).names == ["KickExecuted", "NodeKickedOut", "Credited"]
+    town.kick_is_ready(town.ann, 1)
+    assert town.oracle.execute(town.ann).names == KICKED
 
 
-def test_a_node_that_quits_and_returns_starts_anew(town: Town):
-    town.reported(BAD, 9_000, 9_000)
+def test_a_node_that_quits_and_returns_keeps_its_index_and_what_is_known_of_it(town: Town):
     town.quits(town.ann)
-    town.reported(1, 9_000, 9_000)
+    town.reported(1)
     assert town.oracle.score(town.ann) == (True, False, 0)
-
-    assert town.returns(town.ann).names == ["NodeJoined", "NodeIndexRetired", "NodeRegistered"]
-    assert town.oracle.score(town.ann) == (False, True, 0)
-    assert town.oracle.read("indexOf", town.ann) == 3
-
-
-def test_a_node_that_quits_before_any_report_keeps_its_index(town: Town):
-    town.quits(town.ann)
     assert town.returns(town.ann).names == ["NodeJoined"]
+    town.reported(BAD)
+    assert town.oracle.score(town.ann) == (True, True, BAD - 2)
     assert town.oracle.read("indexOf", town.ann) == 0
 
 
 def test_a_kickout_tells_the_network_why_and_gives_the_stake_back(town: Town):
     receipt = town.kicked()
-    assert receipt.names == ["KickExecuted", "NodeKickedOut", "Credited"]
+    assert receipt.names == KICKED
     told = {"node": town.ann, "stake": MIN_STAKE, "evidence": EVIDENCE}
     assert receipt.only("NodeKickedOut") == told
     assert town.network.standing(town.ann) is Standing.KICKED_OUT
+    assert town.weight(town.ann) == 0
     before = town.network.balance(town.ann)
     town.network.by(town.ann, town.network.does.withdraw())
     assert town.network.balance(town.ann) - before == MIN_STAKE
-
-
-def test_a_kicked_out_node_cannot_be_kicked_out_again(town: Town):
-    town.kicked()
-    with pytest.raises(RevertedError, match=r"NotMember\(0\)"):
-        town.oracle.propose(0)
 
 
 def test_a_kicked_out_node_is_not_let_in_again(town: Town):
     town.kicked()
     with pytest.raises(RevertedError, match="KickedOut"):
         town.returns(town.ann)
-    assert town.oracle.read("indexOf", town.ann) == 0
 
 
-def test_a_readmitted_node_starts_anew(town: Town):
+def test_a_node_that_the_network_alone_readmits_still_weighs_nothing(town: Town):
+    """Both have to: the network lets it in, the oracle lets it work."""
     town.kicked()
     town.network.by(town.network.admin, town.network.does.readmit(town.ann))
-    assert "NodeIndexRetired" in town.returns(town.ann).names
-    assert town.oracle.score(town.ann) == (False, True, 0)
-    with pytest.raises(RevertedError, match=r"NotBelowThreshold\(0\)"):
-        town.oracle.propose(3)
+    town.returns(town.ann)
+    town.reported()
+    assert town.weight(town.ann) == 0
+    # Told of again, the network puts it out again.
+    town.reported()
+    assert "NodeKickedOut" in town.oracle.retry(town.ann).names
 
 
-def test_a_node_that_quits_in_time_is_not_kicked_out(town: Town):
+def test_a_node_that_both_readmit_works_again(town: Town):
+    town.kicked()
+    town.network.by(town.network.admin, town.network.does.readmit(town.ann))
+    town.oracle.do("readmit", town.ann, sender=town.oracle.admin)
+    town.returns(town.ann)
+    town.reported()
+    assert town.weight(town.ann) == GOOD - 1
+
+
+def test_who_quits_in_the_hours_of_the_veto_is_kicked_out_by_that(town: Town):
     town.reported(BAD)
-    town.kick_is_ready(0, BAD)
-    town.quits(town.ann)
-    with pytest.raises(RevertedError, match=r"NotMember\(0\)"):
-        town.oracle.execute(0)
-
-    assert town.returns(town.ann).names[:2] == ["NodeJoined", "KickCancelled"]
-    with pytest.raises(RevertedError, match=r"NoKick\(0\)"):
-        town.oracle.execute(0)
-    assert town.network.standing(town.ann) is Standing.ACTIVE
+    town.kick_is_ready(town.ann, BAD)
+    left = town.quits(town.ann)
+    assert "NodeKickedOut" in left.names
+    assert "NodeQuit" not in left.names
+    with pytest.raises(RevertedError, match="KickedOut"):
+        town.returns(town.ann)
+    # The network has nothing left to do; the expulsion stands all the same.
+    assert town.oracle.execute(town.ann).names == ["KickExecuted"]
+    assert town.weight(town.ann) == 0
 
 
 def test_quit_and_kickout_in_one_block_both_end_well(town: Town):
     town.reported(BAD)
-    town.kick_is_ready(0, BAD)
+    town.kick_is_ready(town.ann, BAD)
     chain = town.network.chain
     leaving = chain.request(town.network.does.quit(), sender=town.ann)
-    execution = chain.request(town.oracle.contract.functions.executeKick(0))
-    left, late = chain.together(leaving, execution)
-    assert "NodeQuit" in chain.receipt(left).names
-    with pytest.raises(RevertedError, match=r"NotMember\(0\)"):
-        chain.receipt(late)
+    execution = chain.request(town.oracle.contract.functions.executeKick(town.ann))
+    left, executed = chain.together(leaving, execution)
+    assert "NodeKickedOut" in chain.receipt(left).names
+    assert chain.receipt(executed).names == ["KickExecuted"]
     assert town.network.owed(town.ann) == MIN_STAKE
+    assert town.weight(town.ann) == 0
+
+
+def test_who_quits_after_a_veto_just_quits(town: Town):
+    town.reported(BAD)
+    town.kick_is_ready(town.ann, BAD)
+    town.oracle.cancel(town.ann)
+    assert "NodeQuit" in town.quits(town.ann).names
+    assert town.returns(town.ann).names == ["NodeJoined"]
 
 
 def test_a_kickout_ends_the_nodes_task(town: Town):
     task = town.network.begun(town.ann)
     names = town.kicked().names
-    assert names[:3] == ["KickExecuted", "TaskAborted", "Credited"]
+    assert names[:2] == ["KickExecuted", "TaskAborted"]
     assert "NodeKickedOut" in names
     assert town.network.status(task) is Status.ABORTED
 
@@ -191,10 +212,11 @@ def test_a_receiver_that_reverts_does_not_stand_in_its_kickouts_way(town: Town):
     join = encoded(network.does.join(GPU, VRAM, *VERSION, []))
     say = stubborn.functions.say(network.contract.address, join)
     chain.send(say, sender=network.nodes[5], value=MIN_STAKE)
-    town.reported(9_000, 9_000, 9_000, BAD)
-    town.kick_is_ready(3, 9_000, 9_000, 9_000, BAD)
+    lanes = (GOOD, GOOD, GOOD, BAD)
+    town.reported(*lanes, fresh=(stubborn.address,))
+    town.kick_is_ready(stubborn.address, *lanes)
 
-    receipt = town.oracle.execute(3)
+    receipt = town.oracle.execute(stubborn.address)
     assert receipt.only("NodeKickedOut")["node"] == stubborn.address
     assert network.owed(stubborn.address) == MIN_STAKE
     withdraw = encoded(network.does.withdraw())
@@ -202,12 +224,15 @@ def test_a_receiver_that_reverts_does_not_stand_in_its_kickouts_way(town: Town):
         chain.send(stubborn.functions.say(network.contract.address, withdraw))
 
 
-def test_an_oracle_that_the_network_does_not_know_kicks_nobody(town: Town):
-    """It knows no node either, and has no round: the network registers with its own oracle."""
+def test_an_oracle_that_the_network_does_not_know_expels_for_its_own_readers_alone(town: Town):
+    """Its word is refused by the network; whoever reads it knows what he reads."""
     chain = town.network.chain
     arguments = setup(town.network.contract.address, chain.accounts[:3])
     contract = chain.deploy("QoSOracle", as_tuple(arguments))
-    stranger = replace(town.oracle, contract=contract)
-    with pytest.raises(RevertedError, match=r"WrongRound\(0, 0\)"):
-        stranger.propose(0)
-    assert stranger.score(town.ann) == (False, False, 0)
+    other = Town(replace(town.oracle, contract=contract), town.network)
+    other.reported(BAD, fresh=(town.ann,))
+    other.oracle.limited(minOpen=0)
+    other.kick_is_ready(town.ann, BAD)
+    assert other.oracle.execute(town.ann).names == ["KickExecuted", "KickRefused"]
+    assert (other.weight(town.ann), town.weight(town.ann)) == (0, GOOD - 1)
+    assert town.network.standing(town.ann) is Standing.ACTIVE

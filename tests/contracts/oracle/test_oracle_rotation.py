@@ -1,47 +1,131 @@
-"""What becomes of a kickout when those who signed it are signers no more."""
+"""Signers, quorum and rules are one configuration: what was signed under another is nobody's."""
+
+from dataclasses import replace
 
 import pytest
-from eth_account.signers.local import LocalAccount
 
-from tests.contracts.oracle_driver import SIGNERS, STRANGER, Oracle, word
-from tests.contracts.oracle_kickouts import DELAY, GOOD, ROUNDS, WHY, worded
+from tests.contracts.oracle_driver import RULES_HASH, Oracle, full, node
+from tests.contracts.oracle_kickouts import DELAY, ROUNDS, pending, ready, worded
+from tests.contracts.oracle_signing import SIGNERS, STRANGER, config_digest
 from tests.support.evm.chain import RevertedError
 
 pytestmark = pytest.mark.evm
 
+THREE: list[str] = [signer.address for signer in SIGNERS]
+WORDS = (0, full())
 
-@pytest.fixture
-def replaced(oracle: Oracle) -> Oracle:
-    """Node 0 is bad and proposed; then a stranger alone becomes signer."""
+
+def replaced(oracle: Oracle, signers: list[str], quorum: int) -> None:
+    oracle.do("setSigners", signers, quorum, sender=oracle.admin)
+
+
+def test_a_configuration_is_told_with_its_digest(oracle: Oracle):
+    rotations: list[tuple[list[str], int]] = [([STRANGER.address], 1), (THREE, 2)]
+    for count, (signers, quorum) in enumerate(rotations, 2):
+        receipt = oracle.do("setSigners", signers, quorum, sender=oracle.admin)
+        assert receipt.names == ["SignersSet", "ConfigSet"]
+        config = config_digest(oracle.domain, count, signers, quorum, RULES_HASH)
+        assert receipt.only("ConfigSet") == {"count": count, "config": config}
+        assert oracle.read("configDigest") == config
+        assert oracle.head("configCount") == count
+
+
+def test_new_rules_are_a_new_configuration(oracle: Oracle):
+    rules = b"\x02" * 32
+    receipt = oracle.do("setRules", rules, sender=oracle.admin)
+    assert receipt.names == ["RulesSet", "ConfigSet"]
+    assert receipt.only("RulesSet") == {"rulesHash": rules}
+    assert oracle.read("rulesHash") == rules
+    assert oracle.read("configDigest") == config_digest(oracle.domain, 2, THREE, 2, rules)
+
+
+def test_rules_have_a_hash(oracle: Oracle):
+    with pytest.raises(RevertedError, match="BadRules"):
+        oracle.do("setRules", bytes(32), sender=oracle.admin)
+
+
+def test_an_old_signer_that_comes_back_does_not_bring_old_signatures_back(oracle: Oracle):
+    """The same signers, quorum and rules again, after two rotations: another configuration."""
+    worded(oracle)
+    report, kick = oracle.report(WORDS), oracle.signed_kick(0)
+    replaced(oracle, [STRANGER.address], 1)
+    replaced(oracle, THREE, 2)
+    with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
+        oracle.send(kick)
+    oracle.chain.later(10)
+    with oracle.chain.undone(), pytest.raises(RevertedError, match=r"WrongConfig\(3, 1\)"):
+        oracle.push(report)
+    oracle.chain.later(10)
+    with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
+        oracle.push(replace(report, count=3), report.signed_by(*SIGNERS[:2]))
+    assert oracle.propose(0).names == ["KickProposed"]
+
+
+def test_a_rotation_kills_what_the_old_signers_proposed(oracle: Oracle):
+    worded(oracle)
+    ready(oracle)
+    assert pending(oracle)
+    replaced(oracle, [STRANGER.address], 1)
+    assert not pending(oracle)
+    with pytest.raises(RevertedError, match=rf"NoKick\({node(0).lower()}\)"):
+        oracle.execute(0)
+    # Not even when the old ones are back, whatever the rounds since then say.
+    replaced(oracle, THREE, 2)
+    worded(oracle)
+    with pytest.raises(RevertedError, match="NoKick"):
+        oracle.execute(0)
+
+
+def test_new_signers_propose_what_the_old_ones_had_proposed(oracle: Oracle):
     worded(oracle).propose(0)
-    oracle.do("setSigners", [STRANGER.address], 1, sender=oracle.admin)
-    return oracle
-
-
-def reported(oracle: Oracle, lane: int, signer: LocalAccount = STRANGER) -> None:
-    """One more round, by the new signer."""
-    oracle.chain.mine(2)
+    replaced(oracle, [STRANGER.address], 1)
+    oracle.reported((0, full(1)), signers=[STRANGER])
+    said = oracle.send(oracle.signed_kick(0, [STRANGER]))
+    assert said.names == ["KickCancelled", "KickProposed"]
+    for _ in range(ROUNDS):
+        oracle.reported((0, full(1)), signers=[STRANGER])
     oracle.chain.later(DELAY)
-    report = oracle.report((0, word(lane, GOOD, 1, 0, 2, 2, 2)))
-    oracle.push(report, report.signed_by(signer))
+    assert "KickExecuted" in oracle.execute(0).names
 
 
-def test_a_kickout_is_executed_where_the_new_signers_find_the_node_as_low(replaced: Oracle):
-    for _ in range(ROUNDS):
-        reported(replaced, 1)
-    assert replaced.execute(0).names == ["KickExecuted", "KickedOut"]
+# --- a signer is dropped ---
 
 
-def test_a_sound_report_of_the_new_signers_ends_a_kickout_of_the_old(replaced: Oracle):
-    for _ in range(ROUNDS):
-        reported(replaced, GOOD)
-    with pytest.raises(RevertedError, match="NotBelowThreshold"):
-        replaced.execute(0)
-    assert replaced.do("cancelKick", 0, WHY, sender=replaced.transmitter).names == [
-        "KickCancelled"
-    ]
+def test_the_pauser_drops_a_signer_and_the_others_keep_their_order(oracle: Oracle):
+    receipt = oracle.do("dropSigner", THREE[1], sender=oracle.pauser)
+    left = [THREE[0], THREE[2]]
+    assert receipt.only("SignersSet") == {"signers": left, "quorum": 2}
+    assert oracle.read("signers") == left
+    assert oracle.read("configDigest") == config_digest(oracle.domain, 2, left, 2, RULES_HASH)
+    report = oracle.report(WORDS)
+    with oracle.chain.undone(), pytest.raises(RevertedError, match=r"BadSignature\(1\)"):
+        oracle.push(report, report.signed_by(SIGNERS[0], SIGNERS[1]))
+    said = oracle.push(report, report.signed_by(SIGNERS[2], SIGNERS[0])).only("RoundAccepted")
+    assert said["signers"] == 0b11
 
 
-def test_the_old_signers_propose_nothing_more(replaced: Oracle):
-    with pytest.raises(RevertedError, match="BadSignature"):
-        replaced.chain.send(replaced.signed_kick(2, SIGNERS[:1]), sender=replaced.transmitter)
+def test_what_a_dropped_signer_proposed_is_dead(oracle: Oracle):
+    ready(worded(oracle))
+    oracle.do("dropSigner", THREE[2], sender=oracle.pauser)
+    assert not pending(oracle)
+    with pytest.raises(RevertedError, match="NoKick"):
+        oracle.execute(0)
+
+
+def test_as_many_signers_as_the_quorum_stay(oracle: Oracle):
+    oracle.do("dropSigner", THREE[0], sender=oracle.pauser)
+    with pytest.raises(RevertedError, match="BadSigners"):
+        oracle.do("dropSigner", THREE[1], sender=oracle.pauser)
+    assert oracle.read("signers") == THREE[1:]
+
+
+@pytest.mark.parametrize("who", [STRANGER.address, "0x" + 40 * "0"])
+def test_only_a_signer_is_dropped(oracle: Oracle, who: str):
+    with pytest.raises(RevertedError, match="BadSigners"):
+        oracle.do("dropSigner", who, sender=oracle.pauser)
+
+
+def test_a_single_signer_is_not_dropped(oracle: Oracle):
+    replaced(oracle, THREE[:1], 1)
+    with pytest.raises(RevertedError, match="BadSigners"):
+        oracle.do("dropSigner", THREE[0], sender=oracle.pauser)

@@ -1,164 +1,238 @@
-"""What consumers read, and how nodes come by their indexes."""
+"""What consumers read of a node in each of its states."""
+
+from dataclasses import dataclass
 
 import pytest
+from web3.contract import Contract
+from web3.exceptions import ContractCustomError
 
-from tests.contracts.oracle_driver import LIMITS, ZERO, Oracle, node, word
-from tests.support.evm.chain import RevertedError
+from tests.contracts.oracle_driver import (
+    KICK_LIMITS,
+    LIMITS,
+    START,
+    Oracle,
+    deployed,
+    full,
+    node,
+)
+from tests.contracts.oracle_kickouts import DELAY, KICKED, ROUNDS, pending, ready, worded
+from tests.contracts.oracle_signing import word
+from tests.support.evm.chain import Chain
 
 pytestmark = pytest.mark.evm
 
 OUTSIDER = node(999)
 MAX_AGE = LIMITS["maxAgeSeconds"]
+NEWCOMER = 5_000
 
 
-# --- scores ---
+def answers(oracle: Oracle, who: int | str) -> tuple[int, bool, bool, bool]:
+    """(weight, selectable, expelled, pending), as the four views tell."""
+    of = who if isinstance(who, str) else node(who)
+    selectable, expelled = oracle.read("isSelectable", of), oracle.read("isExpelled", of)
+    assert selectable == oracle.score(who)[1] == (oracle.read("weightOf", of) > 0)
+    return oracle.read("weightOf", of), selectable, expelled, pending(oracle, who)
+
+
+def grown_old(oracle: Oracle) -> None:
+    """The last round is too old by one second."""
+    oracle.chain.at(oracle.head("pushedAt") + MAX_AGE + 1)
+    oracle.chain.mine()
 
 
 @pytest.mark.parametrize(
-    ("lane", "score"),
+    ("lane", "score", "weight"),
     [
-        (0, (False, True, 0)),
-        (1, (True, False, 0)),
-        (2, (True, True, 0)),
-        (3, (True, True, 1)),
-        (5_002, (True, True, 5_000)),
-        (10_002, (True, True, 10_000)),
+        (1, (True, False, 0), 0),
+        (2, (True, True, 0), 1),
+        (3, (True, True, 1), 2),
+        (5_002, (True, True, 5_000), 5_001),
+        (10_002, (True, True, 10_000), 10_001),
     ],
-    ids=["no report yet", "do not select", "0", "0.0001", "0.5", "1.0"],
+    ids=["do not select", "0", "0.0001", "0.5", "1.0"],
 )
-def test_a_lane_is_read_as_known_selectable_and_qos(
-    oracle: Oracle, lane: int, score: tuple[bool, bool, int]
+def test_a_lane_is_read_as_known_selectable_qos_and_weight(
+    oracle: Oracle, lane: int, score: tuple[bool, bool, int], weight: int
 ):
-    oracle.reported((1, word(7, lane, 7)))
-    assert oracle.score(node(17)) == score
-    assert oracle.read("isSelectable", node(17)) == score[1]
+    oracle.reported((1, full(7, lane, of=4)))
+    assert oracle.score(17) == score
+    assert answers(oracle, 17) == (weight, score[1], False, False)
 
 
-def test_a_new_node_before_its_first_report_is_selectable(oracle: Oracle):
-    oracle.reported((0, word(1)))
-    oracle.by_network("join", OUTSIDER)
-    assert oracle.score(OUTSIDER) == (False, True, 0)
+def test_a_stranger_is_a_newcomer(oracle: Oracle):
+    """Who is a member, the network knows: the oracle asks nobody."""
+    assert oracle.read("scoreOf", OUTSIDER)[:4] == [False, True, 0, 1]
+    assert answers(oracle, OUTSIDER) == (NEWCOMER, True, False, False)
 
 
-def test_an_address_that_never_joined_is_not_selectable(oracle: Oracle):
-    oracle.reported((0, word(5)))
-    assert oracle.read("scoreOf", OUTSIDER) == [False, False, 0, 1, 0]
-    assert not oracle.read("isSelectable", OUTSIDER)
+def test_before_the_first_round_nothing_is_fresh_and_everyone_a_newcomer(chain: Chain):
+    oracle = deployed(chain)
+    assert not oracle.read("isFresh")
+    assert oracle.read("scoreOf", OUTSIDER) == [False, True, 0, 0, chain.time]
+    assert answers(oracle, OUTSIDER) == (NEWCOMER, True, False, False)
 
 
 def test_a_score_tells_its_round_and_its_age(oracle: Oracle):
-    oracle.reported((0, word(5_002)))
+    oracle.reported((0, full()))
     oracle.chain.later(100)
     oracle.chain.mine()
-    assert oracle.read("scoreOf", node(0)) == [True, True, 5_000, 1, 100]
+    assert oracle.read("scoreOf", node(0)) == [True, True, 5_000, 2, 100]
 
 
-def test_an_oracle_dead_for_longer_than_max_age_excludes_nobody(oracle: Oracle):
-    oracle.reported((0, word(1, 5_002)))
-    pushed = oracle.chain.time
-    oracle.chain.at(pushed + MAX_AGE)
+def test_an_oracle_dead_for_longer_than_max_age_excludes_and_ranks_nobody(oracle: Oracle):
+    oracle.reported((0, full(1, 9_002)))
+    oracle.chain.at(oracle.head("pushedAt") + MAX_AGE)
     oracle.chain.mine()
-    assert (oracle.read("isFresh"), oracle.score(node(0))) == (True, (True, False, 0))
-
-    oracle.chain.at(pushed + MAX_AGE + 1)
-    oracle.chain.mine()
-    assert (oracle.read("isFresh"), oracle.score(node(0))) == (False, (True, True, 0))
-    assert oracle.score(node(1)) == (True, True, 5_000)
-    assert oracle.read("isSelectable", node(0))
-    assert not oracle.read("isSelectable", OUTSIDER)
-
-    oracle.reported((0, word(1, 5_002)))
-    assert oracle.score(node(0)) == (True, False, 0)
-
-
-def test_before_the_first_round_nothing_is_fresh_and_everyone_selectable(oracle: Oracle):
+    assert (oracle.read("isFresh"), answers(oracle, 0)[0], answers(oracle, 1)[0]) == (
+        True,
+        0,
+        9_001,
+    )
+    grown_old(oracle)
     assert not oracle.read("isFresh")
-    assert oracle.read("scoreOf", node(0)) == [False, True, 0, 0, oracle.chain.time]
+    for who in (0, 1, OUTSIDER):
+        assert answers(oracle, who) == (NEWCOMER, True, False, False)
+    # The numbers are still told, with their age.
+    assert (oracle.score(0), oracle.score(1)) == ((True, True, 0), (True, True, 9_000))
+
+    oracle.reported((0, full(1, 9_002)))
+    assert (answers(oracle, 0)[0], answers(oracle, 1)[0]) == (0, 9_001)
+
+
+def test_a_node_with_a_pending_kickout_is_read_by_its_lane(oracle: Oracle):
+    worded(oracle)
+    oracle.propose(0)
+    assert answers(oracle, 0) == (2_000, True, False, True)
+    grown_old(oracle)
+    assert answers(oracle, 0) == (NEWCOMER, True, False, True)
+
+
+def test_an_expelled_node_weighs_nothing_however_old_the_scores_are(oracle: Oracle):
+    worded(oracle)
+    ready(oracle)
+    assert oracle.execute(0).names == KICKED
+    for _ in range(2):
+        assert answers(oracle, 0) == (0, False, True, False)
+        # Its lane still says something else.
+        assert (oracle.score(0), oracle.lane(0)) == ((True, False, 0), 2_001)
+        grown_old(oracle)
+
+
+def test_a_node_that_the_network_kept_is_expelled_all_the_same(oracle: Oracle):
+    worded(oracle)
+    ready(oracle)
+    oracle.by_network("setRefuses", True)
+    oracle.execute(0)
+    assert oracle.network.functions.isMember(node(0)).call()
+    assert answers(oracle, 0) == (0, False, True, False)
+
+
+def test_an_expulsion_ends_at_its_second_where_it_has_an_end(oracle: Oracle):
+    """A later change of the length is for later expulsions."""
+    day = tuple((KICK_LIMITS | {"kickCooldown": 86_400}).values())
+    oracle.do("setKickLimits", day, sender=oracle.admin)
+    worded(oracle)
+    ready(oracle)
+    oracle.execute(0)
+    until = oracle.chain.time + 86_400
+    oracle.do("setKickLimits", tuple(KICK_LIMITS.values()), sender=oracle.admin)
+    assert oracle.held(0)["expelledUntil"] == until
+    oracle.chain.at(until - 20)
+    worded(oracle)
+    oracle.chain.at(until - 1)
+    oracle.chain.mine()
+    assert answers(oracle, 0) == (0, False, True, False)
+    oracle.chain.at(until)
+    oracle.chain.mine()
+    assert answers(oracle, 0) == (2_000, True, False, False)
+    # It can be kicked out again.
+    assert "KickProposed" in oracle.propose(0).names
+
+
+def test_the_oracle_after_this_one_keeps_whom_this_one_expelled(chain: Chain):
+    oracle = deployed(chain, expelled=[OUTSIDER, node(5)])
+    oracle.registered(6, lane=9_002)
+    for who in (OUTSIDER, 5):
+        assert answers(oracle, who) == (0, False, True, False)
+    assert answers(oracle, 4) == (9_001, True, False, False)
+    oracle.do("readmit", node(5), sender=oracle.admin)
+    assert answers(oracle, 5) == (9_001, True, False, False)
 
 
 def test_words_and_lanes_hold_the_same(oracle: Oracle):
     lanes = [*range(100, 116)]
-    oracle.reported((0, word(*lanes)), (1, word(116)))
-    assert oracle.read("wordsAt", 0, 3) == [word(*lanes), word(116), 0]
-    assert oracle.read("wordsAt", 1, 1) == [word(116)]
+    oracle.reported((0, word(*lanes)), (1, full(116, of=4)))
+    last = full(116, of=4)
+    assert oracle.read("wordsAt", 0, 3) == [word(*lanes), last, 0]
+    assert oracle.read("wordsAt", 1, 1) == [last]
     assert oracle.read("wordsAt", 0, 0) == []
-    assert [oracle.lane(index) for index in range(18)] == [*range(100, 117), 0]
+    told = [oracle.lane(index) for index in range(21)]
+    assert told == [*range(100, 117), START, START, START, 0]
 
 
-# --- indexes ---
-
-
-def test_nodes_are_numbered_as_they_join(oracle: Oracle):
-    receipt = oracle.by_network("join", OUTSIDER)
-    assert receipt.only("NodeRegistered") == {"index": 20, "node": OUTSIDER}
-    assert oracle.read("head")[4] == 21
-    assert (oracle.read("indexOf", OUTSIDER), oracle.read("nodeAt", 20)) == (20, OUTSIDER)
-
-
-def test_an_index_that_was_never_given_is_nobodys(oracle: Oracle):
-    assert oracle.read("nodeAt", 20) == ZERO
+def test_who_has_no_index_is_told_by_name(oracle: Oracle):
     with pytest.raises(Exception, match=OUTSIDER[2:].lower()):
         oracle.read("indexOf", OUTSIDER)
 
 
-def test_a_node_that_joins_again_before_any_report_keeps_its_index(oracle: Oracle):
-    oracle.reported((0, word(5)))
-    oracle.by_network("quit", node(7))
-    assert oracle.by_network("join", node(7)).names == []
-    assert (oracle.read("indexOf", node(7)), oracle.read("head")[4]) == (7, 20)
+# --- the example consumer: draws by weight; a dead oracle excludes the expelled alone ---
 
 
-def test_a_node_that_joins_again_after_a_report_starts_anew(oracle: Oracle):
-    oracle.reported((0, word(l7=2)))
-    oracle.by_network("quit", node(7))
-    receipt = oracle.by_network("join", node(7))
-    assert receipt.names == ["NodeIndexRetired", "NodeRegistered"]
-    assert receipt.only("NodeIndexRetired") == {"index": 7, "node": node(7)}
-    assert receipt.only("NodeRegistered") == {"index": 20, "node": node(7)}
-    assert (oracle.read("indexOf", node(7)), oracle.read("nodeAt", 7)) == (20, node(7))
-    assert oracle.score(node(7)) == (False, True, 0)
+GOOD, POOR, OUT, NEW = node(0), node(1), node(2), node(77)
+LANES = full(9_002, 2, 1)
 
 
-def test_a_report_signed_before_the_return_does_not_reach_the_new_index(oracle: Oracle):
-    oracle.reported((0, word(l7=2)))
-    oracle.chain.mine(2)
-    late = oracle.report((0, word(l7=1)))
-    oracle.by_network("quit", node(7))
-    oracle.by_network("join", node(7))
-    oracle.chain.later(LIMITS["minInterval"])
-    oracle.push(late)
-    assert oracle.score(node(7)) == (False, True, 0)
+@dataclass(frozen=True)
+class Draw:
+    """The selector; node 0 has 0.9, node 1 has 0, node 2 is not to be selected, node 77 is new."""
+
+    oracle: Oracle
+    selector: Contract
+
+    def pick(self, *candidates: str, seed: int) -> str:
+        return str(self.selector.functions.pick(candidates, seed).call())
 
 
-def test_a_node_that_comes_and_goes_gets_an_index_after_every_report(oracle: Oracle):
-    oracle.reported((0, word(l7=5)))
-    for index in (20, 21, 22):
-        oracle.by_network("quit", node(7))
-        oracle.by_network("join", node(7))
-        assert oracle.read("indexOf", node(7)) == index
-        lanes = {f"l{written - 16}": 5 for written in range(20, index + 1)}
-        oracle.reported((1, word(**lanes)))
+@pytest.fixture
+def draw(chain: Chain, oracle: Oracle) -> Draw:
+    oracle.reported((0, LANES))
+    return Draw(oracle, chain.deploy("ExampleSelector", oracle.contract.address))
 
 
-@pytest.mark.parametrize("role", ["admin", "pauser", "vetoer", "transmitter"])
-def test_only_the_network_registers_nodes(oracle: Oracle, role: str):
-    who = getattr(oracle, role)
-    with pytest.raises(RevertedError, match=rf"NotAllowed\({who.lower()}\)"):
-        oracle.do("register", OUTSIDER, sender=who)
+@pytest.mark.parametrize(
+    ("seed", "drawn"),
+    [(0, GOOD), (9_000, GOOD), (9_001, POOR), (9_002, NEW), (14_001, NEW), (14_002, GOOD)],
+)
+def test_the_seed_falls_on_a_node_by_its_weight(draw: Draw, seed: int, drawn: str):
+    assert draw.pick(GOOD, POOR, OUT, NEW, seed=seed) == drawn
 
 
-def test_the_zero_address_is_no_node(oracle: Oracle):
-    with pytest.raises(RevertedError, match="ZeroAddress"):
-        oracle.by_network("join", ZERO)
+def test_one_that_is_not_to_be_selected_is_never_drawn(draw: Draw):
+    assert draw.pick(OUT, POOR, OUT, seed=10**30) == POOR
 
 
-def test_a_full_index_space_says_so(oracle: Oracle):
-    """16,777,216 joins are too many for a test: the head's slot is written by hand."""
-    chain = oracle.chain
-    full = (1 << 24) << 160  # nodeCount stands at bit 160 of slot 0
-    slot = int(chain.rpc("eth_getStorageAt", oracle.contract.address, "0x0", "latest"), 16)
-    slot = slot & ~(0xFFFFFFFF << 160) | full
-    chain.rpc("anvil_setStorageAt", oracle.contract.address, "0x0", f"0x{slot:064x}")
-    assert oracle.read("head")[4] == 1 << 24
-    with pytest.raises(RevertedError, match="IndexSpaceFull"):
-        oracle.by_network("join", OUTSIDER)
+@pytest.mark.parametrize("candidates", [(), (OUT,), (OUT, OUT)])
+def test_where_nobody_may_be_selected_it_says_so(draw: Draw, candidates: tuple[str, ...]):
+    with pytest.raises(ContractCustomError):
+        draw.pick(*candidates, seed=1)
+
+
+@pytest.mark.parametrize(("seed", "drawn"), [(4_999, GOOD), (5_000, POOR), (10_000, OUT)])
+def test_a_dead_oracle_excludes_nobody_and_ranks_nobody(draw: Draw, seed: int, drawn: str):
+    draw.oracle.chain.later(LIMITS["maxAgeSeconds"] + 1)
+    draw.oracle.chain.mine()
+    assert draw.pick(GOOD, POOR, OUT, seed=seed) == drawn
+
+
+def test_an_expelled_node_is_not_drawn_even_when_the_oracle_is_dead(draw: Draw):
+    oracle = draw.oracle
+    oracle.propose(OUT)
+    for _ in range(ROUNDS):
+        oracle.reported((0, LANES))
+    oracle.chain.later(DELAY)
+    oracle.execute(OUT)
+    oracle.chain.later(LIMITS["maxAgeSeconds"] + 1)
+    oracle.chain.mine()
+    assert draw.pick(OUT, POOR, seed=0) == POOR
+    with pytest.raises(ContractCustomError):
+        draw.pick(OUT, seed=0)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.contracts.oracle_driver import LIMITS, SIGNERS, STRANGER, Oracle, node, word
+from tests.contracts.oracle_driver import LIMITS, Oracle, node
+from tests.contracts.oracle_signing import SIGNERS, STRANGER, word
 from tests.support.evm.chain import RevertedError
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
@@ -23,6 +24,7 @@ class Seen:
     as_of: int = 0
     words: list[int] = field(default_factory=list)
     kicked: int = 0
+    proposed: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
 
 
@@ -37,8 +39,7 @@ class Walker:
 
     def step(self) -> None:
         wanted = self.chosen.choices(*zip(*STEPS_AND_WEIGHTS, strict=True))[0]
-        head = self.oracle.read("head")
-        paused = self.oracle.chain.time + 1 < head[3]
+        paused = self.oracle.chain.time + 1 < self.oracle.head("pausedUntil")
         try:
             wanted(self)
         except RevertedError:
@@ -50,11 +51,13 @@ class Walker:
 
     def report(self) -> None:
         self.oracle.chain.mine(2)
-        count = self.oracle.read("head")[4]
+        before = self.oracle.head("nodeCount")
+        fresh = self._newcomers()
+        count = before + len(fresh)
         sizes = [min(16, count - first) for first in range(0, count, 16)]
         words = [(at, word(*map(self._lane, range(size)))) for at, size in enumerate(sizes)]
-        late = self.chosen.random() < 0.2
-        report = self.oracle.report(*words, **({"as_of": self.seen.as_of} if late else {}))
+        late = {"as_of": self.seen.as_of} if self.chosen.random() < 0.2 else {}
+        report = self.oracle.report(*words, fresh=fresh, reused=self._takers(fresh), **late)
         self.oracle.chain.later(LIMITS["minInterval"])
         self.oracle.push(report, report.signed_by(*self._signers()))
 
@@ -66,25 +69,43 @@ class Walker:
         quorums = (SIGNERS[:2], SIGNERS[1:], (SIGNERS[0], STRANGER), (SIGNERS[0], SIGNERS[0]))
         return self.chosen.choices(quorums, (5, 5, 1, 1))[0]
 
+    def _newcomers(self) -> list[str]:
+        """Sometimes one; now and then one that has an index already."""
+        who = node(self.chosen.randrange(NODES, 2 * NODES))
+        return [who] if self.chosen.random() < 0.3 else []
+
+    def _takers(self, fresh: list[str]) -> list[tuple[str, str]]:
+        """Sometimes a node takes another's index, whether that is closed or not."""
+        if self.chosen.random() < 0.7:
+            return []
+        taker = node(self.chosen.randrange(2 * NODES, 3 * NODES))
+        return [(taker, self._who())] if taker not in fresh else []
+
     def propose(self) -> None:
-        self.oracle.send(self.oracle.signed_kick(self._index(), self._signers()))
+        who = self._who()
+        self.oracle.send(self.oracle.signed_kick(who, self._signers()))
+        self.seen.proposed.append(who)
 
     def execute(self) -> None:
-        index = self._index()
-        lane, who = self.oracle.lane(index), self.oracle.read("nodeAt", index)
-        current = self.oracle.read("indexOf", who)
-        assert self.oracle.execute(index).only("KickExecuted")["node"] == who
+        who = self.chosen.choice([*self.seen.proposed[-3:], self._who()])
+        index = self.oracle.held(who)["indexPlusOne"] - 1
+        lane = self.oracle.lane(index) if index >= 0 else 0
+        open_lanes = self.oracle.head("openCount")
+        assert self.oracle.execute(who).only("KickExecuted")["node"] == who
         self.seen.kicked += 1
         assert 0 < lane < LIMITS["kickBelow"] + 2
-        assert current == index
-        assert self.oracle.network.functions.activeCount().call() >= LIMITS["minActive"]
+        assert open_lanes >= LIMITS["minOpen"]
+        assert self.oracle.read("weightOf", who) == 0
+
+    def retry(self) -> None:
+        self.oracle.retry(self._who())
 
     def cancel(self) -> None:
         who = self.chosen.choice((self.oracle.vetoer, self.oracle.transmitter))
-        self.oracle.do("cancelKick", self._index(), bytes(32), sender=who)
+        self.oracle.cancel(self._who(), sender=who)
 
     def come_or_go(self) -> None:
-        who = node(self.chosen.randrange(NODES))
+        who = self._who()
         inside = self.oracle.network.functions.isMember(who).call()
         self.oracle.by_network("quit" if inside else "join", who)
 
@@ -98,14 +119,16 @@ class Walker:
         self.oracle.chain.later(self.chosen.choice((5, 300, 700, 4_000)))
         self.oracle.chain.mine()
 
-    def _index(self) -> int:
-        return self.chosen.randrange(self.oracle.read("head")[4])
+    def _who(self) -> str:
+        """Mostly one of the first twenty, who are members at the start."""
+        return node(self.chosen.randrange(NODES if self.chosen.random() < 0.8 else 3 * NODES))
 
     # --- what always holds ---
 
     def check(self) -> None:
         oracle, seen = self.oracle, self.seen
-        round_, as_of, _, _, count, *_ = oracle.read("head")
+        head = oracle.named("head")
+        round_, as_of, count = head["round"], head["asOf"], head["nodeCount"]
         words = oracle.read("wordsAt", 0, count // 16 + 2)
         if round_ == seen.round:
             known = min(len(words), len(seen.words))
@@ -115,7 +138,8 @@ class Walker:
             assert as_of > seen.as_of
         lanes = [one >> 16 * place & 0xFFFF for one in words for place in range(16)]
         assert max(lanes) <= WORST_LANE
-        assert not any(lanes[count:])
+        assert (0 in lanes[:count], any(lanes[count:])) == (False, False)
+        assert sum(lane >= 2 for lane in lanes) == head["openCount"]
         frames = (oracle.chain.time - self.start) // 3_600 + 1
         assert seen.kicked <= BUCKET + frames
         seen.round, seen.as_of, seen.words = round_, as_of, words
@@ -125,18 +149,18 @@ STEPS_AND_WEIGHTS: list[tuple[Callable[[Walker], None], int]] = [
     (Walker.report, 40),
     (Walker.propose, 25),
     (Walker.execute, 25),
+    (Walker.retry, 4),
     (Walker.cancel, 3),
     (Walker.come_or_go, 6),
     (Walker.pause, 2),
     (Walker.resume, 2),
     (Walker.wait, 20),
 ]
-STOPPED_BY_A_PAUSE = {Walker.report, Walker.propose, Walker.execute}
+STOPPED_BY_A_PAUSE = {Walker.report, Walker.propose, Walker.execute, Walker.retry}
 
 
 def test_whatever_is_called_rounds_rise_lanes_fit_and_kickouts_stay_rare(oracle: Oracle):
-    limits = LIMITS | {"maxKicksPerRound": 5, "vetoDelay": 60, "kickRounds": 1}
-    oracle.do("setLimits", tuple(limits.values()), sender=oracle.admin)
+    oracle.limited(maxKicksPerRound=5, vetoDelay=60, kickRounds=1)
     chosen = random.Random(1)  # noqa: S311 -- the same walk in every run, nothing secret
     walker = Walker(oracle, chosen, oracle.chain.time)
     oracle.chain.rpc("anvil_setBlockTimestampInterval", 1)  # no clock but the chain's
@@ -144,7 +168,8 @@ def test_whatever_is_called_rounds_rise_lanes_fit_and_kickouts_stay_rare(oracle:
         walker.step()
         walker.check()
     oracle.chain.rpc("anvil_removeBlockTimestampInterval")
-    for who in map(node, range(NODES)):
-        assert oracle.read("nodeAt", oracle.read("indexOf", who)) == who
+    held = [oracle.held(number)["indexPlusOne"] for number in range(3 * NODES)]
+    given = [index for index in held if index]
+    assert sorted(given) == list(range(1, oracle.head("nodeCount") + 1))
     assert set(walker.seen.done) >= {"report", "propose", "execute", "come_or_go", "pause"}
     assert walker.seen.round > STEPS // 8

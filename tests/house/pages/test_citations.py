@@ -160,7 +160,7 @@ def test_every_decision_that_is_named_by_number_exists():
 
 def test_every_decision_is_in_the_index_once():
     index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
-    named = re.findall(r"^- \[\d{4} [^\]]*\]\((\d{4}-[\w-]+\.md)\)", index, re.MULTILINE)
+    named = re.findall(r"^- \[\d{4}[^\]]*\]\((\d{4}-[\w-]+\.md)\)", index, re.MULTILINE)
     pages = [path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
     assert sorted(named) == sorted(pages)
 

@@ -11,7 +11,8 @@ from oracle.domain.coverage import Level
 from oracle.domain.events.event_names import TYPES
 from oracle.domain.events.network_events import AbortReason, LastStatus, TaskKind
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD
-from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS, RECORD_BYTES
+from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS
+from oracle.domain.reports.round_data import RECORD_BYTES
 from oracle.domain.scoring.rules import Rules
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
@@ -72,7 +73,7 @@ def test_limits_of_kickouts_are_those_that_a_contract_is_deployed_with():
     one = DEFAULT_LIMITS
     assert f"| {one.veto_delay} s, {one.kick_rounds} |" in table
     assert f"`maxKicksPerRound` | {one.max_kicks_per_round} |" in table
-    assert f"`minActive` | {one.min_active} members |" in table
+    assert f"`minOpen` | {one.min_open} open lanes |" in table
     assert f"`kickWindow` | {one.kick_window} s |" in table
 
 

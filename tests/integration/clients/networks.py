@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.cli.main import run
 from oracle.devnet.demo.show import Key, report_settings
 from oracle.devnet.demo.stage import Clock, Roles, Stage, set_stage
@@ -87,7 +88,7 @@ def a_network(kind: str, folder: Path, keys: Mapping[str, Key]) -> Iterator[Netw
         roles = Roles(
             keys["signer"].address, keys["transmitter"].address, Address(creator.lower())
         )
-        rules = rules_id(SEED, "reference", report_settings())
+        rules = rules_id(SEED, open_profile("reference").identity, report_settings())
         stage = set_stage(chain, clock, roles, rules_hash=rules)
         try:
             yield Network(chain, clock, stage, keys, folder)

@@ -86,8 +86,8 @@ def test_a_task_is_drawn_for_started_and_verified(
     assert check["verdict"] == "agrees"
     facts = told(capsys, "config", "check", "--config", path)["facts"]
     assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
-    # 1 ether over 110,000 gas of 200 gwei.
-    assert facts["starts"].startswith("45 a day fit limits.max_cost_per_day_wei")
+    # 1 ether over 145,000 gas of 200 gwei.
+    assert facts["starts"].startswith("34 a day fit limits.max_cost_per_day_wei")
 
 
 def test_a_start_is_listed_by_a_short_task_and_shown_whole(

@@ -25,8 +25,9 @@ CALL, CODE = "eth_call", "eth_getCode"
 # By command: how it is called where it asks an endpoint.
 ASKING = {
     "config check": [],
-    "contract check": [],
-    "contract deploy": ["--admin", "0x" + "ad" * 20],
+    "contract check": ["--dev"],
+    "contract deploy": ["--dev", "--admin", "0x" + "ad" * 20],
+    "contract calldata": ["resume"],
     "contract show": [],
     "endpoint probe": [],
     "kickout cancel": ["{node}"],
@@ -45,9 +46,17 @@ ASKING = {
 }
 # They ask none, or one of their own; or what they ask for has to be in the outbox first.
 SILENT = {
-    *("backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
+    *("attack", "backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
     *("keys create", "keys show"),
-    *("kickout evidence", "kickout list", "halt clear", "halt list", "migrate", "nodes"),
+    *(
+        "kickout evidence",
+        "kickout export",
+        "kickout list",
+        "halt clear",
+        "halt list",
+        "migrate",
+        "nodes",
+    ),
     *("outbox bump", "outbox cancel", "outbox hold", "outbox list", "outbox release"),
     *("outbox show", "queue", "replay", "report release", "report show"),
     *("resync dead-letters list", "resync dead-letters retry", "resync rebuild", "resync refusal"),
@@ -156,7 +165,7 @@ def test_at_a_start_one_of_several_that_says_nothing_is_not_believed(
     door.rule(*NO_ANSWERS[fault])
     path = at(settings, tmp_path, door.url, network.url)
     assert left(path, "run", "--once") == 0
-    assert left(path, "contract", "check") == 0
+    assert left(path, "contract", "check", "--dev") == 0
 
 
 def test_that_an_address_is_empty_is_believed_where_all_say_so(

@@ -14,8 +14,8 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.rounds import Kick, KickState
 from oracle.queries.contract_view import ChainView, ContractState
 from oracle.queries.status import StatusReport
 from oracle.queries.text.status_text import situation
@@ -55,7 +55,9 @@ WELL = StatusReport(
 )
 OPEN = ContractState(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
 SEEN = ChainView(block(91), OPEN)
-KICK = Kick(3, Address("0x" + 40 * "b"), 6, ZERO_HASH, 5_000, Position(1, 1, 1), KickState.LIVE)
+KICK = Kick(
+    Address("0x" + 40 * "b"), 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), KickState.LIVE
+)
 
 
 def lines(seen: StatusReport = WELL, chain: ChainView = SEEN) -> dict[str, str]:
@@ -160,7 +162,7 @@ def test_why_the_next_push_waits_is_said():
 def test_kickouts_on_their_way_are_said_with_the_first_that_can_be_executed(
     ready_at: int, state: str
 ):
-    later = replace(KICK, index=4, ready_at=9_000)
+    later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
     kicks = (later, replace(KICK, ready_at=ready_at))
     told = lines(replace(WELL, kickouts_due=3, kicks=kicks))["kickouts"]
     assert told.startswith(f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01")

@@ -85,7 +85,7 @@ def settings(url: str, folder: Path):
         "network": {"contracts": {"TaskNetwork": NETWORK}},
         # The chain is made in memory: its headers are not what their hashes are of.
         "verify": {"history": "seamed"},
-        "web": {"port": 0},
+        "web": {"port": 0, "requests_per_second": 100_000},
         "log": {"format": "json"},
     }
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from oracle.domain.coverage import Level
+from oracle.domain.ids import Address
 from oracle.kickouts.kickout_context import EXECUTE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
 from oracle.kickouts.kickout_planner import plan_kick
@@ -30,6 +31,8 @@ pytestmark = pytest.mark.slow
 __all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
 
 POOL = 4
+# KickState of the contract.
+PENDING = 1
 # Rounds in a row that have to show a node low.
 ROUNDS = SETTINGS.kick_after_rounds
 
@@ -43,6 +46,8 @@ def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
         network.start(tasks[place], network.nodes[node])
     for place, node in enumerate(order):
         answer(network, tasks[place], network.nodes[node], "a")
+    for task in tasks:
+        network.reveal(task)
     compare(network, tasks, name)
 
 
@@ -50,6 +55,10 @@ def bad_pool(office: Office) -> None:
     """Node 2 is last in as many groups as its pool holds."""
     for number in range(1, POOL + 1):
         group(office, number, (0, 1, 2))
+
+
+def node_two(office: Office) -> Address:
+    return Address(office.premises.network.nodes[2].lower())
 
 
 def standing(office: Office) -> Standing:
@@ -105,9 +114,12 @@ def shown_low(office: Office) -> None:
 
 
 def kick(office: Office) -> dict[str, object]:
-    names = ("readyAt", "diesAt", "round", "live", "evidence")
-    found = office.premises.oracle.functions.kickOf(2).call()
-    return dict(zip(names, found, strict=True))
+    """What the contract holds about the kickout of node 2."""
+    node, does = office.premises.network.nodes[2], office.premises.oracle.functions
+    names = ("index", "kick", "readyAt", "diesAt", "expelledUntil", "round", "config")
+    found = dict(zip(names, does.nodeOf(node).call(), strict=True))
+    evidence = does.evidenceOf(node).call()
+    return found | {"live": found["kick"] == PENDING, "evidence": evidence}
 
 
 def kinds(office: Office) -> list[str]:
@@ -214,8 +226,8 @@ def test_a_node_that_recovers_has_its_kickout_cancelled(office: Office):
 def test_a_vetoed_kickout_is_not_tried_again_on_the_same_evidence(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
-    premises = office.premises
-    veto = premises.oracle.functions.cancelKick(2, b"no".ljust(32, b"\0"))
+    premises, network = office.premises, office.premises.network
+    veto = premises.oracle.functions.cancelKick(network.nodes[2], b"no".ljust(32, b"\0"))
     premises.chain.send(veto, sender=premises.network.admin)
     office.pushed()
     office.pushed()

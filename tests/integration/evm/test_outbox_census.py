@@ -1,8 +1,11 @@
 """The figures of what was sent are recounted from rows: they are the same after every restart."""
 
+from dataclasses import fields
+
 import pytest
 
 from oracle.queries.outbox_figures import CALL_KINDS, OutboxRecount, with_accounts, with_contract
+from oracle.telemetry.outbox_metrics import BucketCounts
 from tests.support.evm.fixtures import chain
 from tests.support.office import Office
 from tests.support.txmgr.office_fixtures import (
@@ -25,15 +28,14 @@ def counted(statistics, office):
 
 def plain(figures):
     """What can be compared of them."""
-    totals = figures.totals
-    spreads = (totals.to_mined, totals.to_final, totals.blocks, totals.bumps)
-    return (
-        dict(totals.outcomes),
-        dict(totals.gas),
-        dict(totals.wei),
-        [{kind: list(one.buckets()) for kind, one in spread.items()} for spread in spreads],
-        figures.attempts,
-    )
+    totals = {one.name: getattr(figures.totals, one.name) for one in fields(figures.totals)}
+    return figures.attempts, {
+        name: {
+            key: list(figure.buckets()) if isinstance(figure, BucketCounts) else figure
+            for key, figure in told.items()
+        }
+        for name, told in totals.items()
+    }
 
 
 def test_a_statistics_that_has_watched_all_the_way_says_what_one_that_starts_now_says(

@@ -55,15 +55,15 @@ def test_a_call_that_works_is_priced(oracle: Oracle, lines: PoolView):
 
 
 def test_a_refusal_is_told_in_the_contracts_words(oracle: Oracle, lines: PoolView):
-    verdict = tried(lines, oracle, execute_call(5))
-    assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, "NoKick(5)")
+    verdict = tried(lines, oracle, execute_call(ME))
+    assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
 
 def test_an_endpoint_that_does_not_answer_is_left_out(
     oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
-    verdict = tried(lines, oracle, execute_call(5))
+    verdict = tried(lines, oracle, execute_call(ME))
     assert verdict.outcome is PreflightOutcome.REFUSED
 
 
@@ -71,7 +71,7 @@ def test_a_rate_limit_is_no_word_of_the_contract(
     oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
-    verdict = tried(view_of(endpoint.url), oracle, execute_call(5))
+    verdict = tried(view_of(endpoint.url), oracle, execute_call(ME))
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
@@ -102,7 +102,7 @@ def test_silence_everywhere_is_no_answer(endpoint: FaultyEndpoint):
 
 def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
     standing = OracleContract(lines, address_of(oracle)).contract_status()
-    assert (standing.head.round, standing.head.quorum, standing.head.rules) == (0, 2, 1)
+    assert (standing.head.round, standing.head.quorum, standing.head.config_count) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
 
@@ -115,6 +115,6 @@ def test_an_address_without_a_contract_is_said_to_be_one(lines: PoolView):
 def test_a_refusal_keeps_what_the_contract_returned(oracle: Oracle, fresh_chain: Chain):
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
-        line.ask("eth_call", {"to": oracle.contract.address, "data": execute_call(5)}, "latest")
-    assert (refused.value.data or "").endswith("5")
+        line.ask("eth_call", {"to": oracle.contract.address, "data": execute_call(ME)}, "latest")
+    assert (refused.value.data or "").endswith(ME[2:])
     line.endpoint.close()

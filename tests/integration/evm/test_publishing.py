@@ -162,9 +162,7 @@ def test_nothing_is_published_under_other_rules(sqlite_office: Office):
     office = sqlite_office
     premises = office.premises
     other = bytes.fromhex("77" * 32)
-    premises.chain.send(
-        premises.oracle.functions.setRules(2, other), sender=premises.network.admin
-    )
+    premises.chain.send(premises.oracle.functions.setRules(other), sender=premises.network.admin)
     office.period()
 
     with pytest.raises(TransientError, match="the contract asks for rules 0x7777"):

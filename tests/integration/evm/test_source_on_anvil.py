@@ -18,10 +18,11 @@ from oracle.domain.events.network_events import (
     TaskTimedOut,
     TaskValidated,
 )
-from oracle.domain.events.oracle_events import IndexAssigned, RoundAccepted
+from oracle.domain.events.oracle_events import NodeRegistered, RoundAccepted
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import InputError
-from tests.contracts.oracle_driver import Oracle, deployed, records, word
+from tests.contracts.oracle_driver import Oracle, deployed, full, node
+from tests.contracts.oracle_signing import records, word
 from tests.pools import source_on
 from tests.support.evm.anvil import anvil
 from tests.support.evm.chain import Chain
@@ -108,20 +109,21 @@ def test_what_happens_in_the_last_second_and_after_it(
     assert event.time == network.time_limit(task) + 1
 
 
-def test_a_round_is_read_with_its_words(
+def test_a_round_is_read_with_its_nodes_and_words(
     both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     _, oracle = both
     first = oracle.chain.block + 1
-    oracle.by_network("joinMany", 1, 20)
-    words = ((0, word(5_002, 1, 10_002)), (1, word(2)))
-    oracle.reported(*words)
+    fresh = [node(number) for number in range(17)]
+    words = ((0, full(5_002, 1, 10_002)), (1, word(2)))
+    oracle.reported(*words, fresh=fresh)
 
     window = window_to_the_head(source, first)
 
     events = reader.read(window.logs, window.calls).contract_events
-    assert [event.index for event in events if isinstance(event, IndexAssigned)] == [*range(20)]
+    assert [event.index for event in events if isinstance(event, NodeRegistered)] == [*range(17)]
     (accepted,) = [event for event in events if isinstance(event, RoundAccepted)]
+    assert accepted.registrations.appended == tuple(one.lower() for one in fresh)
     assert accepted.words == words
     assert accepted.round == 1
     assert accepted.digest == "0x" + bytes(oracle.read("lastReport")).hex()

@@ -3,12 +3,18 @@
 from eth_account.messages import encode_typed_data
 from eth_utils.crypto import keccak
 from hypothesis import given, strategies as st
+from web3 import Web3
 
 from oracle.bindings.qos_oracle import push_call
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.signing_round import RECENT_ROUNDS
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
-from tests.contracts.oracle_driver import KICK_FIELDS, REPORT_FIELDS, Oracle, deployed
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, config_digest
+from tests.contracts.oracle_driver import Oracle, deployed
+from tests.contracts.oracle_signing import (
+    KICK_FIELDS,
+    REPORT_FIELDS,
+    config_digest as config_digest_elsewhere,
+)
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
 
@@ -24,22 +30,35 @@ def words(bits: int) -> st.SearchStrategy[int]:
 
 REPORTS = st.builds(
     ReportStatement,
+    config=HASHES,
     round=words(32),
-    rules=words(16),
-    rules_hash=HASHES,
     prev=HASHES,
     as_of=words(48),
     as_of_hash=HASHES,
     deadline=words(40),
-    records=st.binary(max_size=200),
+    blob=st.binary(max_size=200),
 )
+ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda raw: Address("0x" + raw.hex()))
+KICKS = st.builds(
+    KickStatement,
+    config=HASHES,
+    round=words(32),
+    report=HASHES,
+    node=ADDRESSES,
+    evidence=HASHES,
+    deadline=words(40),
+)
+
+
+def raw(text: str) -> bytes:
+    return bytes.fromhex(text[2:])
 
 
 def elsewhere(kind: str, fields: list[dict[str, str]], message: dict[str, object]) -> str:
     """The digest as eth_account makes it."""
     domain = {
         "name": "QoSOracle",
-        "version": "1",
+        "version": "2",
         "chainId": DOMAIN.chain_id,
         "verifyingContract": DOMAIN.contract,
     }
@@ -50,52 +69,64 @@ def elsewhere(kind: str, fields: list[dict[str, str]], message: dict[str, object
 @given(REPORTS)
 def test_a_report_is_digested_as_eip_712_says(statement: ReportStatement):
     message = {
+        "config": raw(statement.config),
         "round": statement.round,
-        "rules": statement.rules,
-        "rulesHash": bytes.fromhex(statement.rules_hash[2:]),
-        "prev": bytes.fromhex(statement.prev[2:]),
+        "prev": raw(statement.prev),
         "asOf": statement.as_of,
-        "asOfHash": bytes.fromhex(statement.as_of_hash[2:]),
+        "asOfHash": raw(statement.as_of_hash),
         "deadline": statement.deadline,
-        "dataHash": keccak(statement.records),
+        "dataHash": keccak(statement.blob),
     }
     assert statement.digest(DOMAIN) == elsewhere("Report", REPORT_FIELDS, message)
 
 
-@given(st.builds(KickStatement, words(32), HASHES, words(256), HASHES, words(40)))
+@given(KICKS)
 def test_a_kickout_is_digested_as_eip_712_says(statement: KickStatement):
     message = {
-        "round": statement.round,
-        "report": bytes.fromhex(statement.report[2:]),
-        "index": statement.index,
-        "evidence": bytes.fromhex(statement.evidence[2:]),
+        "config": raw(statement.config),
+        "report": raw(statement.report),
+        "node": statement.node,
+        "evidence": raw(statement.evidence),
         "deadline": statement.deadline,
     }
     assert statement.digest(DOMAIN) == elsewhere("Kick", KICK_FIELDS, message)
 
 
+@given(words(16), st.lists(ADDRESSES, max_size=4), words(8), HASHES)
+def test_a_configuration_is_digested_as_the_abi_writes_it(count, signers, quorum, rules_hash):
+    domain = (DOMAIN.chain_id, DOMAIN.contract)
+    said = config_digest_elsewhere(domain, count, signers, quorum, raw(rules_hash))
+
+    assert config_digest(DOMAIN, count, signers, quorum, rules_hash) == "0x" + said.hex()
+
+
 def test_the_contract_computes_the_same_digests(fresh_chain: Chain):
     oracle: Oracle = deployed(fresh_chain)
     domain = Domain(31337, Address(oracle.contract.address.lower()))
-    records = bytes(range(70))
+    config = Hash("0x" + oracle.read("configDigest").hex())
+    rules_hash = Hash("0x" + oracle.read("rulesHash").hex())
+    signers = [Address(one.lower()) for one in oracle.read("signers")]
+    count, quorum = oracle.head("configCount"), oracle.head("quorum")
+    assert config_digest(domain, count, signers, quorum, rules_hash) == config
+
+    blob = bytes(range(70))
     report = ReportStatement(
+        config=config,
         round=7,
-        rules=1,
-        rules_hash=Hash("0x" + bytes(oracle.read("rulesHash")).hex()),
-        prev=Hash("0x" + 64 * "0"),
+        prev=Hash("0x" + oracle.read("lastReport").hex()),
         as_of=5,
         as_of_hash=Hash("0x" + 64 * "5"),
         deadline=9_999_999,
-        records=records,
+        blob=blob,
     )
-    said = oracle.read(
-        "reportDigest", 7, 1, 5, bytes.fromhex(64 * "5"), 9_999_999, keccak(records)
-    )
+    said = oracle.read("reportDigest", 7, 5, raw(report.as_of_hash), 9_999_999, keccak(blob))
     assert report.digest(domain) == "0x" + said.hex()
 
-    kick = KickStatement(3, Hash("0x" + 64 * "d"), 12, Hash("0x" + 64 * "e"), 8_888_888)
-    hashes = (bytes.fromhex(64 * "d"), bytes.fromhex(64 * "e"))
-    said = oracle.read("kickDigest", 3, hashes[0], 12, hashes[1], 8_888_888)
+    who = Address("0x" + 40 * "c")
+    proof, on = Hash("0x" + 64 * "e"), Hash("0x" + 64 * "d")
+    kick = KickStatement(config, 3, on, who, proof, 8_888_888)
+    checksummed = Web3.to_checksum_address(who)
+    said = oracle.read("kickDigest", raw(on), checksummed, raw(proof), 8_888_888)
     assert kick.digest(domain) == "0x" + said.hex()
 
 
@@ -105,17 +136,16 @@ def test_the_contract_keeps_as_many_rounds_as_a_kickout_is_believed_to_outlive(f
 
 def test_the_calldata_of_a_push_is_what_web3_encodes(fresh_chain: Chain):
     oracle = deployed(fresh_chain)
-    oracle.by_network("joinMany", 1, 1)
     fresh_chain.mine(3)
     theirs = oracle.report((0, 2))
     ours = ReportStatement(
+        config=Hash("0x" + theirs.config.hex()),
         round=theirs.round,
-        rules=theirs.rules,
-        rules_hash=Hash("0x" + theirs.rules_hash.hex()),
         prev=Hash("0x" + theirs.prev.hex()),
         as_of=theirs.as_of,
         as_of_hash=Hash("0x" + theirs.as_of_hash.hex()),
         deadline=theirs.deadline,
-        records=theirs.records,
+        blob=theirs.data,
     )
-    assert push_call(ours, b"s" * 65) == oracle.call(theirs, b"s" * 65)._encode_transaction_data()
+    calldata = oracle.call(theirs, b"s" * 65)._encode_transaction_data()
+    assert push_call(ours, theirs.count, b"s" * 65) == calldata

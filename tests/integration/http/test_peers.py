@@ -33,13 +33,12 @@ SECONDS = 60.0
 @cache
 def told_report() -> ToldReport:
     around = 7
-    statement = ReportStatement(around, 1, HASH, HASH, 9, HASH, 600, b"\x01" * 35)
+    statement = ReportStatement(HASH, around, HASH, 9, HASH, 600, b"\x01" * 39)
     return ToldReport(
         chain_id=DOMAIN.chain_id,
         contract=DOMAIN.contract,
+        config=HASH,
         round=around,
-        rules=1,
-        rules_hash=HASH,
         prev=HASH,
         as_of=9,
         as_of_hash=HASH,
@@ -54,16 +53,16 @@ def told_report() -> ToldReport:
 
 @cache
 def told_kick() -> ToldKick:
-    statement = KickStatement(7, HASH, 3, HASH, 600)
+    statement = KickStatement(HASH, 7, HASH, Address("0x" + 40 * "c"), HASH, 600)
     return ToldKick(
         chain_id=DOMAIN.chain_id,
         contract=DOMAIN.contract,
+        config=HASH,
         round=7,
         report=HASH,
-        index=3,
+        node=statement.node,
         evidence=HASH,
         deadline=600,
-        node="0x" + 40 * "c",
         digest=statement.digest(DOMAIN),
         signer=SIGNER.address,
         signature="0x" + SIGNER.sign_statement(statement, DOMAIN).hex(),
@@ -110,7 +109,7 @@ def test_what_is_told_is_read_as_it_was_written(told: Told):
     assert is_genuine(told)
 
 
-FIELDS = ["chain_id", "round", "rules", "as_of", "deadline"]
+FIELDS = ["chain_id", "round", "as_of", "deadline"]
 
 
 @examples(10)

@@ -65,9 +65,9 @@ def test_a_view_is_asked_at_the_block_it_is_wanted_at():
     endpoints = Answering("0x" + WORD)
     contract = web3_over(lambda: endpoints).eth.contract(CONTRACT, abi=ABI)
 
-    quorum = contract.functions.quorum().call(block_identifier=BlockNumber(18))
+    seconds = contract.functions.pauseSeconds().call(block_identifier=BlockNumber(18))
 
-    assert quorum == 7
+    assert seconds == 7
     ((method, (call, block)),) = endpoints.asked
     assert (method, call["to"], block) == ("eth_call", CONTRACT, "0x12")
 
@@ -83,7 +83,7 @@ def test_a_revert_comes_back_as_the_contracts_own_error():
     contract = web3_over(lambda: Answering(reverted)).eth.contract(CONTRACT, abi=ABI)
 
     with pytest.raises(ContractCustomError) as raised:
-        contract.functions.executeKick(5).call()
+        contract.functions.executeKick(CONTRACT).call()
 
     assert raised.value.data == f"0x{selector}{WORD}"
 
@@ -109,7 +109,7 @@ def test_a_batch_is_asked_of_one_endpoint_at_once():
     contract = web3.eth.contract(CONTRACT, abi=ABI)
 
     with web3.batch_requests() as batch:
-        batch.add(contract.functions.quorum())
+        batch.add(contract.functions.pauseSeconds())
         batch.add(contract.functions.RECENT_ROUNDS())
         told = batch.execute()
 
@@ -125,7 +125,7 @@ IMPORTS = """
 import sys
 import oracle.cli.main
 from oracle.bindings.codec import call_input, call_output
-call_output("QoSOracle", "quorum", "0x" + "00" * 32)
+call_output("QoSOracle", "pauseSeconds", "0x" + "00" * 32)
 call_input("QoSOracle", "head")
 print("web3" in sys.modules)
 limit = sys.getrecursionlimit()

@@ -93,7 +93,7 @@ class Member:
     vram: int = 0
     request: str | None = None
     job: Job | None = None
-    points: list[int] = field(default_factory=list)
+    points: list[int] = field(default_factory=lambda: [UNKNOWN_SCORE] * 3)
 
     @property
     def is_in(self) -> bool:
@@ -129,7 +129,7 @@ class Ledger:
 
     def join(self, node: str, gpu: str, vram: int) -> None:
         member = self.members.setdefault(node, Member())
-        member.gpu, member.vram, member.points = gpu, vram, [UNKNOWN_SCORE] * 3
+        member.gpu, member.vram = gpu, vram
         self.say("node_joined", node=node, gpu_name=gpu, gpu_vram=vram)
         self._becomes_available(node)
 
@@ -169,6 +169,8 @@ class Ledger:
         if node in self.available:
             self.available.remove(node)
         member.status, member.job, member.request = how, None, None
+        if how in {"kicked_out", "slashed"}:
+            member.points = [UNKNOWN_SCORE] * 3
 
     def _free(self, part: Part, points: int) -> None:
         """The node is kicked out, takes what it asked for, or is there for the next task."""

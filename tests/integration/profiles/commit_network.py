@@ -12,13 +12,21 @@ from typing import Any
 from eth_utils.crypto import keccak
 from web3.contract import Contract
 
-from tests.integration.profiles.commit_ledger import TIMEOUT, At, Job, Ledger
+from tests.integration.profiles.commit_ledger import (
+    KICKOUT_THRESHOLD,
+    TIMEOUT,
+    UNKNOWN_SCORE,
+    At,
+    Job,
+    Ledger,
+)
 from tests.support.evm.anvil import FREE_BY_HAND, anvil
 from tests.support.evm.chain import Chain, Receipt
 
 ACCOUNTS = 16
 GPU, VRAM = "NVIDIA GeForce RTX 4090", 24
 QUEUE_LIMIT = 2
+STAKE = 400 * 10**18
 CHAIN_ID = 31337
 
 
@@ -83,7 +91,7 @@ class CommitNetwork:
 
     def join(self, *nodes: str, gpu: str = GPU, vram: int = VRAM) -> None:
         for node in nodes:
-            self._does(node, self.node.functions.join(gpu, vram))
+            self._does(node, self.node.functions.join(gpu, vram), value=STAKE)
             self.ledger.join(node.lower(), gpu, vram)
 
     def pause(self, node: str) -> None:
@@ -161,9 +169,12 @@ def a_commit_network() -> Iterator[CommitNetwork]:
     with anvil(*FREE_BY_HAND, "--accounts", str(ACCOUNTS)) as url:
         chain = Chain(url)
         try:
-            node = chain.deploy("testing/CommitNode")
-            task = chain.deploy("testing/CommitTask", node.address, QUEUE_LIMIT)
-            chain.send(node.functions.setTask(task.address))
+            qos = chain.deploy("testing/CrynuxQos", UNKNOWN_SCORE, KICKOUT_THRESHOLD)
+            node = chain.deploy("testing/CommitNode", qos.address)
+            task = chain.deploy("testing/CommitTask", node.address, qos.address, QUEUE_LIMIT)
+            chain.send(qos.functions.updateNodeContractAddress(node.address))
+            chain.send(qos.functions.updateTaskContractAddress(task.address))
+            chain.send(node.functions.updateTaskContractAddress(task.address))
             yield CommitNetwork(chain, node, task)
         finally:
             chain.close()

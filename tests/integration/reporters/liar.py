@@ -3,6 +3,7 @@
 import sys
 
 from oracle.cli.main import run
+from oracle.domain.reports import wanted_words
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, lane_of
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.rules import Rules
@@ -21,5 +22,6 @@ def raised(
 
 
 if __name__ == "__main__":
-    report_cutter.lane_of = raised  # type: ignore[attr-defined]  # imported there, for this
+    for module in (report_cutter, wanted_words):
+        module.lane_of = raised  # type: ignore[attr-defined]  # imported there, for this
     sys.exit(run(sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,10 +19,13 @@ from oracle.domain.reports.report import Report
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, SignedStatement
 from oracle.telemetry.log_events import LOG_EVENTS
+from tests.integration.reporters.held_ports import held_port
 from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
 from tests.support.cli.local_network import Settings, write
 
 PROGRAM = ("-m", "oracle")
+# What the other reporters ask for.
+_SHOWN = ("/v1/report", "/v1/kick")
 
 
 @dataclass
@@ -45,16 +47,14 @@ class Member:
     def __post_init__(self) -> None:
         self.folder.mkdir()
         self.keys = self.keys or keys_in(self.folder)
-        # Held, so that nobody else gets it while we are down: it must not listen for that.
-        self._door = socket.socket()
-        self._door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._door.bind(("127.0.0.1", 0))
-        self.port: int = self._door.getsockname()[1]
+        # Held, so that nobody else gets them while we are down: they must not listen for that.
+        self._doors = [held_port() for _ in range(2)]
+        self.port, self._shows_at = (door.getsockname()[1] for door in self._doors)
 
     @property
     def url(self) -> str:
-        """Where it answers, in every one of its lives."""
-        return f"http://127.0.0.1:{self.port}"
+        """Where it shows the others what it signed, in every one of its lives."""
+        return f"http://127.0.0.1:{self._shows_at}"
 
     @property
     def signer(self) -> Address:
@@ -95,8 +95,12 @@ class Member:
             for role in ("signer", "transmitter")
             for part in ("keystore", "password_file")
         }
-        web = {"port": self.port}
-        return {**self.settings, "keys": keys, "web": web}
+        doors = {
+            # It is watched as closely as the machine lets us.
+            section: {"port": port, "requests_per_second": 10_000}
+            for section, port in (("web", self.port), ("statements", self._shows_at))
+        }
+        return {**self.settings, "keys": keys, **doors}
 
     def pause(self) -> None:
         """Let it stand still where it is, as on a machine that is suspended."""
@@ -161,7 +165,8 @@ class Member:
 
     def close(self) -> None:
         self.kill()
-        self._door.close()
+        for door in self._doors:
+            door.close()
 
     # --- what it says ---
 
@@ -189,7 +194,8 @@ class Member:
         return tuple(one["blocks"] for one in self.lines("step_completed", did="indexed"))
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(self.url + path, timeout=PATIENCE_SECONDS)
+        port = self._shows_at if path.startswith(_SHOWN) else self.port
+        return requests.get(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS)
 
     def readiness(self) -> dict[str, Any]:
         return dict(self.get("/readyz").json())

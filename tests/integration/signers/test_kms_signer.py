@@ -25,7 +25,14 @@ from tests.support.signing.kms import REGION, Kms, kms_server
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(
+    config=Hash("0x" + 64 * "b"),
+    round=3,
+    report=Hash("0x" + 64 * "c"),
+    node=Address("0x" + 40 * "2"),
+    evidence=Hash("0x" + 64 * "d"),
+    deadline=1_700_000_000,
+)
 CALL = TransactionRequest(31337, 7, DOMAIN.contract, "0xabcdef01", 90_000, Fees(9, 2))
 NUMBERS = st.integers(1, 2**256 - 1)
 

@@ -21,7 +21,14 @@ from tests.support.signing.remote_signer import Policy, RemoteHost, Wrong, high_
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(
+    config=Hash("0x" + 64 * "b"),
+    round=3,
+    report=Hash("0x" + 64 * "c"),
+    node=Address("0x" + 40 * "2"),
+    evidence=Hash("0x" + 64 * "d"),
+    deadline=1_700_000_000,
+)
 CALL = TransactionRequest(
     31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
 )
@@ -37,7 +44,7 @@ def host() -> Iterator[RemoteHost]:
 WRONG_STATEMENTS = {
     "another key": Wrong(key="0x" + "02" * 32),
     "another statement": Wrong(
-        fields=lambda whole: {**whole, "message": {**whole["message"], "round": 4}}
+        fields=lambda whole: {**whole, "message": {**whole["message"], "deadline": 4}}
     ),
     "another contract": Wrong(
         fields=lambda whole: {

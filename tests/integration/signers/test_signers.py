@@ -28,7 +28,14 @@ from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(
+    config=Hash("0x" + 64 * "b"),
+    round=3,
+    report=Hash("0x" + 64 * "c"),
+    node=Address("0x" + 40 * "2"),
+    evidence=Hash("0x" + 64 * "d"),
+    deadline=1_700_000_000,
+)
 CALL = TransactionRequest(
     31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
 )

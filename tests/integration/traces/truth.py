@@ -76,7 +76,8 @@ class TrueMember(NamedTuple):
 def groups() -> dict[str, list[TrueMember]]:
     """The members of every group whose validation succeeded, in the order of the call.
 
-    Ranks are recomputed: by elapsed time, then by the order in which the tasks were created.
+    Ranks are recomputed: results before errors, by elapsed time, then by the order in which the
+    tasks were created.
     """
     valid = (row for row in rows("group") if row["validate"] and row["validate"]["ok"])
     return {row["group_guid"]: _members(row) for row in valid}
@@ -85,7 +86,11 @@ def groups() -> dict[str, list[TrueMember]]:
 def _members(row: Row) -> list[TrueMember]:
     by_key = {member["task_id_commitment"]: member for member in row["members"]}
     answered = {
-        key: (member["time_cost"], member["sequence"])
+        key: (
+            member["state_at_validation"] == "ErrorReported",
+            member["time_cost"],
+            member["sequence"],
+        )
         for key, member in by_key.items()
         if member["state_at_validation"] in {"ScoreReady", "ErrorReported"}
     }
@@ -94,7 +99,7 @@ def _members(row: Row) -> list[TrueMember]:
         TrueMember(
             key,
             by_key[key]["node"] and by_key[key]["node"].lower(),
-            answered[key][0] if key in answered else None,
+            answered[key][1] if key in answered else None,
             ranks.get(key),
         )
         for key in row["member_call_order"]

@@ -1,7 +1,7 @@
 """Traffic without a daemon: in every wave each selectable node gets one task of a group of three.
 
 A wave is eight blocks: tasks are created and started in the first, answered in the following
-ones, and in the last the silent ones time out and the groups are validated.
+ones, and in the last the silent ones time out, the others reveal, and the groups are validated.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from oracle.devnet.demo.cast import (
     DemoNode,
 )
 from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
+from oracle.devnet.demo.traffic import SALT, commitment_of
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
@@ -48,6 +49,8 @@ class DealtTraffic:
         # Not for secrets: the demo has to play the same way every time.
         self._chance = random.Random(seed)  # noqa: S311
         self._gone: set[str] = set()
+        # Who orders this wave: a kickout on one creator's tasks would wait for a person.
+        self._creator = stage.creator
 
     def leave(self, name: str) -> None:
         """This node is out of the network; it gets no more tasks."""
@@ -55,6 +58,7 @@ class DealtTraffic:
 
     def wave(self, number: int) -> Iterator[list[Transaction]]:
         """Yield the transactions of the wave's eight blocks."""
+        self._creator = self._stage.creators[number % len(self._stage.creators)]
         present = self._selectable(number)
         groups = groups_of_three(present, self._chance)
         dealt = [self._deal(number, place, group) for place, group in enumerate(groups)]
@@ -65,6 +69,7 @@ class DealtTraffic:
         silent = [one for one in assignments if one.blocks is None]
         yield [
             *(self._say("timeOutTask", one.key) for one in silent),
+            *(self._reveal(one) for one in assignments if one.blocks is not None),
             *(
                 self._say("validateGroup", _group_id(number, place), [one.key for one in group])
                 for place, group in enumerate(dealt)
@@ -120,15 +125,17 @@ class DealtTraffic:
         return created + started
 
     def _answer(self, one: Assignment) -> Transaction:
-        """Everybody is honest here: the members of a group find the same result."""
-        result = hashlib.sha256(one.id[:-1]).digest()
-        return self._stage.call(
-            self._account(one.node), "TaskNetwork", "submitResult", one.key, result
-        )
+        account = self._account(one.node)
+        commitment = commitment_of(one.key, account, _result(one))
+        return self._stage.call(account, "TaskNetwork", "commitAnswer", one.key, commitment)
+
+    def _reveal(self, one: Assignment) -> Transaction:
+        account, shown = self._account(one.node), (one.key, _result(one), SALT)
+        return self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
         stage = self._stage
-        return stage.call(stage.creator, "TaskNetwork", function, *arguments, value=value)
+        return stage.call(self._creator, "TaskNetwork", function, *arguments, value=value)
 
     def _account(self, node: DemoNode) -> Address:
         return self._stage.nodes[node.name]
@@ -138,11 +145,16 @@ class DealtTraffic:
         stage = self._stage
         asked = {
             "to": stage.network,
-            "data": call_input("TaskNetwork", "keyOf", stage.creator, task),
+            "data": call_input("TaskNetwork", "keyOf", self._creator, task),
         }
         answer = stage.chain.ask("eth_call", asked, "latest")
         key: bytes = call_output("TaskNetwork", "keyOf", answer)[0]
         return key
+
+
+def _result(one: Assignment) -> bytes:
+    """Everybody is honest here: the members of a group find the same result."""
+    return hashlib.sha256(one.id[:-1]).digest()
 
 
 def _order(one: Assignment, group: bytes) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.devnet.demo.show import START_TIME, keys_in, report_settings
 from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
@@ -76,11 +77,12 @@ class LocalNetwork:
 
 
 def write(settings: Settings, path: Path) -> Path:
-    """Write a configuration file."""
+    """Write a configuration file that nobody else may read: it may hold a password."""
     lines = []
     for section, values in settings.items():
         lines.append(f"[{section}]")
         lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+    path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
 
@@ -104,7 +106,7 @@ def local_network(folder: Path) -> Iterator[LocalNetwork]:
             chain,
             clock,
             Roles(signer, transmitter, dispatcher=Address(creator.lower())),
-            rules_hash=rules_id(SEED, "reference", report_settings()),
+            rules_hash=rules_id(SEED, open_profile("reference").identity, report_settings()),
         )
         try:
             yield LocalNetwork(stage, clock, folder)

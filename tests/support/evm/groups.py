@@ -1,9 +1,10 @@
 """Validation groups on a test's network: members play what the letters of a word say."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.evm.chain import Receipt
-from tests.support.evm.network import ETHER, TIMEOUT, Network, word
+from tests.support.evm.network import ETHER, NOTHING, TIMEOUT, Network, word
 
 GROUP = word(77)
 
@@ -18,7 +19,7 @@ def members(network: Network, size: int = 3, **wanted: Any) -> list[bytes]:
 
 
 def play(network: Network, answers: str) -> list[bytes]:
-    """A group on the nodes in order, answers ten seconds apart; all members are settled."""
+    """A group on the nodes in order, answers ten seconds apart; who answered has revealed."""
     tasks = members(network, len(answers))
     played = list(zip(tasks, network.nodes, answers, strict=False))
     for task, node, does in played:
@@ -26,23 +27,28 @@ def play(network: Network, answers: str) -> list[bytes]:
             network.start(task, node)
     for task, node, does in played:
         answer(network, task, node, does)
-    if SILENT in answers:
-        network.chain.later(TIMEOUT + 1)
-        network.chain.mine()
+    time_out(network, [task for task, _, does in played if does == SILENT])
     for task, _, does in played:
-        if does == SILENT:
-            network.time_out(task)
+        if does not in (UNSTARTED, SILENT):
+            network.reveal(task)
     return tasks
+
+
+def time_out(network: Network, tasks: list[bytes]) -> None:
+    if not tasks:
+        return
+    network.chain.later(TIMEOUT + 1)
+    network.chain.mine()
+    for task in tasks:
+        network.time_out(task)
 
 
 def answer(network: Network, task: bytes, node: str, does: str) -> None:
     network.chain.later(10)
     if does == UNSTARTED:
         network.by(network.creator, network.does.cancelTask(task))
-    elif does == ERROR:
-        network.report_error(task, node)
     elif does != SILENT:
-        network.submit(task, node, result=ord(does))
+        network.commit(task, node, NOTHING if does == ERROR else word(ord(does)))
 
 
 def compare(network: Network, tasks: list[bytes], group: bytes = GROUP) -> Receipt:
@@ -54,3 +60,25 @@ def ends(receipt: Receipt, tasks: list[bytes]) -> list[str]:
     terminals = ("TaskSucceeded", "TaskRefunded", "TaskInvalidated", "TaskAborted")
     found = {s.args["task"]: s.event for s in receipt.events if s.event in terminals}
     return [found.get(task, "").removeprefix("Task") for task in tasks]
+
+
+def scored(network: Network, nodes: Sequence[str], number: int) -> None:
+    """A group of its own that these nodes play, the first one first: each has a score then.
+
+    The last is started first: seconds between blocks are enough, and no period ends meanwhile.
+    """
+    name = word(1_000 + number)
+    played = list(zip(members(network, len(nodes), group=name), nodes, strict=True))
+    for task, node in reversed(played):
+        network.start(task, node)
+    for task, node in played:
+        network.commit(task, node, word(ord("a")))
+    for task, _ in played:
+        network.reveal(task)
+    compare(network, [task for task, _ in played], name)
+
+
+def scored_alike(network: Network, nodes: Sequence[str]) -> None:
+    """As many groups as there are nodes, each of which is first, and last, in one of them."""
+    for turn in range(len(nodes)):
+        scored(network, [*nodes[turn:], *nodes[:turn]], turn)

@@ -13,6 +13,11 @@ ETHER = 10**18
 MIN_STAKE = 400 * ETHER
 FEE = 3 * ETHER
 TIMEOUT = 300
+GWEI = 10**9
+# Of every kind: gwei, and gwei for each unit of size; seconds, and seconds for each unit.
+FLOOR = (1_000_000, 1_000, 60, 0)
+# What the creator of a task of size 1 loses where it times out.
+TOLL = 1_001_000 * GWEI
 NOTHING = bytes(32)
 NOBODY = "0x" + "00" * 20
 GPU = "NVIDIA GeForce RTX 4090"
@@ -50,14 +55,15 @@ class Status(IntEnum):
     CREATED = 1
     QUEUED = 2
     STARTED = 3
-    SUBMITTED = 4
-    ERROR_REPORTED = 5
-    VALIDATED = 6
-    SUCCEEDED = 7
-    REFUNDED = 8
-    INVALIDATED = 9
-    ABORTED = 10
-    TIMED_OUT = 11
+    COMMITTED = 4
+    SUBMITTED = 5
+    ERROR_REPORTED = 6
+    VALIDATED = 7
+    SUCCEEDED = 8
+    REFUNDED = 9
+    INVALIDATED = 10
+    ABORTED = 11
+    TIMED_OUT = 12
 
 
 class Standing(IntEnum):
@@ -97,6 +103,31 @@ def padded(address: str) -> bytes:
     return word(int(address, 16))
 
 
+SALT = word(0x5A17)
+
+
+def answer_of(group: bytes, result: int) -> bytes:
+    """What a node of the group answers where this is its result, as the contract defines it."""
+    return bytes(Web3.keccak(group + word(result))) if result else NOTHING
+
+
+def committed(task: bytes, node: str, answer: bytes, salt: bytes = SALT) -> bytes:
+    """What a node commits to, as the contract defines it."""
+    return bytes(Web3.keccak(task + padded(node) + answer + salt))
+
+
+class Settings(NamedTuple):
+    """What the admin may change, as the contract has it when it is new."""
+
+    min_stake: int = MIN_STAKE
+    validation: int = 600
+    group: int = 3600
+    reveal: int = 120
+    window: int = 86_400
+    rejoin: int = 1800
+    cool_down: int = 2**32 - 1
+
+
 class Network:
     """Admin, dispatcher and treasury are the first three accounts; the rest are anybody."""
 
@@ -106,10 +137,11 @@ class Network:
         self.does = contract.functions
         self.admin, self.dispatcher, self.treasury, self.creator, *self.nodes = chain.accounts
         self._ids = 0
+        self._hidden: dict[bytes, tuple[str, bytes]] = {}
 
     @classmethod
     def deployed(cls, chain: Chain, min_stake: int = MIN_STAKE) -> "Network":
-        return cls(chain, chain.deploy("TaskNetwork", *chain.accounts[:3], min_stake))
+        return cls(chain, chain.deploy("TaskNetwork", *chain.accounts[:3], min_stake, FLOOR))
 
     # --- nodes ---
 
@@ -157,15 +189,41 @@ class Network:
     def report_error(self, task: bytes, node: str) -> Receipt:
         return self.by(node, self.does.reportError(task))
 
+    def commit(self, task: bytes, node: str, answer: bytes = NOTHING) -> Receipt:
+        """Answers a task of a group; `reveal` shows how. Nothing: the task cannot be run."""
+        self._hidden[task] = (node, answer)
+        return self.by(node, self.does.commitAnswer(task, committed(task, node, answer)))
+
+    def reveal(self, task: bytes) -> Receipt:
+        node, answer = self._hidden[task]
+        return self.by(node, self.does.revealAnswer(task, answer, SALT))
+
     def time_out(self, task: bytes, sender: str = "") -> Receipt:
         return self.by(sender or self.admin, self.does.timeOutTask(task))
 
     def time_limit(self, task: bytes) -> int:
         """Last second in which the node's answer counts."""
-        _, _, _, _, started, *_, timeout, _ = self.does.taskOf(task).call()
-        return int(started + timeout)
+        told = self.told(task)
+        return int(told["startedAt"] + told["timeout"])
 
     # --- books ---
+
+    def told(self, task: bytes) -> dict[str, Any]:
+        """All that the contract keeps of a task, by the fields' names."""
+        return self._named("taskOf", task)
+
+    def node(self, account: str) -> dict[str, Any]:
+        """All that the contract keeps of an address, by the fields' names."""
+        return self._named("nodeOf", account)
+
+    def _named(self, function: str, key: Any) -> dict[str, Any]:
+        asked = self.contract.get_function_by_name(function)
+        fields = asked.abi["outputs"][0]["components"]
+        return dict(zip((field["name"] for field in fields), asked(key).call(), strict=True))
+
+    def change(self, **wanted: int) -> Receipt:
+        """New settings: those of a new network but for these."""
+        return self.by(self.admin, self.does.setSettings(tuple(Settings(**wanted))))
 
     @staticmethod
     def key(creator: str, number: bytes) -> bytes:
@@ -181,7 +239,7 @@ class Network:
         return int(self.chain.rpc("eth_getBalance", at, "latest"), 16)
 
     def status(self, task: bytes) -> Status:
-        return Status(self.does.taskOf(task).call()[2])
+        return Status(self.told(task)["status"])
 
     def standing(self, node: str) -> Standing:
-        return Standing(self.does.nodeOf(node).call()[9])
+        return Standing(self.node(node)["standing"])

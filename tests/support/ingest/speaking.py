@@ -18,6 +18,8 @@ from oracle.domain.events.network_events import (
     TaskKind,
 )
 from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
+from oracle.domain.reports import round_data
+from oracle.domain.reports.round_data import data_of
 from tests.support.chain.network_logs import NETWORK, ORACLE, a_hash, created, group, node, said
 
 Event = DomainEvent | ContractEvent
@@ -62,22 +64,20 @@ def _tx(event: Event) -> Tx:
 
 
 def _round(event: RoundAccepted) -> Tx:
-    """The push that brought the words, and its log."""
-    records = b"".join(
-        index.to_bytes(3, "big") + word.to_bytes(32, "big") for index, word in event.words
-    )
+    """The push that brought nodes and words, and its log."""
+    blob = data_of(event.registrations, round_data.encode(event.words))
     push = load("QoSOracle").functions["push"]
     as_of_hash = bytes.fromhex(event.as_of_hash[2:])
-    values = [event.round, event.rules, event.as_of, as_of_hash, 2**39, records, bytes(65)]
+    values = [event.round, 1, event.as_of, as_of_hash, 2**39, blob, bytes(65)]
     arguments = encode([parameter.kind for parameter in push.inputs], values)
     log = oracle(
         "RoundAccepted",
         round=event.round,
         asOf=event.as_of,
         asOfHash=event.as_of_hash,
-        dataHash="0x" + keccak(records).hex(),
+        dataHash="0x" + keccak(blob).hex(),
         digest=event.digest,
-        rules=event.rules,
+        config=event.config,
         signers=1,
         transmitter=event.transmitter,
     )
@@ -176,23 +176,17 @@ _NETWORK: dict[type[Event], Callable[[Any], Said]] = {
     ),
 }
 _ORACLE: dict[type[Event], Callable[[Any], Said]] = {
-    of_oracle.IndexAssigned: lambda event: oracle(
-        "NodeRegistered", node=event.node, index=event.index
-    ),
-    of_oracle.IndexRetired: lambda event: oracle(
-        "NodeIndexRetired", node=event.node, index=event.index
-    ),
     of_oracle.KickProposed: lambda event: oracle(
         "KickProposed",
-        index=event.index,
         node=event.node,
         round=event.round,
         lane=0,
         evidence=event.evidence,
         readyAt=event.ready_at,
+        diesAt=event.dies_at,
     ),
     of_oracle.KickCancelled: lambda event: oracle(
-        "KickCancelled", index=event.index, by=event.by, why=event.why
+        "KickCancelled", node=event.node, by=event.by, why=event.why
     ),
 }
 

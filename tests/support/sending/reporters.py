@@ -8,9 +8,9 @@ from pathlib import Path
 from eth_utils.address import to_checksum_address
 from sqlalchemy import update
 
-from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web import build, serving
+from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.listener import Listener, ListenerLimits
+from oracle.daemon.web.statements_app import statements_app
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
@@ -140,10 +140,7 @@ def company(
     )
     with ExitStack() as until_the_end:
         boards = [Board() for _ in stores]
-        urls = [
-            until_the_end.enter_context(_door(store, board))
-            for store, board in zip(stores, boards, strict=True)
-        ]
+        urls = [until_the_end.enter_context(_door(board)) for board in boards]
         opened = Company(premises)
         for place, signer in enumerate(signers):
             peers = PeerClients.of([url for url in urls if url != urls[place]], 0.0, SECONDS)
@@ -160,9 +157,10 @@ def company(
 
 
 @contextmanager
-def _door(store: Store, board: Board) -> Iterator[str]:
-    web = build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store, board)
-    with serving(web, "127.0.0.1", 0) as url:
+def _door(board: Board) -> Iterator[str]:
+    # Peers ask here as fast as the machine lets them.
+    often = ListenerLimits(requests_per_second=10_000.0)
+    with serving(statements_app(board), Listener("statements", "127.0.0.1", 0, often)) as url:
         yield url
 
 

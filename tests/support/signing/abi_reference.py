@@ -9,10 +9,10 @@ from eth_utils.crypto import keccak
 
 _DOMAIN = "string name,string version,uint256 chainId,address verifyingContract"
 _REPORT = (
-    "uint32 round,uint16 rules,bytes32 rulesHash,bytes32 prev,uint48 asOf,"
+    "bytes32 config,uint32 round,bytes32 prev,uint48 asOf,"
     "bytes32 asOfHash,uint40 deadline,bytes32 dataHash"
 )
-_KICK = "uint32 round,bytes32 report,uint256 index,bytes32 evidence,uint40 deadline"
+_KICK = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
 
 
 def call_input(entry: Mapping[str, Any], arguments: Sequence[object]) -> str:
@@ -45,7 +45,7 @@ def kick_digest(chain_id: int, contract: str, words: Sequence[object]) -> str:
 def _digest(chain_id: int, contract: str, kind: str, members: str, words: Sequence[object]) -> str:
     kinds = [member.split()[0] for member in members.split(",")]
     struct = encode(["bytes32", *kinds], [keccak(text=f"{kind}({members})"), *words])
-    named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle"), keccak(text="1")]
+    named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle"), keccak(text="2")]
     domain = encode(["bytes32"] * 3 + ["uint256", "address"], [*named, chain_id, contract])
     return "0x" + keccak(b"\x19\x01" + keccak(domain) + keccak(struct)).hex()
 

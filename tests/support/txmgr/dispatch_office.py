@@ -96,7 +96,7 @@ class DispatchOffice(Office):
         super().open()
         premises = self.premises
         if self.dispatch is None:
-            self.dispatch = settings()
+            self.dispatch = settings(start_block=premises.built_at)
         with self.store.transaction() as uow:
             check_dispatch(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
@@ -182,7 +182,7 @@ class DispatchOffice(Office):
 
     def node_of(self, task: bytes) -> str:
         """Who runs it, by the contract's book."""
-        return str(self.premises.network.does.taskOf(task).call()[3]).lower()
+        return str(self.premises.network.told(task)["node"]).lower()
 
 
 def key_of(task: bytes) -> TaskKey:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
@@ -14,8 +15,10 @@ from oracle.store.ops.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
 
-# Pools fill and kickouts fall due within a short history.
-RULES = replace(SEED, name="test", pool_size=4, kickout_below=4)
+# Pools fill and kickouts fall due within a short history, in which one creator orders all.
+RULES = replace(
+    SEED, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT
+)  # fmt: skip
 SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
 ANCHOR_WINDOW = 24
 

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.bindings.expected_events import missing_effect
-from oracle.bindings.qos_oracle import cancel_call, execute_call
+from oracle.bindings.qos_oracle import cancel_call, execute_call, retry_call
 from oracle.bindings.task_network import drop_call, queue_call, start_as_of_call, start_call
 from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash, TaskKey
@@ -32,9 +32,10 @@ TWO_WORDS = "0x" + 128 * "0"
 DONE = [
     (
         ORACLE,
-        execute_call(7),
-        event(ORACLE, "KickExecuted", word(7), NODE_WORD, words=TWO_WORDS),
+        execute_call(NODE),
+        event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS),
     ),
+    (ORACLE, retry_call(NODE), event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS)),
     (NETWORK, start_call(TASK, NODE), event(NETWORK, "TaskStarted", TASK, NODE_WORD)),
     (
         NETWORK,
@@ -49,11 +50,11 @@ DONE = [
     ),
     (
         ORACLE,
-        cancel_call(7, "recovered"),
+        cancel_call(NODE, "recovered"),
         event(
             ORACLE,
             "KickCancelled",
-            word(7),
+            NODE_WORD,
             NODE_WORD,
             words="0x" + b"recovered".hex().ljust(64, "0"),
         ),
@@ -85,15 +86,15 @@ def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
 
 @pytest.mark.parametrize("words", ["0x", word(1), TWO_WORDS[:-2]])
 def test_an_event_that_is_cut_off_is_none(words: str):
-    cut = event(ORACLE, "KickExecuted", word(7), NODE_WORD, words=words)
+    cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
-    assert missing_effect(receipt(cut), ORACLE, execute_call(7), None) == "KickExecuted"
+    assert missing_effect(receipt(cut), ORACLE, execute_call(NODE), None) == "KickExecuted"
 
 
 def test_an_event_without_its_topics_is_none():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
-    assert missing_effect(receipt(bare), ORACLE, execute_call(7), None) == "KickExecuted"
+    assert missing_effect(receipt(bare), ORACLE, execute_call(NODE), None) == "KickExecuted"
 
 
 def test_a_transfer_of_nothing_to_ourselves_has_no_event():

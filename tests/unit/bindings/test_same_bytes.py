@@ -11,7 +11,7 @@ from oracle.bindings.contract_errors import refusal_of
 from oracle.domain.ids import Address
 from oracle.resources import shipped
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
-from tests.integration.evm.test_typed_data import HASHES, REPORTS, words
+from tests.integration.evm.test_typed_data import KICKS, REPORTS, words
 from tests.support.examples import examples
 from tests.support.signing import abi_reference
 
@@ -63,7 +63,9 @@ def test_calldata_is_what_it_was(contract: str, entry: dict[str, Any], drawn: st
     )
 
 
-@pytest.mark.parametrize("function", ["head", "limits", "bucket", "signers", "wordsAt"])
+@pytest.mark.parametrize(
+    "function", ["head", "limits", "kickLimits", "bucket", "signers", "wordsAt"]
+)
 @examples(20)
 @given(drawn=st.data())
 def test_answers_are_read_as_they_were(function: str, drawn: st.DataObject):
@@ -117,7 +119,7 @@ def _least(given: dict[str, Any]) -> Any:
 @given(REPORTS, words(62), ADDRESSES)
 def test_a_report_has_the_digest_that_it_had(one: ReportStatement, chain: int, contract: str):
     told = (
-        *(one.round, one.rules, _raw(one.rules_hash), _raw(one.prev), one.as_of),
+        *(_raw(one.config), one.round, _raw(one.prev), one.as_of),
         *(_raw(one.as_of_hash), one.deadline, _raw(one.data_hash)),
     )
 
@@ -127,13 +129,9 @@ def test_a_report_has_the_digest_that_it_had(one: ReportStatement, chain: int, c
 
 
 @examples(50)
-@given(
-    st.builds(KickStatement, words(32), HASHES, words(256), HASHES, words(40)),
-    words(62),
-    ADDRESSES,
-)
+@given(KICKS, words(62), ADDRESSES)
 def test_a_kickout_has_the_digest_that_it_had(one: KickStatement, chain: int, contract: str):
-    told = (one.round, _raw(one.report), one.index, _raw(one.evidence), one.deadline)
+    told = (_raw(one.config), _raw(one.report), one.node, _raw(one.evidence), one.deadline)
 
     digest = one.digest(Domain(chain, Address(contract)))
 

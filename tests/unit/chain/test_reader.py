@@ -19,6 +19,7 @@ from oracle.domain.events.network_events import (
     NodeResumed,
     NodeSlashed,
     NodeUpdated,
+    ResultDisclosed,
     TaskAborted,
     TaskCreated,
     TaskErrorReported,
@@ -33,12 +34,17 @@ from oracle.domain.events.network_events import (
     TaskValidated,
 )
 from oracle.domain.events.oracle_events import (
+    ConfigSet,
     ContractEvent,
-    IndexAssigned,
-    IndexRetired,
     KickCancelled,
     KickExecuted,
+    KickLimitsSet,
     KickProposed,
+    KickRefused,
+    LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
+    NodeRegistered,
 )
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
@@ -120,6 +126,15 @@ BOTH = {"task": T, "node": N}
             TaskSubmitted(AT, TIME, T, N),
         ),
         (network("TaskErrorReported", **BOTH), TaskErrorReported(AT, TIME, T, N)),
+        (
+            network("TaskCommitted", **BOTH, commitment=a_hash(9)),
+            TaskSubmitted(AT, TIME, T, N),
+        ),
+        (
+            network("TaskRevealed", **BOTH, answer=a_hash(9)),
+            ResultDisclosed(AT, TIME, T, N),
+        ),
+        (network("TaskErrorRevealed", **BOTH), TaskErrorReported(AT, TIME, T, N)),
         (network("TaskValidated", task=T), TaskValidated(AT, TIME, T)),
         (
             network("GroupValidated", group=G, tasks=[task(3), task(1)]),
@@ -155,28 +170,49 @@ def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: 
 
     unread = {event.name for event in events if event.digest not in topics}
 
-    silent = {"NodeReadmitted", "TaskDrawn"}  # TaskStarted says what TaskDrawn changes
+    # TaskStarted says what TaskDrawn changes. A contest is over the stake: it scores nobody.
+    silent = {"NodeReadmitted", "TaskDrawn", "NodeContested", "NodeCleared"}
     assert not [name for name in unread - silent if name.startswith(("Node", "Task"))]
 
 
 @pytest.mark.parametrize(
     ("said", "event"),
     [
-        (oracle("NodeRegistered", index=5, node=N), IndexAssigned(AT, TIME, N, 5)),
-        (oracle("NodeIndexRetired", index=5, node=N), IndexRetired(AT, TIME, N, 5)),
+        (oracle("NodeRegistered", index=5, node=N), NodeRegistered(AT, TIME, N, 5)),
         (
             oracle(
-                "KickProposed", index=5, node=N, round=9, lane=3, evidence=a_hash(1), readyAt=99
+                "KickProposed",
+                node=N,
+                round=9,
+                lane=3,
+                evidence=a_hash(1),
+                readyAt=99,
+                diesAt=199,
             ),
-            KickProposed(AT, TIME, 5, N, 9, a_hash(1), 99),
+            KickProposed(AT, TIME, N, 9, a_hash(1), 99, 199),
         ),
         (
-            oracle("KickCancelled", index=5, by=M, why=a_hash(2)),
-            KickCancelled(AT, TIME, 5, M, a_hash(2)),
+            oracle("KickCancelled", node=N, by=M, why=a_hash(2)),
+            KickCancelled(AT, TIME, N, M, a_hash(2)),
         ),
         (
-            oracle("KickExecuted", index=5, node=N, round=9, evidence=a_hash(1)),
-            KickExecuted(AT, TIME, 5, N, 9, a_hash(1)),
+            oracle("KickExecuted", node=N, evidence=a_hash(1), target=M),
+            KickExecuted(AT, TIME, N, a_hash(1), M),
+        ),
+        (
+            oracle("KickRefused", node=N, target=M, reason=a_hash(3)),
+            KickRefused(AT, TIME, N, M, a_hash(3)),
+        ),
+        (oracle("NodeExpelled", node=N), NodeExpelled(AT, TIME, N)),
+        (oracle("NodeReadmitted", node=N), NodeReadmitted(AT, TIME, N)),
+        (oracle("ConfigSet", count=7, config=a_hash(4)), ConfigSet(AT, TIME, 7, a_hash(4))),
+        (
+            oracle("LimitsSet", limits=(1024, 200, 30, 200, 7200, 2000, 0, 3, 9, 3, 3, 1000, 25)),
+            LimitsSet(AT, TIME, 200, 1000, 25),
+        ),
+        (
+            oracle("KickLimitsSet", limits=(600_000, 77, 3, 1, 3600)),
+            KickLimitsSet(AT, TIME, 77),
         ),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",

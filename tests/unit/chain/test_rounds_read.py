@@ -10,8 +10,10 @@ from eth_utils.crypto import keccak
 from oracle.chain.decode.abi import load
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
+from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.reports.round_data import data_of
 from tests.support.chain.network_logs import (
     AT,
     ORACLE,
@@ -27,13 +29,15 @@ from tests.support.chain.network_logs import (
 T, N, M = task(1), node(1), node(2)
 
 RECORDS = bytes.fromhex("000001" + "02" * 32 + "00000a" + "ff" * 32)
+NODES = Registrations((Reuse(Address(N), Address(M)),), (Address(node(3)),))
+BLOB = data_of(NODES, RECORDS)
 WORDS = ((1, int("02" * 32, 16)), (10, 2**256 - 1))
 
 
-def pushed(records: bytes = RECORDS, sender: str = M) -> tuple[Log, Call]:
+def pushed(blob: bytes = BLOB, sender: str = M) -> tuple[Log, Call]:
     """A RoundAccepted and the push that made it."""
     push = load("QoSOracle").functions["push"]
-    values = [9, 1, 6, bytes(32), 999, records, bytes(65)]
+    values = [9, 1, 6, bytes(32), 999, blob, bytes(65)]
     arguments = encode([parameter.kind for parameter in push.inputs], values)
     log = as_log(
         oracle(
@@ -41,9 +45,9 @@ def pushed(records: bytes = RECORDS, sender: str = M) -> tuple[Log, Call]:
             round=9,
             asOf=6,
             asOfHash=a_hash(6),
-            dataHash="0x" + keccak(records).hex(),
+            dataHash="0x" + keccak(blob).hex(),
             digest=a_hash(3),
-            rules=1,
+            config=a_hash(4),
             signers=1,
             transmitter=sender,
         )
@@ -53,14 +57,15 @@ def pushed(records: bytes = RECORDS, sender: str = M) -> tuple[Log, Call]:
     return log, call
 
 
-def test_the_words_of_a_round_come_from_its_call(reader: EventReader):
+def test_nodes_and_words_of_a_round_come_from_its_call(reader: EventReader):
     log, call = pushed()
 
     (event,) = reader.read([log], [call]).contract_events
 
     assert reader.needs_call(log)
+    data_hash = Hash("0x" + keccak(BLOB).hex())
     assert event == RoundAccepted(
-        AT, TIME, 9, 6, a_hash(6), Hash("0x" + keccak(RECORDS).hex()), a_hash(3), 1, M, WORDS
+        AT, TIME, 9, 6, a_hash(6), data_hash, a_hash(3), a_hash(4), M, NODES, WORDS
     )
 
 
@@ -71,10 +76,10 @@ def test_only_a_round_needs_its_call(reader: EventReader):
 
 def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: EventReader):
     log, call = pushed()
-    # The records moved behind 64 bytes of nothing; no trailing padding.
+    # The data moved behind 64 bytes of nothing; no trailing padding.
     head = call.input[10 : 10 + 64 * 5]
     moved = head + f"{32 * 11:064x}" + f"{32 * 7:064x}" + f"{0:064x}" * 4
-    moved += f"{len(RECORDS):064x}" + RECORDS.hex()
+    moved += f"{len(BLOB):064x}" + BLOB.hex()
 
     (event,) = reader.read([log], [replace(call, input=call.input[:10] + moved)]).contract_events
 
@@ -106,9 +111,9 @@ def test_a_call_that_does_not_fit_its_round_is_not_believed(
 
 
 def test_a_cut_record_is_not_believed(reader: EventReader):
-    log, call = pushed(records=RECORDS[:-1])
+    log, call = pushed(blob=BLOB[:-1])
 
     decoded = reader.read([log], [call])
 
     assert decoded.contract_events == []
-    assert "cut off" in decoded.dead[0].error
+    assert "no whole number of records" in decoded.dead[0].error

@@ -100,6 +100,39 @@ def test_a_changed_rule_that_cannot_be_is_named(capsys, sound, tmp_path, rules, 
     assert complaint in refused(capsys, "nodes", "--config", path)
 
 
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        (("web", {"certificate": "x.pem"}), "web.certificate and web.certificate_key: give both"),
+        (
+            ("statements", {"client_ca_file": "x.pem"}),
+            "needs statements.certificate",
+        ),
+        (("statements", {"port": 8080}), "web.port and statements.port: are the same"),
+        (
+            ("reporters", {"certificate_key": "x.key"}),
+            "reporters.certificate_key: give both",
+        ),
+        (("web", {"max_connections": 1}), "web.max_connections: Input should be"),
+        (("web", {"header_seconds": 0}), "web.header_seconds: Input should be"),
+    ],
+)
+def test_a_listener_that_cannot_be_is_named(capsys, sound, tmp_path, told, complaint):
+    section, changed = told
+    sound["web"] = {"port": 8080}
+    sound[section] = sound.get(section, {}) | changed
+    assert complaint in refused(
+        capsys, "status", "--config", write(sound, tmp_path / "config.toml")
+    )
+
+
+def test_peers_that_are_shown_nothing_are_warned_of(capsys, sound, tmp_path):
+    sound["reporters"] = {"peers": ["https://b.example"]}
+    path = write(sound, tmp_path / "config.toml")
+    run(["config", "check", "--offline", "--config", str(path)])
+    assert "statements.port: is not given" in capsys.readouterr().out
+
+
 def test_the_environment_may_change_a_rule(capsys, sound, tmp_path, monkeypatch):
     monkeypatch.setenv("QOS_ORACLE_RULES__CHANGE", '{"tau_seconds": 0}')
     path = write(sound, tmp_path / "config.toml")

@@ -154,22 +154,22 @@ def test_a_task_comes_from_stdin_as_it_was_exported(capsys, events, monkeypatch)
 
 def test_numbers_that_were_changed_are_named_in_the_head_and_in_json(capsys, events, asked):
     options = ["--task", asked, "--events", events]
-    changes = ["--set", "tau_seconds=900", "--set", "weight_floor=0.01"]
+    changes = ["--set", "tau_seconds=900", "--set", "weight_floor=0.02"]
     assert told(capsys, *options)["changed"] == {}
     answer = told(capsys, *options, *changes)
-    assert answer["changed"] == {"tau_seconds": "900", "weight_floor": "0.01"}
+    assert answer["changed"] == {"tau_seconds": "900", "weight_floor": "0.02"}
 
     head = printed(capsys, *options, *changes).splitlines()[:3]
-    assert head[2] == "changed: tau_seconds=900, weight_floor=0.01"
+    assert head[2] == "changed: tau_seconds=900, weight_floor=0.02"
 
 
 def test_a_node_without_weight_can_be_drawn_by_a_floor(capsys, tmp_path, asked):
     history = network().joins("G", stake=0, models=("base",), **CARD)
     options = ["--task", asked, "--events", events_in(tmp_path, history)]
 
-    assert by_node(told(capsys, *options))[node("G")]["p"] == "0.000000000000000000"
-    raised = by_node(told(capsys, *options, "--set", "weight_floor=0.01"))
-    assert raised[node("G")]["weight"] == "10000000000000000"
+    bare = by_node(told(capsys, *options, "--set", "weight_floor=0"))
+    assert bare[node("G")]["p"] == "0.000000000000000000"
+    assert by_node(told(capsys, *options))[node("G")]["weight"] == "10000000000000000"
     floor = ["--set", "weight_floor=-1"]
     assert "must be a decimal" in refused(capsys, "select", *options, *floor)
 

@@ -4,10 +4,13 @@ from tests.support.cli.task_files import events_in, task_in
 from tests.support.histories import History, node
 from tests.unit.cli.test_select_commands import SEED, TOKENS, printed, told
 
+# Under a floor everybody weighs something.
+UNFLOORED = ("--set", "weight_floor=0")
+
 
 def test_where_nobody_has_weight_each_is_said_to_count_the_same(capsys, tmp_path):
     events = events_in(tmp_path, History().joins("A").joins("B").joins("C"))
-    options = ["--task", task_in(tmp_path), "--events", events, "--seed", SEED]
+    options = [*UNFLOORED, "--task", task_in(tmp_path), "--events", events, "--seed", SEED]
     answer = told(capsys, *options)
     assert [row["parts"]["W"] for row in answer["nodes"]] == 3 * ["0.000000000000000000"]
     # What is shown adds up to the sum that x was taken modulo of.
@@ -18,7 +21,7 @@ def test_where_nobody_has_weight_each_is_said_to_count_the_same(capsys, tmp_path
 
 def test_where_somebody_has_weight_no_weight_is_shown_as_none(capsys, tmp_path):
     events = events_in(tmp_path, History().joins("A", stake=TOKENS).joins("B"))
-    options = ["--task", task_in(tmp_path), "--events", events]
+    options = [*UNFLOORED, "--task", task_in(tmp_path), "--events", events]
     weights = {row["node"]: int(row["weight"]) for row in told(capsys, *options)["nodes"]}
     assert weights == {node("A"): TOKENS // 3, node("B"): 0}
     assert "each counts the same" not in printed(capsys, *options)

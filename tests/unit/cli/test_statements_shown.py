@@ -1,22 +1,19 @@
 """What a reporter signed is shown to everybody, a little at a time."""
 
-from typing import cast
-
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
-from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web import build
+from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
+from oracle.daemon.web.refusals import Refusals
+from oracle.daemon.web.request_limits import RequestLimits
+from oracle.daemon.web.statements_app import statements_app
 from oracle.quorum.board import Board
 from oracle.quorum.wire_format import read
-from oracle.store.database import Store
 from tests.integration.http.test_peers import told_kick, told_report
 
 
-def door(board: Board | None, clock=lambda: 0.0) -> TestClient:
-    watch = DaemonHealth(JobLiveness(lambda: 0.0))
-    return TestClient(build(watch, lambda: cast("Store", None), board, clock))
+def door(board: Board, clock=lambda: 0.0) -> TestClient:
+    return TestClient(RequestLimits(statements_app(board), 20.0, Refusals("statements"), clock))
 
 
 def test_a_statement_is_found_by_its_round_or_its_node():
@@ -59,8 +56,18 @@ def test_of_many_addresses_the_newest_are_remembered():
     assert buckets.take("10.0.0.0")
 
 
-def test_who_signs_nothing_shows_nothing():
-    assert door(None).get("/v1/report/7").json() == {"detail": "Not Found"}
+def test_nothing_that_is_sent_along_is_taken_in():
+    shown = door(Board())
+    assert shown.request("GET", "/v1/report/7", content=b"x").status_code == 413
+    assert shown.request("GET", "/v1/report/7", content=iter([b"x"])).status_code == 413
+
+
+def test_who_watches_is_answered_however_often_others_ask():
+    watched = FastAPI()
+    watched.get("/livez")(lambda: "yes")
+    asked = TestClient(RequestLimits(watched, 1.0, Refusals("web"), lambda: 0.0))
+    assert [asked.get("/x").status_code for _ in range(6)] == [404] * 5 + [429]
+    assert asked.get("/livez").status_code == 200
 
 
 def test_a_bucket_never_holds_more_than_it_can():

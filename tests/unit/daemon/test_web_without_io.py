@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web import build
+from oracle.daemon.web.health_app import health_app
 from oracle.store.database import Store
 
 
@@ -21,7 +21,7 @@ class OutOfReach:
 @pytest.fixture
 def door() -> TestClient:
     return TestClient(
-        build(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", OutOfReach()))
+        health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", OutOfReach()))
     )
 
 

@@ -1,9 +1,12 @@
 """A database is folded by one rule set; another one is refused until everything is folded anew."""
 
+import json
 import re
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
+from sqlalchemy import insert
 
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import (
@@ -15,8 +18,9 @@ from oracle.indexer.rules_binding import (
     refuse_other_rules,
     shown,
 )
-from oracle.store.database import Store
-from oracle.store.state.rule_set_repository import named_by
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.rule_set_repository import RuleSet, named_by
+from oracle.store.tables.selection_tables import rule_set
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 
 
@@ -43,6 +47,51 @@ def test_the_refusal_names_both(store: Store):
         said = re.escape(f"by the rules {ours}, and the configuration says {theirs}:")
         with pytest.raises(InputError, match=said):
             refuse_other_rules(uow, changed)
+
+
+# What `seed` was before it was fit for its purpose; its `kickout_below` was a whole number.
+SEED_1 = {
+    "name": "seed",
+    "version": 1,
+    "kickout_below": 2,
+    "kickout_clears_pool": True,
+    "penalty": "0.3",
+    "tau_seconds": 1800,
+}
+
+
+def folded_by_version_1(uow: UnitOfWork) -> RuleSet:
+    text = json.dumps(SEED_1, sort_keys=True, separators=(",", ":"))
+    digest = sha256(text.encode())
+    known = RuleSet("seed", 1, digest.hexdigest())
+    row = {"id": 1, "name": "seed", "version": 1, "sha256": digest.digest(), "text": text}
+    uow.rule_sets._connection.execute(insert(rule_set).values(**row))
+    uow.bookmarks.set("folded_by_rules", f"seed {known.sha256}")
+    return known
+
+
+def test_a_database_of_version_1_says_so_and_offers_the_rebuild(store: Store):
+    with store.transaction() as uow:
+        known = folded_by_version_1(uow)
+        assert folded_by(uow) == known
+        # Its text is of other fields: nobody takes it for rules of today.
+        assert uow.rule_sets.with_digest(known.sha256) is None
+        with pytest.raises(InputError) as refused:
+            refuse_other_rules(uow, SEED)
+    assert str(refused.value) == (
+        f"the database was folded by the rules {shown(known)}, and this program scores by "
+        "version 2 of them: `qos-oracle resync rebuild` folds anew what is stored, without asking "
+        "the chain"
+    )
+    assert shown(known).startswith("seed version 1 (")
+
+
+def test_what_a_database_of_version_1_was_folded_by_is_replaced_by_a_rebuild(store: Store):
+    with store.transaction() as uow:
+        folded_by_version_1(uow)
+        bind_rules(uow, SEED)
+        refuse_other_rules(uow, SEED)
+        assert [one.version for one in uow.rule_sets.all()] == [1, 2]
 
 
 def test_an_empty_database_may_be_read_by_any_rules(store: Store):

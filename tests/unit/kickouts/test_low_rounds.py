@@ -1,17 +1,19 @@
 """How much is read to see that a node was low: never every round there was."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fold.working_set import KickoutDue
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
+from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.lanes import LANES_PER_WORD, with_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Rounds
 from oracle.kickouts.shown_low import first_low, low_now
 from oracle.store.database import Store
 from oracle.store.state.round_repository import RoundRepository
+from tests.support.rounds import accepted
 
 SETTINGS = ReportSettings()
 INTERVAL = KickoutDue(ZERO_ADDRESS, Position(10, 0, 0), None)
@@ -38,15 +40,5 @@ def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path,
 
 
 def _accepted(number: int) -> RoundAccepted:
-    return RoundAccepted(
-        at=Position(number, 0, 0),
-        time=60 * number,
-        round=number,
-        as_of=number,
-        as_of_hash=ZERO_HASH,
-        data_hash=ZERO_HASH,
-        digest=Hash(f"0x{number:064x}"),
-        rules=1,
-        transmitter=ZERO_ADDRESS,
-        words=((0, with_lane(0, 3, 100)),),
-    )
+    said = accepted(number, {0: with_lane(0, 3, 100)}, time=60 * number)
+    return replace(said, as_of=number)

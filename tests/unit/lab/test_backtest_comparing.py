@@ -105,7 +105,7 @@ def silent_after_joining():
 
 
 def test_a_node_whose_mean_is_0_has_no_share_without_a_floor_of_the_weight():
-    bases = [SystemBase.named("seed"), SystemBase.named("seed").changed_by(["weight_floor=0.01"])]
+    bases = [SystemBase.named("seed").changed_by(["weight_floor=0"]), SystemBase.named("seed")]
     wanted = BacktestPlan(first=silent_after_joining().block)
     sides = compare(silent_after_joining().events, columns_of(bases, [])[0], wanted).sides
     bare, floored = (side.expected_share(node("A")) for side in sides)

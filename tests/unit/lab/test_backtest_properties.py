@@ -25,7 +25,7 @@ from tests.support.random_histories import any_histories, disturbed_histories, l
 # So hard that one timeout excludes.
 HARD = rules_with(penalty=UNIT // 20)
 # So low that the first bad scores make a kickout due.
-LOW = rules_with(penalty=UNIT // 20, pool_size=2, kickout_below=6)
+LOW = rules_with(penalty=UNIT // 20, pool_size=2, kickout_below=6 * UNIT)
 REMEMBERED = rules_with(penalty=UNIT // 20, exclude_exit=UNIT // 2)
 
 

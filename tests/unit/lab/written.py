@@ -188,6 +188,30 @@ def washing() -> History:
     return history
 
 
+def instant_error() -> History:
+    """A node reports an error at once, whatever it is given; two others work."""
+    history = History()
+    history.join("good", "fine", "hasty")
+    for number in range(20):
+        history.wait(600)
+        members = ["good", "fine", "hasty"]
+        tasks = {name: key(f"task {number} {name}") for name in members}
+        for name in members:
+            history.create(task=tasks[name], group=key(f"group {number}"))
+        for name in members:
+            history.say("task_started", task=tasks[name], node=node(name))
+        history.say("task_error_reported", task=tasks["hasty"], node=node("hasty"))
+        for name, seconds in zip(("good", "fine"), (12, 24), strict=True):
+            at = history.now + seconds
+            history.say("task_submitted", at=at, task=tasks[name], node=node(name))
+        closing, ordered = history.now + TIMEOUT, [tasks[name] for name in members]
+        history.say("group_validated", at=closing, group=key(f"group {number}"), tasks=ordered)
+        for name in ("good", "fine"):
+            history.say("task_succeeded", at=closing, task=tasks[name])
+        history.say("task_aborted", at=closing, task=tasks["hasty"], reason="error_reported")
+    return history
+
+
 def dead() -> History:
     """A node answers nothing at all, again and again, among two that work."""
     history = History()
@@ -208,6 +232,7 @@ HISTORIES = {
     "zero-mean": zero_mean,
     "washing": washing,
     "dead": dead,
+    "instant-error": instant_error,
 }
 
 

@@ -10,10 +10,10 @@ from oracle.chain.profiles.event_reader import Decoded
 from oracle.cli.inspect.explain_commands import _lines as explained
 from oracle.domain.coverage import Level
 from oracle.domain.events.jsonl import event_to_json, parse_events
-from oracle.domain.fold.fold import Fold
+from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
 from oracle.domain.reports.lanes import lane_in
-from oracle.domain.reports.report import Report, ReportSettings, cut, decode, wanted_words
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.round_data import decode
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.rules_binding import bind_rules
@@ -22,25 +22,15 @@ from oracle.queries.explain import EventArchive, explain
 from oracle.queries.json_answers import explain_answer, node_answer
 from oracle.queries.replay import replay
 from oracle.queries.status import node_rows, overview, statistics
-from oracle.reporting.report_cutter import ReportCutter
 from tests.support.examples import examples
 from tests.support.histories import History, node, task
-from tests.unit.reporting.test_reporting import Unread, block, indexes_for
+from tests.unit.reporting.test_reporting import Unread, block, drawn_up, from_nothing
 from tests.unit.systems.legacy.histories import histories
 from tests.unit.systems.legacy.networks import RULES, legacy_with, ran, rules_with
 
 SETTINGS = ReportSettings(deviation=1)
 HOURLY = replace(RULES, legacy=legacy_with(window_seconds=3600))
 MONTH = 31 * 86_400
-
-
-def from_nothing(events, as_of) -> Report:
-    fold, rounds = Fold(HOURLY), Rounds()
-    fold.many([event for event in events if event.at.block <= as_of.number])
-    known = [event for event in indexes_for(events) if event.at.block <= as_of.number]
-    rounds.block(as_of.number, known, journal=False)
-    wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, HOURLY)
-    return cut(as_of, rounds, wanted, SETTINGS)
 
 
 def stops_of(events, numbers, wait):
@@ -65,8 +55,9 @@ def test_a_report_looks_at_everybody_as_soon_as_one_has_changed(
 ):
     stops = stops_of(events, numbers, wait)
     with new_sqlite_store() as store:
-        drawn = drawn_up(store, events, stops)
-    assert drawn == [from_nothing(events, stop) for stop in stops]
+        played = drawn_up(store, events, stops, SETTINGS, HOURLY)
+    reports = [from_nothing(played, events, stop, SETTINGS, HOURLY) for stop in stops]
+    assert played.reports == reports
 
 
 def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_store):
@@ -74,7 +65,10 @@ def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_st
     history.joins("B", gpu_vram=24, timeout=60)
     stops = [block(1, history.time - 5), block(2, history.time)]
     with new_sqlite_store() as store:
-        reports = drawn_up(store, history.events, stops)
+        indexes = {place: NodeIndex(place, node(name)) for place, name in enumerate("AB")}
+        with store.transaction() as uow:
+            uow.rounds.write(RoundsChanges(indexes=indexes))
+        reports = drawn_up(store, history.events, stops, SETTINGS, HOURLY).reports
     lanes = [lane_in(dict(decode(report.records))[0], 0) for report in reports]
     # R and P count a quarter each; lanes begin at 2.
     assert lanes == [5002, 3335]
@@ -84,23 +78,10 @@ def test_a_new_window_is_seen_in_the_next_report_though_nothing_happens(new_sqli
     history = low()
     stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
     with new_sqlite_store() as store:
-        reports = drawn_up(store, history.events, stops)
-    assert reports == [from_nothing(history.events, stop) for stop in stops]
+        played = drawn_up(store, history.events, stops, SETTINGS, HOURLY)
+    reports = [from_nothing(played, history.events, stop, SETTINGS, HOURLY) for stop in stops]
+    assert played.reports == reports
     assert reports[0].records != reports[1].records
-
-
-def drawn_up(store, events, stops) -> list[Report]:
-    reporter = ReportCutter(HOURLY, SETTINGS, anchor_window=256)
-    drawn: list[Report] = []
-    last = max([event.at.block for event in events] + [stop.number for stop in stops])
-    span = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
-    with store.transaction() as uow:
-        Folder(HOURLY, Unread(), [reporter]).fold(
-            uow,
-            span,
-            lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
-        )
-    return drawn
 
 
 def low() -> History:
@@ -115,7 +96,7 @@ def low() -> History:
 def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
-    span = BlockSpan(last, Decoded(history.events, indexes_for(history.events)), last)
+    span = BlockSpan(last, Decoded(history.events, []), last)
     Folder(rules, Unread()).fold(uow, span)
     as_of = block(last, history.time + later)
     uow.cursor.move_to(as_of, as_of, 0)
@@ -156,18 +137,17 @@ def test_the_evidence_is_the_window(new_sqlite_store):
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
 
 
-def test_the_evidence_begins_with_the_join_after_a_kickout(new_sqlite_store):
+def test_a_kickout_by_the_networks_own_rule_wipes_nothing_out_of_the_evidence(new_sqlite_store):
     history = History().joins("A", "B", "C")
-    for name in "12345":
-        ran(history, name, "ABC", "ABC")
-    history.is_kicked_out("A").after(1).joins("A")
-    for name in "678":
+    for name in "12":
         ran(history, name, "CBA", "CBA")
+    history.is_kicked_out("A").after(1).joins("A")
+    ran(history, "3", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = due_intervals(uow, RULES)
         told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
-    assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
+    assert [entry["seq"] for entry in told["entries"]] == [1, 2, 3]
 
 
 def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_store):

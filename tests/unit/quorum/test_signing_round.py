@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash
-from oracle.domain.reports.rounds import Kick, KickState, Rounds
+from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.rounds import Rounds
 from oracle.quorum.signing_round import (
     RECENT_ROUNDS,
     RENEWED_AFTER,
@@ -19,6 +20,7 @@ from oracle.quorum.signing_round import (
     why_not_sent,
 )
 from oracle.store.database import Store, UnitOfWork
+from tests.support.rounds import accepted as accepted_in
 
 TTL, SINCE = 600, 5
 
@@ -32,18 +34,7 @@ def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[UnitOfWork]:
     """A database that has read so many rounds, so many seconds apart."""
     rounds = Rounds()
     for number in range(1, last + 1):
-        one = RoundAccepted(
-            at=Position(number, 0, 0),
-            time=seconds * number,
-            round=number,
-            as_of=number,
-            as_of_hash=ZERO_HASH,
-            data_hash=ZERO_HASH,
-            digest=digest(number),
-            rules=1,
-            transmitter=ZERO_ADDRESS,
-            words=(),
-        )
+        one = replace(accepted_in(number, {}, time=seconds * number), as_of=number)
         rounds.block(number, [one], journal=False)
     with Store.open(f"sqlite:///{folder}/{last}.sqlite", create=True) as store:
         with store.transaction() as uow:
@@ -114,11 +105,11 @@ def test_a_statement_on_a_round_with_another_report_is_dead(tmp_path: Path):
 
 def test_nothing_is_signed_on_a_round_before_the_last_proposal():
     kick = Kick(
-        index=3,
         node=ZERO_ADDRESS,
         round=9,
         evidence=ZERO_HASH,
         ready_at=0,
+        dies_at=9,
         proposed_at=Position(9, 0, 0),
         state=KickState.CANCELLED,
     )

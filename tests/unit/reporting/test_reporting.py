@@ -1,34 +1,33 @@
 """A report drawn up from what changed says what one drawn up from nothing says."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.event_reader import Decoded
-from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
-from oracle.domain.events.oracle_events import ContractEvent, IndexAssigned, IndexRetired
+from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
 from oracle.domain.reports.lanes import lane_in
-from oracle.domain.reports.report import (
-    Report,
-    ReportSettings,
-    cut,
-    decode,
-    period_of,
-    wanted_words,
-)
-from oracle.domain.reports.rounds import NodeIndex, Rounds
+from oracle.domain.reports.registration import FirstEvents
+from oracle.domain.reports.report import Report, ReportSettings, period_of
+from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.rounds import Rounds
 from oracle.indexer.block_hooks import HookNote
 from oracle.indexer.folder import BlockSpan, Folder
+from oracle.reporting.recompute import FoldedState, report_of
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.examples import examples
 from tests.support.histories import GENESIS_TIME, History
 from tests.support.random_histories import any_histories
+from tests.support.rounds import acceptance
 
 SETTINGS = ReportSettings(deviation=1)
 
@@ -45,45 +44,55 @@ class Unread:
         raise AssertionError("no log is read here")
 
 
-def indexes_for(events: list[DomainEvent]) -> list[ContractEvent]:
-    """An index at every join; a re-join retires the one before."""
-    held: dict[Address, int] = {}
-    said: list[ContractEvent] = []
-    joins = [event for event in events if isinstance(event, NodeJoined)]
-    for number, join in enumerate(joins):
-        at = Position(join.at.block, join.at.tx, join.at.log)
-        if join.node in held:
-            said.append(IndexRetired(at=at, time=join.time, node=join.node, index=held[join.node]))
-        held[join.node] = number * 5
-        said.append(IndexAssigned(at=at, time=join.time, node=join.node, index=number * 5))
-    return said
-
-
 def block(number: int, time: int) -> BlockRef:
     return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
 
 
-def drawn_up(store, events: list[DomainEvent], stops: list[BlockRef]) -> list[Report]:
-    reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
-    drawn: list[Report] = []
-    last = max([event.at.block for event in events] + [stop.number for stop in stops])
-    span = BlockSpan(last, Decoded(events, indexes_for(events)), -1, stops)
-    with store.transaction() as uow:
-        Folder(SEED, Unread(), [reporter]).fold(
-            uow,
-            span,
-            lambda uow, rounds, as_of: drawn.append(reporter.draw_up(uow, rounds, as_of)),
-        )
-    return drawn
+@dataclass
+class Played:
+    """What reporters saw: reports drawn up from the database, and what the contract took."""
+
+    reports: list[Report]
+    rounds: list[ContractEvent]
 
 
-def from_nothing(events: list[DomainEvent], as_of: BlockRef) -> Report:
-    fold, rounds = Fold(SEED), Rounds()
-    fold.many([event for event in events if event.at.block <= as_of.number])
-    known = [event for event in indexes_for(events) if event.at.block <= as_of.number]
-    rounds.block(as_of.number, known, journal=False)
-    wanted = wanted_words(rounds, fold.ledger.nodes, as_of.time, SEED)
-    return cut(as_of, rounds, wanted, SETTINGS)
+def drawn_up(
+    store, events: list[DomainEvent], stops: list[BlockRef], settings=SETTINGS, rules=SEED
+) -> Played:
+    """Draw a report up at each stop; the contract takes each of them in the next block."""
+    reporter = ReportCutter(rules, settings, anchor_window=256)
+    played, contract = Played([], []), Rounds()
+    folder, before = Folder(rules, Unread(), [reporter]), -1
+    for stop in stops:
+        said = [event for event in events if before < event.at.block <= stop.number]
+        taken = [event for event in played.rounds if event.at.block > before]
+        span = BlockSpan(stop.number, Decoded(said, taken), -1, [stop])
+        with store.transaction() as uow:
+            folder.fold(
+                uow,
+                span,
+                lambda uow, rounds, as_of: played.reports.append(
+                    reporter.draw_up(uow, rounds, as_of)
+                ),
+            )
+        report, before = played.reports[-1], stop.number
+        if report.records:
+            said_by_contract = acceptance(contract, report, stop.number + 1, stop.time)
+            contract.block(stop.number + 1, said_by_contract, journal=False)
+            played.rounds += said_by_contract
+    return played
+
+
+def from_nothing(
+    played: Played, events: list[DomainEvent], as_of: BlockRef, settings=SETTINGS, rules=SEED
+) -> Report:
+    """Compute a report with all nodes at hand, on top of the rounds that were played."""
+    state = FoldedState(Fold(rules), Rounds(), FirstEvents(settings.min_scores))
+    state.fold.many([event for event in events if event.at.block <= as_of.number])
+    state.first_events.note(state.fold.drain())
+    known = [event for event in played.rounds if event.at.block <= as_of.number]
+    state.rounds.block(as_of.number, known, journal=False)
+    return report_of(state, as_of, rules, settings)
 
 
 @examples(40)
@@ -91,25 +100,31 @@ def from_nothing(events: list[DomainEvent], as_of: BlockRef) -> Report:
     any_histories().filter(bool),
     st.lists(st.integers(0, 30), max_size=6, unique=True).map(sorted),
     st.sampled_from([0, 60, 4000]),
+    st.integers(1, 3),
 )
 def test_looking_only_at_what_changed_draws_up_the_same_report(
-    new_sqlite_store, events, cuts, wait
+    new_sqlite_store, events, cuts, wait, min_scores
 ):
+    settings = replace(SETTINGS, min_scores=min_scores)
     stops = [block(number, GENESIS_TIME + number * (100 + wait)) for number in cuts]
     with new_sqlite_store() as store:
-        drawn = drawn_up(store, events, stops)
+        played = drawn_up(store, events, stops, settings)
 
-    assert drawn == [from_nothing(events, stop) for stop in stops]
+    assert played.reports == [from_nothing(played, events, stop, settings) for stop in stops]
 
 
 def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_sqlite_store):
     events = History().joins("A").starts("1", "A").after(60).times_out("1").events
-    stops = [block(2 + step, GENESIS_TIME + 60 + step * 600) for step in range(3)]
+    stops = [block(2 + step, GENESIS_TIME + 60 + step * 600) for step in range(4)]
     with new_sqlite_store() as store:
-        drawn = drawn_up(store, events, stops)
+        with store.transaction() as uow:
+            (node,) = {event.node for event in events if isinstance(event, NodeJoined)}
+            uow.rounds.write(RoundsChanges(indexes={0: NodeIndex(0, node)}))
+        drawn = drawn_up(store, events, stops).reports
 
-    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in drawn]
-    assert lanes[0] < lanes[1] < lanes[2]
+    lanes = [lane_in(dict(decode(report.records))[0], 0) for report in drawn if report.records]
+    assert lanes == sorted(set(lanes))
+    assert len(lanes) > 2
 
 
 def reporter_at(length: int = 60) -> ReportCutter:
@@ -146,7 +161,7 @@ def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
 
 def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
     reporter = ReportCutter(SEED, SETTINGS, anchor_window=256)
-    rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"), retired=False)])
+    rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"))])
     with new_sqlite_store() as store, store.transaction() as uow:
         for number in (10, 265, 266):
             assert reporter.at_block(uow, rounds, block(number, 60 * number)) is not None

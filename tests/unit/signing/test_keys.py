@@ -20,7 +20,14 @@ from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.support.office import QUICK, key_files
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(3, Hash("0x" + 64 * "c"), 2, Hash("0x" + 64 * "d"), 1_700_000_000)
+KICK = KickStatement(
+    config=Hash("0x" + 64 * "b"),
+    round=3,
+    report=Hash("0x" + 64 * "c"),
+    node=Address("0x" + 40 * "2"),
+    evidence=Hash("0x" + 64 * "d"),
+    deadline=1_700_000_000,
+)
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,19 @@ from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said, oracle_events as oracle_said
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.row_prefetch import groups_named, members_of, tasks_named
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.store.database import UnitOfWork
 from tests.support.histories import rules_with
+from tests.support.rounds import accepted
 from tests.unit.store.samples import a_hash, address, block, group_key, task_key
 
 Event = DomainEvent | ContractEvent
 
 # Groups of two that close by themselves, and a pool that two scores fill: everything happens soon.
-QUICK = rules_with(pool_size=2, close="terminal", group_size=2, kickout_below=6)
+QUICK = rules_with(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
 LAST_BLOCK = 12
 NODES, STORIES = range(1, 4), 7
 
@@ -97,36 +99,32 @@ def _group(draw: st.DrawFn, number: int) -> Story:
 
 
 def _lane(draw: st.DrawFn, number: int) -> Story:
-    """A node's lane on the contract, written and retired, and a kickout."""
-    lane: dict[str, Any] = {"at": _NOWHERE, "time": _NEVER, "index": draw(st.integers(0, 3))}
-    lane["node"] = draw(_nodes)
-    kick: dict[str, Any] = {**lane, "round": number, "evidence": a_hash(number)}
+    """The contract takes rounds; a node is proposed for a kickout, and expelled or not."""
+    kick: dict[str, Any] = {"at": _NOWHERE, "time": _NEVER, "node": draw(_nodes)}
     story: Story = [
-        oracle_said.IndexAssigned(**lane),
+        oracle_said.ConfigSet(_NOWHERE, _NEVER, number, a_hash(number)),
         _round(number),
-        oracle_said.KickProposed(**kick, ready_at=number),
+        oracle_said.KickProposed(
+            **kick, round=number, evidence=a_hash(number), ready_at=number, dies_at=number + 9
+        ),
         _round(number + 1),
     ]
     if draw(st.booleans()):
-        story.append(oracle_said.KickExecuted(**kick))
+        executed = {**kick, "evidence": a_hash(number), "target": ZERO_ADDRESS}
+        story.append(oracle_said.KickExecuted(**executed))
+        refused = {**kick, "target": ZERO_ADDRESS, "reason": a_hash(number)}
+        story.append(oracle_said.KickRefused(**refused))
     else:
-        story.append(oracle_said.IndexRetired(**lane))
+        cancelled = {**kick, "by": ZERO_ADDRESS, "why": a_hash(0)}
+        story.append(oracle_said.KickCancelled(**cancelled))
     return story
 
 
 def _round(number: int) -> oracle_said.RoundAccepted:
-    return oracle_said.RoundAccepted(
+    return replace(
+        accepted(number, {0: 2**256 - 1 - number, 1 + number % 2: number}),
         at=_NOWHERE,
         time=_NEVER,
-        # The contract counts rounds without a gap; here they only have to differ.
-        round=number,
-        as_of=number,
-        as_of_hash=a_hash(number),
-        data_hash=a_hash(number),
-        digest=a_hash(number),
-        rules=1,
-        transmitter=ZERO_ADDRESS,
-        words=((0, 2**256 - 1 - number), (1 + number % 2, number)),
     )
 
 

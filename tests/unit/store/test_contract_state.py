@@ -6,10 +6,26 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.events.oracle_events import (
+    VETOER,
+    ConfigSet,
+    KickLimitsSet,
+    LimitsSet,
+    RoleSet,
+    RoundAccepted,
+    SettingEvent,
+)
+from oracle.domain.registrations import NO_REGISTRATIONS, Registrations, Reuse
+from oracle.domain.reports.contract_state import (
+    NodeIndex,
+    RoundHead,
+    RoundsChanges,
+    Standing,
+    Word,
+)
+from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import Cut
-from oracle.domain.reports.rounds import Kick, KickState, NodeIndex, RoundHead, RoundsChanges, Word
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState, StoredReport
 from tests.unit.store.samples import a_hash, address, block
@@ -24,8 +40,9 @@ def accepted(number: int) -> RoundAccepted:
         as_of_hash=a_hash(number),
         data_hash=a_hash(number + 1),
         digest=a_hash(number + 2),
-        rules=7,
+        config=a_hash(7),
         transmitter=address(8),
+        registrations=Registrations((Reuse(address(1), address(2)),), (address(number),)),
         words=((0, 2**256 - 1), (2**24 // 16 - 1, number)),
     )
 
@@ -38,7 +55,21 @@ def report(period: int, records: bytes = b"\x00" * 35) -> Report:
         prev=a_hash(4),
         deadline=20 * period + 600,
         records=records,
+        registrations=Registrations((), (address(9),)) if records else NO_REGISTRATIONS,
     )
+
+
+def kick(number: int, state: KickState) -> Kick:
+    at = Position(8, 0, number)
+    return Kick(
+        address(number), 2, a_hash(9), ready_at=99, dies_at=199, proposed_at=at, state=state
+    )
+
+
+def expelled(number: int) -> Kick:
+    at = Position(9, 0, 1)
+    gone = Expulsion(at, 3, 2**40 - 1, address(7), 4, Position(12, 0, 0), 2, a_hash(5))
+    return replace(kick(number, KickState.REFUSED), expulsion=gone)
 
 
 def test_a_contract_that_said_nothing_has_no_head(store: Store):
@@ -51,36 +82,52 @@ def test_a_contract_that_said_nothing_has_no_head(store: Store):
 
 def test_the_contract_s_state_comes_back_as_it_was(store: Store):
     words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
-    indexes = {0: NodeIndex(0, address(1), retired=True), 1: NodeIndex(1, address(1), False)}
-    kick = Kick(1, address(1), 2, a_hash(9), 99, Position(8, 0, 1), KickState.LIVE)
+    indexes = {0: NodeIndex(0, address(2), closed_in=2), 1: NodeIndex(1, address(1))}
+    kicks = {address(1): kick(1, KickState.LIVE), address(2): expelled(2)}
     with store.transaction() as uow:
-        uow.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks={1: kick}))
+        uow.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
         uow.rounds.write(RoundsChanges(accepted=[accepted(1), accepted(2)]))
         rounds = uow.rounds.load()
-    assert (rounds.words, rounds.indexes, rounds.kicks) == (words, indexes, {1: kick})
+    assert (rounds.words, rounds.indexes, rounds.kicks) == (words, indexes, kicks)
     assert rounds.head == RoundHead(2, 17, a_hash(4), 40)
-    assert rounds.index_by_node == {address(1): 1}
+    assert rounds.index_by_node == {address(2): 0, address(1): 1}
+
+
+def test_what_was_set_last_holds(store: Store):
+    def at(block: int) -> Position:
+        return Position(block, 0, 0)
+
+    limits, kick_limits = LimitsSet(at(2), 20, 200, 1000, 2500), KickLimitsSet(at(3), 30, 77)
+    config = ConfigSet(at(6), 60, 2, a_hash(2))
+    settings: list[SettingEvent] = [
+        *(RoleSet(at(1), 10, VETOER, address(1)), limits, kick_limits),
+        *(ConfigSet(at(4), 40, 1, a_hash(1)), RoleSet(at(5), 50, VETOER, address(2)), config),
+    ]
+    with store.transaction() as uow:
+        uow.rounds.write(RoundsChanges(set=settings))
+        standing = uow.rounds.standing()
+        before = [uow.rounds.config_before(at(block)) for block in (4, 5, 6, 7)]
+    assert standing == Standing(address(2), limits, kick_limits, config)
+    assert before == [None, a_hash(1), a_hash(1), a_hash(2)]
 
 
 def test_what_is_held_about_one_node_is_read_without_the_others(store: Store):
     words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
     indexes = {
-        0: NodeIndex(0, address(1), retired=True),
-        1: NodeIndex(1, address(1), retired=False),
-        80: NodeIndex(80, address(2), retired=False),
+        0: NodeIndex(0, address(4)),
+        1: NodeIndex(1, address(1)),
+        80: NodeIndex(80, address(2)),
     }
-    kicks = {
-        index: Kick(index, address(1), 2, a_hash(9), 99, Position(8, 0, 1), state)
-        for index, state in ((0, KickState.CANCELLED), (1, KickState.LIVE))
-    } | {80: Kick(80, address(2), 2, a_hash(9), 99, Position(8, 0, 2), KickState.EXECUTED)}
+    kicks = {address(1): kick(1, KickState.LIVE), address(2): expelled(2)}
     with store.transaction() as uow:
         uow.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
         held = uow.rounds.about([address(1), address(3)])
-        assert uow.rounds.live_kicks() == [kicks[1]]
+        assert uow.rounds.live_kicks() == [kicks[address(1)]]
+        assert uow.rounds.expelled() == [kicks[address(2)]]
         assert (uow.rounds.node_at(80), uow.rounds.node_at(2)) == (address(2), None)
     assert held.words == {0: words[0]}
-    assert held.indexes == {0: indexes[0], 1: indexes[1]}
-    assert held.kicks == {0: kicks[0], 1: kicks[1]}
+    assert held.indexes == {1: indexes[1]}
+    assert held.kicks == {address(1): kicks[address(1)]}
     assert held.index_by_node == {address(1): 1}
 
 

@@ -7,11 +7,15 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
-from oracle.domain.reports.rounds import NodeIndex, RoundsChanges, RoundsPreImages
+from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges, RoundsPreImages
+from oracle.domain.reports.lanes import DO_NOT_SELECT
+from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Node
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
 from tests.support.examples import examples
+from tests.support.rounds import accepted, round_of
 from tests.unit.store import samples
 from tests.unit.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
 from tests.unit.store.samples import address, block, node, task, task_key
@@ -234,7 +238,7 @@ def test_the_first_event_of_all_is_forgotten(store: Store):
 
 
 def test_the_state_of_the_contract_goes_back_too(store: Store):
-    old, new = NodeIndex(0, address(1), retired=False), NodeIndex(0, address(1), retired=True)
+    old, new = NodeIndex(0, address(1)), NodeIndex(0, address(1), closed_in=7)
     images = RoundsPreImages(5, {}, {0: old}, {}, ())
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
@@ -242,6 +246,29 @@ def test_the_state_of_the_contract_goes_back_too(store: Store):
         assert uow.rounds.load().indexes == {0: new}
         uow.undo.rollback_to(4)
         assert uow.rounds.load().indexes == {0: old}
+
+
+def test_a_round_that_gave_indexes_is_undone_with_them(store: Store):
+    closed = {0: DO_NOT_SELECT}
+    first = accepted(1, closed, Registrations((), (address(1),)))
+    later = [
+        accepted(2, {}),
+        accepted(3, {0: 5002}, Registrations((Reuse(address(2), address(1)),), ())),
+        accepted(4, {0: 5002 + (7002 << 16)}, Registrations((), (address(3),))),
+    ]
+    with store.transaction() as uow:
+        rounds = Rounds()
+        rounds.block(1, round_of(rounds, first), journal=True)
+        uow.rounds.write(rounds.drain())
+        uow.cursor.move_to(block(9), None, 0)
+        untouched = list(uow.projections.dump())
+        for taken in later:
+            rounds.block(taken.at.block, round_of(rounds, taken), journal=True)
+        uow.rounds.write(rounds.drain())
+        assert uow.rounds.load().index_by_node == {address(2): 0, address(3): 1}
+        uow.undo.rollback_to(1)
+        assert list(uow.projections.dump()) == untouched
+        assert uow.rounds.load().index_by_node == {address(1): 0}
 
 
 def test_a_long_journal_is_undone_whole(store: Store):

@@ -38,6 +38,11 @@ sound = st.fixed_dictionaries(
         "tau_seconds": whole,
         "penalty": decimals,
         "boost": decimals,
+        "kickout_below": decimals | st.sampled_from(["2", "2.0", "2.5"]),
+        "kick_creator_share": decimals,
+        "error_rank": st.sampled_from(["last", "as_reported"]),
+        "least_timeout_seconds": whole,
+        "rejoin_heals": st.sampled_from(["true", "false"]),
     },
 )
 
@@ -85,6 +90,9 @@ def test_numbers_that_nobody_published_are_asked_for():
         ({"rank_scores": "10;5"}, "rank_scores: must be whole numbers, as 10,5,2"),
         ({"rank_scores": ""}, "rank_scores: must not be empty"),
         ({"close": "never"}, "close: must be one of validated, terminal"),
+        ({"kickout_below": "2,5"}, "kickout_below: must be a decimal"),
+        ({"kickout_below": "10.1"}, "kickout_below: must be 0 to q_max"),
+        ({"error_rank": "first"}, "error_rank: must be one of last, as_reported"),
     ],
 )
 def test_a_change_that_cannot_be_is_named(changes, complaint):

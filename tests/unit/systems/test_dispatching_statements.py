@@ -17,13 +17,20 @@ from oracle.systems.crynux.crynux_policy import SEED_POLICY
 from oracle.systems.crynux.crynux_queue import QueueGroup, TaskQueue, capacity_for
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, stake_score, weight_of
+from oracle.systems.crynux.selection_weight import (
+    SEED_WEIGHTING,
+    Weighting,
+    stake_score,
+    weight_of,
+)
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import History, folded, node, task
 
 CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
 # A second of work and no more, so that a task's value is its fee.
 ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
+# The formula alone, without the floor under it.
+UNFLOORED = Weighting(weight_floor=0)
 parts_of_one = st.integers(0, UNIT)
 
 
@@ -168,14 +175,14 @@ def test_a_stake_split_into_four_nodes_weighs_more_than_in_one():
 
 @given(parts_of_one, parts_of_one)
 def test_neither_stake_nor_qos_makes_up_for_the_other(stake, qos):
-    assert weight_of(UNIT, stake, qos, SEED_WEIGHTING) <= min(stake, qos)
+    assert weight_of(UNIT, stake, qos, UNFLOORED) <= min(stake, qos)
 
 
 @given(st.integers(1, UNIT), st.integers(1, UNIT), st.integers(UNIT, 2 * UNIT))
 def test_the_weight_is_half_of_the_harmonic_mean_times_locality(stake, qos, boost):
     harmonic = Fraction(2) / (Fraction(UNIT, stake) + Fraction(UNIT, qos))
     exact = harmonic / 2 * boost
-    assert 0 <= exact - weight_of(boost, stake, qos, SEED_WEIGHTING) < 1
+    assert 0 <= exact - weight_of(boost, stake, qos, UNFLOORED) < 1
 
 
 def test_faster_nodes_are_likelier_whatever_card_they_claim():
@@ -194,10 +201,10 @@ def test_each_success_raises_the_chance_of_a_node_that_was_penalised():
     assert seen[0] < Fraction(1, 2)
 
 
-def test_a_node_whose_mean_is_0_can_not_be_drawn_though_it_is_eligible():
+def test_a_node_whose_mean_is_0_can_still_be_drawn():
     found = weights(joined("A", "B").scores("A", 0).after(3600).creates("t"))
-    assert found["A"] == 0
-    assert found["B"] > 0
+    assert found["A"] == UNIT // 100
+    assert found["B"] > found["A"]
 
 
 # The queue

@@ -66,6 +66,7 @@ def test_no_label_names_a_node():
     # Of a bounded number of values each; an endpoint is its place in the settings and its host.
     counted = {"state", "kind", "method", "step", "status", "version", "le", "endpoint", "check"}
     counted |= {"outcome", "reason", "tag", "counter", "level", "result", "feature", "when"}
+    counted |= {"listener"}
     # One of each in a process.
     counted |= {"rules", "dry_run"}
     # An account by its role, a signer as the contract names it, a peer by its host.

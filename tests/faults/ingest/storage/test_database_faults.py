@@ -1,6 +1,8 @@
 """Case 61: the database cannot be written now, was lost, or is an older one than it was."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from sqlalchemy import Engine, event
 
 from oracle.errors import TransientError
 from oracle.indexer.loop import WindowCommitted
+from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
@@ -152,3 +155,27 @@ def test_case_61_what_postgresql_refuses_leaves_nothing_half_written(
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
     assert indexer.canonical_logs() == a_chain.logs()
     assert indexer.gaps() == []
+
+
+_LOOKS_ONCE = """
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as connection:
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+connection.close()
+"""
+
+
+def test_a_second_opening_in_the_process_leaves_the_first_ones_locks(tmp_path: Path):
+    path = tmp_path / "oracle.sqlite"
+    url = f"sqlite:///{path}"
+    with Store.open(url, create=True) as store:
+        with store.transaction() as uow:
+            uow.bookmarks.set("written", "1")
+        Store.open(url).close()
+
+        # The last one to close deletes the log; another process is not, while we are here.
+        subprocess.run([sys.executable, "-c", _LOOKS_ONCE, str(path)], check=True)
+
+        assert path.with_name(path.name + "-wal").exists()
+        with store.transaction() as uow:
+            uow.bookmarks.set("written", "2")

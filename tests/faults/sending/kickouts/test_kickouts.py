@@ -22,6 +22,7 @@ from tests.integration.evm.test_kicking import (
     group,
     kick,
     kinds,
+    node_two,
     proposed,
     pushed_until,
     pushed_without_kickouts,
@@ -45,10 +46,11 @@ def only(office: Office, kind: str) -> Intent:
 def empty_bucket(office: Office) -> int:
     """Nobody may be kicked out for an hour; return when somebody may."""
     premises = office.premises
+    gas, cooldown, *_ = premises.oracle.functions.kickLimits().call()
     for bucket in ((0, 1, REFILL_SECONDS), (1, 1, REFILL_SECONDS)):
-        call = premises.oracle.functions.setBucket(*bucket)
+        call = premises.oracle.functions.setKickLimits((gas, cooldown, *bucket))
         premises.chain.send(call, sender=premises.network.admin)
-    *_, since = premises.oracle.functions.bucket().call()
+    _, since = premises.oracle.functions.bucket().call()
     return int(since) + REFILL_SECONDS
 
 
@@ -108,7 +110,7 @@ def test_evidence_tells_everything_that_is_needed_to_check_it(sqlite_office: Off
     assert (told["chain_id"], told["contract"]) == (CHAIN_ID, office.premises.address)
     assert (told["node"], told["index"]) == (office.premises.network.nodes[2].lower(), 2)
     assert (told["rules"], told["rules_version"]) == (RULES.name, RULES.version)
-    assert (len(told["rules_sha256"]), told["formula_version"]) == (64, 1)
+    assert (len(told["rules_sha256"]), told["formula_version"]) == (64, 2)
     assert [one["lane"] for one in told["rounds"]] == ROUNDS * [2002]
     first = told["rounds"][0]["round"]
     assert [one["round"] for one in told["rounds"]] == [*range(first, first + ROUNDS)]
@@ -158,7 +160,7 @@ def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_re
     pushed_without_kickouts(office)
     premises = office.premises
     with pytest.raises(RevertedError, match="NotBelowThreshold"):
-        premises.chain.send(premises.oracle.functions.executeKick(2))
+        premises.chain.send(premises.oracle.functions.executeKick(premises.network.nodes[2]))
     office.tick()
     office.mine()
     office.until_final()
@@ -213,7 +215,7 @@ def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_offi
             office.repeat(plan_kick)
     with office.store.reading() as uow:
         signed = uow.statements.of_round(
-            office.premises.address, "kick", office.premises.round, "ix=2"
+            office.premises.address, "kick", office.premises.round, node_two(office)
         )
     assert (signed, kinds(office).count("propose_kick")) == ([], 0)
     # Reports go on meanwhile.
@@ -250,13 +252,13 @@ def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Offic
     bad_pool(office)
     shown_low(office)
     office.repeat(plan_kick)
-    step = cancel_by_hand(office.kickouts, 2)
+    step = cancel_by_hand(office.kickouts, node_two(office))
     assert step is not None
     assert only(office, PROPOSE_KICK).state.value == "cancelled"
     # Not again in this round.
     assert office.repeat(plan_kick) == []
     # Only the vetoer may cancel what is on chain while the node is low.
-    assert cancel_by_hand(office.kickouts, 2) is None
+    assert cancel_by_hand(office.kickouts, node_two(office)) is None
 
 
 def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):

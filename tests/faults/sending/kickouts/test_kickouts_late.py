@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from oracle.domain.reports.rounds import KickState
+from oracle.domain.reports.kicks import KickState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.txmgr.accounts_and_limits import ReporterKeys
@@ -27,7 +27,8 @@ def died(office: Office) -> None:
 
 def cancelled(office: Office, by: str) -> None:
     """Somebody cancels the kickout of node 2 on chain, and we read it."""
-    call = office.premises.oracle.functions.cancelKick(2, b"no".ljust(32, b"\0"))
+    node = office.premises.network.nodes[2]
+    call = office.premises.oracle.functions.cancelKick(node, b"no".ljust(32, b"\0"))
     office.premises.chain.send(call, sender=by)
     office.index()
 

@@ -19,11 +19,12 @@ FINAL = 65
 def signed(office: Office) -> list[SignedStatement]:
     """What was signed against node 2, the oldest first."""
     address, last = office.premises.address, office.premises.round
+    node = office.premises.network.nodes[2].lower()
     with office.store.reading() as uow:
         return [
             one
             for number in range(1, last + 1)
-            for one in reversed(uow.statements.of_round(address, "kick", number, "ix=2"))
+            for one in reversed(uow.statements.of_round(address, "kick", number, node))
         ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.coverage import Level
 from oracle.domain.reports.report import rules_id
 from oracle.kickouts.kickout_context import PROPOSE_KICK
@@ -14,7 +15,7 @@ from oracle.kickouts.kickout_planner import plan_kick
 from oracle.kickouts.proposer import capacity_of_round
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmation.confirmer import confirm
-from tests.integration.evm.test_kicking import POOL, bad_pool, group, shown_low
+from tests.integration.evm.test_kicking import PENDING, POOL, bad_pool, group, shown_low
 from tests.support.evm.anvil import FREE_BY_HAND, anvil
 from tests.support.evm.chain import Chain
 from tests.support.office import LIMITS, RULES, SETTINGS, Office, Premises, next_step
@@ -51,8 +52,8 @@ def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
         company(premises, [one, two, three], tmp_path) as opened,
     ):
         does, admin = premises.oracle.functions, premises.network.admin
-        rules_hash = rules_id(RULES, "reference", QUICK)
-        premises.chain.send(does.setRules(2, bytes.fromhex(rules_hash[2:])), sender=admin)
+        rules_hash = rules_id(RULES, open_profile("reference").identity, QUICK)
+        premises.chain.send(does.setRules(bytes.fromhex(rules_hash[2:])), sender=admin)
         checksummed = premises.chain.web3.to_checksum_address
         signers = [checksummed(reporter.signer) for reporter in opened.reporters]
         premises.chain.send(does.setSigners(signers, len(signers)), sender=admin)
@@ -97,8 +98,9 @@ def due(office: Office) -> int:
 
 def proposed_in(opened: Company) -> list[int]:
     """The round that each bad node was proposed in; 0: it was not."""
-    does = opened.premises.oracle.functions
-    return [int(does.kickOf(index).call()[2]) for index in BAD]
+    does, nodes = opened.premises.oracle.functions, opened.premises.network.nodes
+    held = [does.nodeOf(nodes[place]).call() for place in BAD]
+    return [int(round_) if kick == PENDING else 0 for _, kick, *_, round_, _ in held]
 
 
 def test_twenty_nodes_are_proposed_within_three_rounds_of_being_due(quick: Company):

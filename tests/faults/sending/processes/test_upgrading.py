@@ -7,7 +7,7 @@ import pytest
 
 from oracle.chain.decode.oracle_logs import ORACLE
 from oracle.domain.events.oracle_events import RoleSet
-from oracle.domain.reports.rounds import KickState
+from oracle.domain.reports.kicks import KickState
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store

@@ -48,8 +48,7 @@ class Asked:
             chain_id=domain.chain_id,
             contract=domain.contract,
             round=statement.round,
-            rules=statement.rules,
-            rules_hash=statement.rules_hash,
+            config=statement.config,
             digest=statement.digest(domain),
             signer=signer.address,
             signature="0x" + signer.sign_statement(statement, domain).hex(),
@@ -74,14 +73,13 @@ class Asked:
         (ours,) = self.board.at("report/1")
         assert isinstance(ours, ToldReport)
         return ReportStatement(
+            config=Hash(ours.config),
             round=1,
-            rules=ours.rules,
-            rules_hash=Hash(ours.rules_hash),
             prev=Hash(ours.prev),
             as_of=ours.as_of,
             as_of_hash=Hash(ours.as_of_hash),
             deadline=ours.deadline,
-            records=report.records,
+            blob=report.data,
         )
 
     def hears(self, *told: Told) -> None:
@@ -149,7 +147,7 @@ REPLAYED: dict[str, Telling] = {
         one.told(one.statement(), one.domain, one.stranger), signer=one.peer.address
     ),
     "with its digest alone": lambda one: msgspec.structs.replace(
-        one.told(replace(one.statement(), rules=7), one.domain, one.peer),
+        one.told(replace(one.statement(), config=HASH), one.domain, one.peer),
         digest=one.statement().digest(one.domain),
     ),
 }
@@ -168,8 +166,8 @@ def test_a_signature_of_elsewhere_is_neither_counted_nor_kept(asked: Asked, what
     assert asked.kept() == [asked.peer.address]
 
 
-def test_a_signature_under_other_rules_is_a_dissent_and_no_signature_of_ours(asked: Asked):
-    asked.hears(asked.told(replace(asked.statement(), rules_hash=HASH), asked.domain, asked.peer))
+def test_a_signature_under_another_configuration_is_none_of_ours(asked: Asked):
+    asked.hears(asked.told(replace(asked.statement(), config=HASH), asked.domain, asked.peer))
     assert "push planned" not in asked.turns()
     assert asked.kept() == [asked.peer.address]
     assert asked.office.intents() == []

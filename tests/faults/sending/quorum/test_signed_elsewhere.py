@@ -16,14 +16,14 @@ from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.quorum.key_watch import watch_key
-from oracle.quorum.statements import KICK, kick_subject
+from oracle.quorum.statements import KICK
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.integration.evm.test_kicking import bad_pool, kick, kinds, proposed, shown_low
+from tests.integration.evm.test_kicking import bad_pool, kick, kinds, node_two, proposed, shown_low
 from tests.support.office import ETHER, SETTINGS, Office, Premises, app_of, key_files
 from tests.support.sending.faults import null, status
 from tests.support.sending.proxy import Proxy
@@ -62,9 +62,9 @@ def low_on_chain(office: Office) -> None:
 
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
-    standing = office.contract.contract_status()
-    evidence, deadline = Hash("0x" + 64 * "e"), standing.head.pushed_at + 100
-    return KickStatement(standing.head.round, standing.last_report, 2, evidence, deadline)
+    standing, evidence = office.contract.contract_status(), Hash("0x" + 64 * "e")
+    on, until = (standing.head.round, standing.last_report), standing.head.pushed_at + 100
+    return KickStatement(standing.config, *on, node_two(office), evidence, until)
 
 
 def proposed_by_hand(
@@ -105,10 +105,10 @@ def middleman(office: Office) -> str:
 
 def kicks_signed(office: Office) -> int:
     """How many statements against node 2 this database's signer has put its name to."""
-    contract, rounds = office.premises.address, range(office.premises.round + 1)
+    about = office.premises.address, KICK
     with office.store.reading() as uow:
-        signed = uow.statements
-        return sum(len(signed.of_round(contract, KICK, n, kick_subject(2))) for n in rounds)
+        of, rounds = uow.statements.of_round, range(office.premises.round + 1)
+        return sum(len(of(*about, number, node_two(office))) for number in rounds)
 
 
 def counted() -> float:
@@ -237,7 +237,9 @@ def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
     office.repeat(plan_kick)
     assert kicks_signed(office) == 1
     (proposal,) = [one for one in office.intents() if one.request.kind == "propose_kick"]
-    proposed_by_hand(office, proposal_in(proposal.request.calldata), middleman(office))
+    config = office.contract.contract_status().config
+    said = proposal_in(proposal.request.calldata, config)
+    proposed_by_hand(office, said, middleman(office))
     assert watched(office) == []
 
 

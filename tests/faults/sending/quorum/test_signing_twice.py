@@ -53,8 +53,7 @@ def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Boar
 
 def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
     """What the same key says of the same round in another place: a lane's lowest bit differs."""
-    words = statement.records[:-1] + bytes([statement.records[-1] ^ 1])
-    other = replace(statement, records=words)
+    other = replace(statement, blob=statement.blob[:-1] + bytes([statement.blob[-1] ^ 1]))
     signer = office.premises.keys.signer
     assert isinstance(signer, Slow)
     signature = signer.signer.sign_statement(other, office.context.publisher.domain)

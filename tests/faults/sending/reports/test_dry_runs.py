@@ -103,7 +103,7 @@ DRY = {
     "run": ("run", "--once", "--dry-run"),
     "report push": ("report", "push", "--dry-run"),
     "kickout propose": ("kickout", "propose", "NODE", "--dry-run"),
-    "contract deploy": ("contract", "deploy", "--admin", "0x" + 40 * "1", "--dry-run"),
+    "contract deploy": ("contract", "deploy", "--dev", "--admin", "0x" + 40 * "1", "--dry-run"),
     "status": ("status",),
 }
 

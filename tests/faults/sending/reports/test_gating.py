@@ -1,15 +1,13 @@
-"""What is not believable is not sent: a half-synced fold, a mass drop, a contract that clamps."""
+"""What is not believable is not sent: a half-synced fold, a mass drop, too many falls."""
 
 from dataclasses import astuple, replace
 
 import pytest
 
-from oracle.bindings.inspection import Expected, differences
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.domain.reports.lanes import LOWEST_SCORE, lane_in
-from oracle.domain.reports.report import decode
 from oracle.domain.reports.sanity_limits import Sanity
+from oracle.domain.reports.share_cap import LEAST_FALLS
 from oracle.errors import InputError
 from oracle.reporting.readiness import first_gap
 from oracle.reporting.report_planner import plan_push
@@ -17,8 +15,8 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import release
 from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
-from tests.integration.evm.test_kicking import bad_pool
-from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office
+from tests.support.evm.groups import scored
+from tests.support.office import LIMITS, SETTINGS, Office
 
 # Three members are enough to judge.
 STRICT = Sanity(least_members=3)
@@ -160,47 +158,58 @@ def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):
         release(uow, 7, office.context.stamp)
 
 
-def test_case_f52_a_contract_that_wants_a_drop_spread_is_refused(sqlite_office: Office):
-    """Reports never clamp: a failing node is excluded at once, or not at all.
-
-    See docs/reference/report-format.md#records.
-    """
+def test_case_f52_more_falls_than_a_round_takes_are_spread_over_rounds(sqlite_office: Office):
+    """See docs/reference/report-format.md#share-cap."""
     office = sqlite_office
-    premises = office.premises
-    narrow = (100, *astuple(LIMITS)[1:])
-    premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
-    contract = office.contract
-    found = differences(
-        contract.constitution(),
-        Expected(
-            network=contract.constitution().network,
-            rules_hash=RULES_HASH,
-            settings=SETTINGS,
-            signer=office.context.publisher.signer.address,
-            transmitter=office.context.publisher.sender,
-            anchor_window=LIMITS.anchor_window,
-        ),
-    )
-    assert [one.what for one in found] == ["limits.maxStep"]
+    network, oracle = office.premises.network, office.premises.oracle
+    for node in network.nodes[3:]:
+        network.join(node)
+    scored(network, network.nodes[3:], len(network.nodes))
+    # The first speaks of a period that ended before they had their score.
+    for _ in range(2):
+        office.pushed()
+    assert (opened(office), waiting()) == (len(network.nodes), 0)
 
-
-def test_case_f52_a_drop_beyond_the_step_reverts_and_reaches_no_block(sqlite_office: Office):
-    office = sqlite_office
-    premises = office.premises
+    for node in network.nodes:
+        network.by(node, network.does.pause())
     office.pushed()
-    office.until_final()
-    nonce = premises.nonce
-    narrow = (100, *astuple(LIMITS)[1:])
-    premises.chain.send(premises.oracle.functions.setLimits(narrow), sender=premises.network.admin)
-    bad_pool(office)
-    office.period()
-    office.tick()
+    left = len(network.nodes) - LEAST_FALLS
+    assert (opened(office), waiting()) == (left, left)
+    closed = [oracle.functions.isSelectable(node).call() for node in network.nodes]
+    assert closed == LEAST_FALLS * [False] + left * [True]
 
-    (_, push) = office.intents(PUSH)
-    assert (push.state.value, push.error_class) == ("held", "StepTooLarge")
-    assert premises.nonce == nonce
-    # The report says all of it: nothing was clamped.
-    with office.store.reading() as uow:
-        stored = uow.reports.latest(1)[0]
-    ((_, word),) = decode(stored.report.records)
-    assert lane_in(word, 2) == 2000 + LOWEST_SCORE
+    office.pushed()
+    assert (opened(office), waiting()) == (0, 0)
+
+
+def opened(office: Office) -> int:
+    """How many lanes the contract counts as open."""
+    return office.contract.contract_status().head.open_count
+
+
+def waiting() -> int:
+    return int(quorum_metrics.FALLS_WAITING._value.get())
+
+
+def test_a_report_that_tighter_limits_have_overtaken_is_not_sent_and_the_next_one_is(
+    sqlite_office: Office,
+):
+    office, network = sqlite_office, sqlite_office.premises.network
+    office.pushed()
+    network.join(network.nodes[3])
+    scored(network, [*network.nodes[:2], network.nodes[3]], 3)
+    office.period()
+    office.index()
+    nobody = astuple(replace(LIMITS, max_new_nodes=0))
+    call = office.premises.oracle.functions.setLimits(nobody)
+    office.premises.chain.send(call, sender=network.admin)
+    nonce = office.premises.nonce
+    office.tick()
+    assert office.premises.nonce == nonce
+    assert "held" not in office.states(PUSH)
+
+    # What was signed could land until it is too late: the contract's people may think again.
+    next_turn(office)
+    office.until_final()
+    head = office.contract.contract_status().head
+    assert (head.round, head.node_count) == (2, len(network.nodes[:3]))

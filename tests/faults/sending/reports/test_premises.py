@@ -21,7 +21,7 @@ def expected(office: Office) -> Expected:
     premises = office.premises
     assert premises.keys.signer is not None
     return Expected(
-        network=Address(premises.network.contract.address.lower()),
+        target=Address(premises.network.contract.address.lower()),
         rules_hash=RULES_HASH,
         settings=SETTINGS,
         signer=premises.keys.signer.address,

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.domain.reports.report import decode, rules_id
+from oracle.chain.profiles.profile_loader import open_profile
+from oracle.domain.reports.report import rules_id
+from oracle.domain.reports.round_data import decode
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import limit_for
 from oracle.txmgr.client.fee_quote import least_gas
+from tests.support.evm.groups import scored
 from tests.support.office import ETHER, RULES, SETTINGS, Office
 from tests.support.sending.at_sea import attempts, only, slots
 from tests.support.sending.faults import Answer, Fault, Question, error, says
@@ -130,17 +133,22 @@ def _crowd(office: Office, wanted: int) -> None:
     """So many members that their lanes fill more than a word."""
     chain, network = office.premises.chain, office.premises.network
     chain.rpc("anvil_autoImpersonateAccount", True)
+    crowd = []
     for place in range(wanted - 3):
         node = chain.web3.to_checksum_address(f"0x{place + 1:040x}".replace("0x0", "0xa", 1))
         chain.rpc("anvil_setBalance", node, hex(1000 * ETHER))
         network.join(node)
+        crowd.append(node)
+    for at in range(0, len(crowd), 3):
+        three = [*crowd[at : at + 3], *network.nodes[:2]][:3]
+        scored(network, three, 100 + at)
 
 
 def _one_word_a_report(office: Office) -> None:
     settings = replace(SETTINGS, max_words=1)
-    rules_hash = rules_id(RULES, "reference", settings)
+    rules_hash = rules_id(RULES, open_profile("reference").identity, settings)
     premises = office.premises
-    counted = premises.oracle.functions.setRules(2, bytes.fromhex(rules_hash[2:]))
+    counted = premises.oracle.functions.setRules(bytes.fromhex(rules_hash[2:]))
     premises.chain.send(counted, sender=premises.network.admin)
     office.restart(settings=settings)
 

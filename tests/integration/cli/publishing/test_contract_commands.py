@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from eth_utils.crypto import keccak
 
 from oracle.cli.main import run
 from oracle.signing.key_locations import KeyFiles
@@ -25,9 +26,9 @@ def test_show_tells_how_the_contract_stands(config, network, capsys):
     assert run(["contract", "show", "--config", str(config), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["is_our_code"] is True
-    assert answer["network"] == network.stage.network
+    assert answer["target"] == network.stage.network
     assert answer["limits"]["kick_below"] == 2000
-    assert answer["head"]["rules"] == 1
+    assert answer["head"]["config_count"] == 1
 
 
 def test_show_is_readable_without_json(config, capsys):
@@ -36,14 +37,20 @@ def test_show_is_readable_without_json(config, capsys):
 
 
 def test_check_finds_nothing_where_all_is_as_configured(config, capsys):
-    assert run(["contract", "check", "--config", str(config)]) == 0
+    assert run(["contract", "check", "--dev", "--config", str(config)]) == 0
     assert "is as configured" in capsys.readouterr().out
+
+
+def test_check_names_who_has_too_much_power(config, capsys):
+    assert run(["contract", "check", "--config", str(config), "--json"]) == 2
+    named = {one["what"] for one in json.loads(capsys.readouterr().out)}
+    assert {"admin", "signers", "pauser", "limits.veto_delay", "floors.fall_share"} <= named
 
 
 def test_check_names_other_rules(settings, tmp_path, capsys):
     settings["oracle"]["deviation"] = 77
     path = write(settings, tmp_path / "config.toml")
-    assert run(["contract", "check", "--config", str(path), "--json"]) == 2
+    assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
     (difference,) = json.loads(capsys.readouterr().out)
     assert difference["what"] == "rulesHash"
 
@@ -56,18 +63,18 @@ def test_check_names_a_signer_that_the_contract_does_not_know(settings, tmp_path
         "signer_password_file": str(files.password_file),
     }
     path = write(settings, tmp_path / "config.toml")
-    assert run(["contract", "check", "--config", str(path)]) == 2
+    assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
     assert f"signers: expected {address} among them" in capsys.readouterr().out
 
 
 def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path, capsys):
     settings["oracle"]["address"] = network.stage.network
     path = write(settings, tmp_path / "config.toml")
-    assert run(["contract", "check", "--config", str(path)]) == 2
+    assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
     assert "have the same address" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["show"], ["check"], ["deploy", "--admin", ADMIN]])
+@pytest.mark.parametrize("command", [["show"], ["check"], ["deploy", "--dev", "--admin", ADMIN]])
 @pytest.mark.parametrize(
     "fault",
     [
@@ -91,7 +98,7 @@ def test_every_command_looks_whether_it_is_the_right_network(
 
 
 def test_what_would_be_deployed_is_readable_without_json(config, capsys):
-    assert run(["contract", "deploy", "--admin", ADMIN, "--config", str(config)]) == 0
+    assert run(["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(config)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["arguments.limits.max_age_seconds", "7200"] for line in lines)
 
@@ -117,7 +124,7 @@ def test_a_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watch
 def test_deploying_is_a_dry_run_unless_told(settings, tmp_path, capsys, watched):
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
-    command = ["contract", "deploy", "--admin", ADMIN, "--config", str(path), "--json"]
+    command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(path), "--json"]
     assert run(command) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["arguments"]["admin"] == ADMIN
@@ -132,10 +139,53 @@ def test_deploying_is_a_dry_run_unless_told(settings, tmp_path, capsys, watched)
         (["--admin", "0x12"], "an address is 0x and 40 hex digits"),
         (["--admin", ADMIN, "--limit", "kick_below"], "write it as NAME=NUMBER"),
         (["--admin", ADMIN, "--limit", "speed=3"], "no limit is called speed"),
-        (["--admin", ADMIN, "--limit", "max_step=0"], "QoSOracle refuses this setup: BadLimits()"),
+        (
+            ["--admin", ADMIN, "--limit", "max_words=0"],
+            "refuses this setup: BadLimits()",
+        ),
         (["--admin", ADMIN, "--keystore", "x"], "give both or none"),
     ],
 )
 def test_a_setup_that_cannot_be_is_one_clear_line(config, capsys, told, fault):
-    assert run(["contract", "deploy", "--config", str(config), *told]) == 2
+    assert run(["contract", "deploy", "--dev", "--config", str(config), *told]) == 2
     assert fault in capsys.readouterr().err
+
+
+def test_a_deployment_that_one_key_could_turn_is_refused(config, capsys):
+    assert run(["contract", "deploy", "--admin", ADMIN, "--config", str(config)]) == 2
+    said = capsys.readouterr().err
+    assert "at least two have to sign" in said
+    assert "--pauser and --vetoer" in said
+
+
+def test_a_timelock_is_the_admin_of_what_would_be_deployed(config, capsys):
+    people = ["--signers", f"{ADMIN},{NOBODY}", "--quorum", "2"]
+    people += ["--pauser", "0x" + "1" * 40, "--vetoer", "0x" + "2" * 40]
+    command = ["contract", "deploy", "--admin", ADMIN, *people, "--config", str(config), "--json"]
+    assert run(command) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["timelock"]["owner"] == ADMIN
+    assert planned["arguments"]["admin"] == planned["timelock"]["address"] != ADMIN
+    assert planned["arguments"]["floors"]["veto_delay"] == 3600
+
+
+@pytest.mark.parametrize(
+    ("act", "selector", "role"),
+    [
+        (["pause", "86400"], "pauseFor(uint40)", "pauser"),
+        (["cancel-kick", ADMIN, "stolen"], "cancelKick(address,bytes32)", "vetoer"),
+        (["drop-signer", ADMIN], "dropSigner(address)", "pauser"),
+        (["set-signers", f"{ADMIN},{NOBODY}", "2"], "setSigners(address[],uint8)", "admin"),
+    ],
+)
+def test_the_calls_of_an_emergency_are_printed_and_not_sent(config, capsys, act, selector, role):
+    assert run(["contract", "calldata", *act, "--config", str(config), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["calldata"][:10] == "0x" + keccak(text=selector)[:4].hex()
+    assert told["sender"].startswith(role)
+
+
+@pytest.mark.parametrize("act", [["pause"], ["pause", "long"], ["drop-signer", "0x1"], ["fly"]])
+def test_a_call_that_cannot_be_written_is_one_clear_line(config, capsys, act):
+    assert run(["contract", "calldata", *act, "--config", str(config)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -9,7 +9,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.ids import Hash
-from oracle.domain.reports.rounds import RoundsChanges
+from oracle.domain.reports.contract_state import RoundsChanges
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
 from oracle.txmgr.confirmation.confirmer import confirm
@@ -181,7 +181,7 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
     with office.store.transaction() as uow:
         (live,) = uow.rounds.live_kicks()
         other = replace(live, evidence=Hash("0x" + 64 * "e"))
-        uow.rounds.write(RoundsChanges(kicks={live.index: other}))
+        uow.rounds.write(RoundsChanges(kicks={live.node: other}))
     before = endpoint.seen.count("eth_sendRawTransaction")
     assert run(["kickout", "execute", node_of(office), "--config", config, "--publish"]) == 2
     assert "what makes the node due today is another one" in capsys.readouterr().err

@@ -1,12 +1,14 @@
 """What `kickout propose` says where it does not go now: the same dry as in earnest."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from eth_utils.address import to_checksum_address
 
 from oracle.cli.main import run
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.kickout_evidence import CreatorSpread
 from tests.integration.cli.publishing.test_kickout_publishing import (
     chain,
     config,
@@ -20,7 +22,8 @@ from tests.integration.cli.publishing.test_kickout_publishing import (
     sqlite_office,
     sqlite_url,
 )
-from tests.support.office import LIMITS
+from tests.integration.evm.test_kicking import POOL, kick
+from tests.support.office import LIMITS, RULES
 
 __all__ = [
     "chain",
@@ -36,6 +39,32 @@ __all__ = [
 ]
 
 pytestmark = pytest.mark.slow
+
+# Half of the scores may be one creator's.
+HELD = replace(RULES, kick_creator_share=UNIT // 2)
+
+
+def test_one_that_is_held_is_proposed_by_who_says_that_he_knows(
+    office, config, endpoint, capsys, monkeypatch
+):
+    judged = CreatorSpread.why_held
+    monkeypatch.setattr(CreatorSpread, "why_held", lambda told, _: judged(told, HELD))
+    why = f"held for a person: {POOL} of its {POOL} scores come from one creator's tasks"
+    assert run(["kickout", "list", "--config", config]) == 0
+    listed = capsys.readouterr().out
+    assert "can be proposed by hand\n" in listed
+    assert why in listed
+
+    command = ["kickout", "propose", node_of(office), "--config", config, "--publish"]
+    assert run(command) == 2
+    refused = capsys.readouterr().err
+    assert why in refused
+    assert "`kickout propose --one-creator` proposes it all the same" in refused
+    assert "eth_sendRawTransaction" not in endpoint.seen
+
+    assert run([*command, "--one-creator"]) == 0
+    office.mine()
+    assert kick(office)["live"]
 
 
 @pytest.mark.nightly

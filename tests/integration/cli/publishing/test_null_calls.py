@@ -75,10 +75,12 @@ def lands(network: LocalNetwork, running: Daemon, number: int) -> None:
     assert round_of(network) == number
 
 
-def goes_on_without_calls(network: LocalNetwork, door: Proxy, running: Daemon) -> None:
+def goes_on_without_calls(
+    network: LocalNetwork, door: Proxy, running: Daemon, waves: int = 1
+) -> None:
     """Every call is answered with null, while a report is due: the daemon says so and stays."""
     door.rule(CALL, faults.null())
-    network.play(1)
+    network.play(waves)
     running.wait_for("step_failed", step="publish", in_a_row=4)
     running.wait_for_text("/readyz", "publish: ")
     assert running.get("/readyz").status_code == 503
@@ -102,7 +104,7 @@ def turns(running: Daemon) -> dict[str, float]:
 def test_a_running_daemon_outlives_null_calls_after_its_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
-    network.play(1)
+    network.play(2)
     with daemon(config, "--publish", program=OFTEN) as running:
         lands(network, running, 1)
         goes_on_without_calls(network, door, running)
@@ -117,7 +119,8 @@ def test_a_running_daemon_outlives_null_calls_before_its_first_round(
 ):
     with daemon(config, "--publish", program=OFTEN) as running:
         running.wait_for_block(network.head())
-        goes_on_without_calls(network, door, running)
+        # Nobody has a score, so no report has anything to send, until the first wave is over.
+        goes_on_without_calls(network, door, running, waves=2)
         assert round_of(network) == 0
         door.heal()
         lands(network, running, 1)
@@ -128,7 +131,7 @@ def test_a_running_daemon_outlives_null_calls_before_its_first_round(
 def test_a_daemon_that_starts_among_null_calls_waits_for_answers(
     network: LocalNetwork, door: Proxy, config: Path
 ):
-    network.play(1)
+    network.play(2)
     door.rule(CALL, faults.null())
     with starting(config, "--publish") as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]

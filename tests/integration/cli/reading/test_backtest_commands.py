@@ -140,7 +140,7 @@ def test_a_system_stands_beside_itself_with_a_change_behind_its_name(capsys, fil
     bare, other = answer["systems"]
     assert (bare["name"], other["name"]) == ("seed", "seed weight_floor=0.5 boost=1")
     assert (bare["parameters"]["weight_floor"], other["parameters"]["weight_floor"]) == (
-        "0",
+        "0.01",
         "0.5",
     )
     assert other["changes"] == {"weight_floor": "0.5", "boost": "1"}

@@ -23,8 +23,9 @@ Capture = pytest.CaptureFixture[str]
 CALLED = {
     "backtest": [],
     "config check": [],
-    "contract check": [],
-    "contract deploy": ["--admin", ADMIN],
+    "contract check": ["--dev"],
+    "contract deploy": ["--dev", "--admin", ADMIN],
+    "contract calldata": ["resume"],
     "contract show": [],
     "draws": [],
     "endpoint probe": [],
@@ -35,6 +36,7 @@ CALLED = {
     "keys show": [],
     "kickout cancel": ["{node}"],
     "kickout execute": ["{node}"],
+    "kickout export": [],
     "kickout list": [],
     "kickout propose": ["{node}"],
     "halt clear": ["--reason", "a test"],
@@ -68,7 +70,7 @@ CALLED = {
     "status": [],
 }
 # It runs a whole network for a minute; tests/integration/demo reads what it prints.
-BY_ITSELF = {"demo"}
+BY_ITSELF = {"attack", "demo"}
 # By command: what there is none of on a network where all is well; it says so, and leaves with 2.
 NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
@@ -180,7 +182,7 @@ def test_a_command_prints_one_document_or_none_where_no_endpoint_answers(
 def test_what_was_deployed_is_one_document(network: LocalNetwork, copied: Path, capsys: Capture):
     # It waits for its block.
     network.stage.chain.ask("evm_setAutomine", True)
-    told = ["contract", "deploy", "--admin", ADMIN, "--publish", "--json"]
+    told = ["contract", "deploy", "--dev", "--admin", ADMIN, "--publish", "--json"]
     capsys.readouterr()
     assert run([*told, "--config", str(copied)]) == 0
     answer = json.loads(capsys.readouterr().out)

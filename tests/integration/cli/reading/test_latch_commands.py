@@ -12,7 +12,7 @@ from oracle.cli.main import run
 from oracle.daemon.daemon_health import READY_WITHIN_SECONDS, DaemonHealth
 from oracle.daemon.lease.lease_keeper import leased
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web import build
+from oracle.daemon.web.health_app import health_app
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
@@ -114,7 +114,7 @@ class Clock:
 
 def reasons(store: Store, watch: DaemonHealth) -> list[str]:
     """Why `/readyz` says 503."""
-    answer = TestClient(build(watch, lambda: store)).get("/readyz")
+    answer = TestClient(health_app(watch, lambda: store)).get("/readyz")
     found = answer.json()["reasons"]
     assert answer.status_code == (503 if found else 200)
     assert isinstance(found, list)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
+from oracle.daemon.config.loader import load
 from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused
 
@@ -125,10 +126,16 @@ def test_the_faults_of_a_profile_are_counted_as_they_are(capsys, settings):
     assert len(said.splitlines()) == 3
 
 
-def test_a_network_that_registers_nobody_cannot_be_published_for(capsys, settings, sound):
-    sound["oracle"] = {"address": "0x" + "0a" * 20}
+def test_a_network_that_starts_no_tasks_by_draws_cannot_be_dispatched_for(capsys, settings, sound):
+    sound["dispatch"] = {"start_block": 0}
 
     line = refused(capsys, "status", "--config", settings(VSS))
 
     assert "network.profile: crynux-vss has no TaskNetwork" in line
-    assert "index only" in line
+    assert "leave dispatch.start_block out" in line
+
+
+def test_any_network_can_be_published_for(settings, sound):
+    sound["oracle"] = {"address": "0x" + "0a" * 20}
+
+    assert load(settings(VSS)).oracle.address == "0x" + "0a" * 20

@@ -13,7 +13,7 @@ from tests.support.cli.refusal import refused
 
 pytestmark = pytest.mark.evm
 
-SEED, RELAY = "seed version 1 (af20cc583fee)", "relay version 1 (e08a385ee1df)"
+SEED, RELAY = "seed version 2 (ed9398267011)", "relay version 2 (995edd6c9121)"
 
 
 def told(capsys, *arguments):
@@ -58,8 +58,8 @@ def test_one_changed_rule_is_another_rule_set(copied, tmp_path, capsys):
 
     line = refused(capsys, "nodes", "--config", path)
 
-    assert f"folded by the rules {SEED}, and the configuration says seed version 1 (" in line
-    assert line.count("af20cc583fee") == 1
+    assert f"folded by the rules {SEED}, and the configuration says seed version 2 (" in line
+    assert line.count("ed9398267011") == 1
 
 
 def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):
@@ -71,7 +71,7 @@ def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):
     capsys.readouterr()
 
     rules = told(capsys, "status", "--config", path)["rules"]
-    assert (rules["name"], rules["version"]) == ("relay", 1)
+    assert (rules["name"], rules["version"]) == ("relay", 2)
     best = told(capsys, "nodes", "--config", path)[0]
     assert best["rules"] == rules
     why = told(capsys, "explain", best["node"], "--config", path)
@@ -86,11 +86,11 @@ def test_config_check_says_what_differs_from_the_set(copied, tmp_path, capsys):
     path = write(copied, tmp_path / "config.toml")
 
     fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
-    assert fact.startswith("relay, version 1, sha256 ")
+    assert fact.startswith("relay, version 2, sha256 ")
     assert "; changed: tau_seconds = 900, penalty = 0.5; " in fact
 
     copied["rules"] = {"set": "relay"}
     path = write(copied, path)
     fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
-    assert "sha256 e08a385ee1df" in fact
+    assert "sha256 995edd6c9121" in fact
     assert "; as published; " in fact

@@ -250,10 +250,6 @@ def test_what_only_explains_or_says_where_does_not(tmp_path: Path):
     assert opened(tmp_path, GOOD.replace("a network", "yours")).profile.identity == identity
 
 
-def test_the_reference_profile_is_still_known_by_its_name_alone():
-    assert open_profile("reference").identity == "reference"
-
-
 @pytest.mark.parametrize("name", shipped_names())
 def test_every_shipped_profile_is_read_and_explains_itself(name: str):
     profile = open_profile(name)

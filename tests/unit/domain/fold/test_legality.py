@@ -58,7 +58,17 @@ ILLEGAL = [
     ("node_does_not_run_it", lambda: started().submits("1", "B")),
     ("node_does_not_run_it", lambda: started().reports_error("1", "B")),
     ("result_twice", lambda: submitted().submits("1")),
-    ("result_twice", lambda: submitted().reports_error("1")),
+    ("result_twice", lambda: submitted().reports_error("1").reports_error("1")),
+    ("result_twice", lambda: submitted().discloses("1", "A").reports_error("1")),
+    ("result_twice", lambda: submitted().discloses("1", "A").discloses("1", "A")),
+    ("result_twice", lambda: submitted().discloses("1", "A").submits("1")),
+    ("result_twice", lambda: submitted().reports_error("1").discloses("1", "A")),
+    ("result_twice", lambda: submitted().validates("1").reports_error("1")),
+    ("result_twice", lambda: submitted().validates("1").discloses("1", "A")),
+    ("not_committed", lambda: started().discloses("1", "A")),
+    ("node_does_not_run_it", lambda: submitted().discloses("1", "B")),
+    ("after_terminal", lambda: ended().discloses("1", "A")),
+    ("not_started", lambda: History().discloses("1", "A")),
     ("result_twice", lambda: started().reports_error("1").submits("1")),
     ("not_a_member", lambda: History().asks_to_quit("A")),
     ("not_a_member", lambda: History().joins("A").quits("A").asks_to_pause("A")),
@@ -121,7 +131,7 @@ def test_an_illegal_event_is_listed_and_ignored_whole(rule, history):
 
 
 LISTED_ONLY = {"group_names_unseen_task", "task_scored_before", "node_differs"}
-LISTED_ONLY |= {"last_status_differs", "time_fell"}
+LISTED_ONLY |= {"last_status_differs", "limit_not_believed", "time_fell"}
 
 
 def test_every_rule_that_makes_an_event_ignored_is_broken_above():
@@ -138,6 +148,10 @@ LEGAL = [
     lambda: started().succeeds("1"),
     lambda: submitted().validates("1").times_out("1"),
     lambda: started().reports_error("1").validates("1").aborts("1"),
+    # Networks that reveal: what was submitted is shown, or turns out to be an error report.
+    lambda: submitted().reports_error("1").aborts("1"),
+    lambda: submitted().discloses("1", "A").validates("1").succeeds("1"),
+    lambda: submitted().times_out("1", last_status=LastStatus.SUBMITTED),
     lambda: started().quits("A").times_out("1"),
     lambda: started().is_slashed("A").is_invalidated("1"),
     lambda: started().is_kicked_out("A").submits("1").succeeds("1"),
@@ -187,6 +201,22 @@ def test_a_terminal_that_names_the_status_we_know_is_no_anomaly(status, history)
 def test_a_task_never_seen_may_end_with_any_status():
     history = History().aborts("1", last_status=LastStatus.STARTED, by="A")
     assert folded(history)[1].anomalies == []
+
+
+def test_an_error_that_a_submission_hid_has_the_submissions_time():
+    history = started().submits("1").after(60).reports_error("1")
+    made = folded(history)[0].ledger.tasks[task("1")]
+    submission = history.events[-2]
+
+    assert (made.stopped_at, made.stopped_time) == (submission.at, submission.time)
+    assert made.error_reported
+
+
+def test_a_disclosure_changes_nobody_s_time():
+    history = started().submits("1").after(60).discloses("1", "A")
+    made = folded(history)[0].ledger.tasks[task("1")]
+
+    assert (made.stopped_time, made.error_reported) == (history.events[-2].time, False)
 
 
 def test_a_falling_time_is_listed_once_and_the_event_counts():

@@ -1,13 +1,16 @@
 """Which rounds showed a lane under the line: the hysteresis of kickouts."""
 
+from dataclasses import replace
+
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.lanes import with_lane
 from oracle.domain.reports.low_rounds import first_run, newest_run, shown
 from tests.support.examples import examples
+from tests.support.rounds import accepted
 
 LINE, INDEX = 2002, 17
 
@@ -15,18 +18,8 @@ LINE, INDEX = 2002, 17
 def a_round(number: int, lane: int | None) -> RoundAccepted:
     """A round that carries the lane's word, or None: only another one."""
     words = ((0, 5002),) if lane is None else ((1, with_lane(0, INDEX, lane)),)
-    return RoundAccepted(
-        at=Position(100 + number, 0, 0, 0),
-        time=0,
-        round=number,
-        as_of=90 + number,
-        as_of_hash=ZERO_HASH,
-        data_hash=ZERO_HASH,
-        digest=ZERO_HASH,
-        rules=1,
-        transmitter=ZERO_ADDRESS,
-        words=words,
-    )
+    said = accepted(number, dict(words))
+    return replace(said, at=Position(100 + number, 0, 0, 0), as_of=90 + number, digest=ZERO_HASH)
 
 
 def rounds(*lanes: int | None) -> list[RoundAccepted]:

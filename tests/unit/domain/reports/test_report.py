@@ -4,21 +4,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.events.oracle_events import IndexAssigned, RoundAccepted
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.domain.events.oracle_events import NodeRegistered
+from oracle.domain.ids import Hash
+from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import lane_in, lanes_of, with_lane, word_of
-from oracle.domain.reports.report import (
-    MAX_WORDS,
-    ReportSettings,
-    cut,
-    decode,
-    encode,
-    period_of,
-    rules_id,
-    word_among,
-)
+from oracle.domain.reports.report import MAX_WORDS, ReportSettings, cut, period_of, rules_id
+from oracle.domain.reports.round_data import data_in, decode, encode, word_among
 from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.wanted_words import WantedWords
+from oracle.errors import FatalError
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.rounds import accepted, address, registered, round_of
 
 SETTINGS = ReportSettings()
 AT = 1_000_000
@@ -28,29 +24,18 @@ def block(number=100, time=AT):
     return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
 
 
-def accepted(words, *, round_=1, time=AT - 60):
-    return RoundAccepted(
-        at=Position(50 + round_, 0, 0),
-        time=time,
-        round=round_,
-        as_of=40 + round_,
-        as_of_hash=ZERO_HASH,
-        data_hash=ZERO_HASH,
-        digest=Hash(f"0x{round_:064x}"),
-        rules=1,
-        transmitter=ZERO_ADDRESS,
-        words=tuple(words.items()),
-    )
-
-
-def on_chain(words, **how):
+def on_chain(words, *, time=AT - 60):
     rounds = Rounds()
-    rounds.block(51, [accepted(words, **how)], journal=False)
+    rounds.block(51, [accepted(1, words, time=time)], journal=False)
     return rounds
 
 
+def drawn(rounds, words, *, at=None, settings=SETTINGS, **more):
+    return cut(at or block(), rounds, WantedWords(words, **more), settings)
+
+
 def sent(rounds, wanted, *, at=None, settings=SETTINGS):
-    return dict(decode(cut(at or block(), rounds, wanted, settings).records))
+    return dict(decode(drawn(rounds, wanted, at=at, settings=settings).records))
 
 
 def one_lane(lane, index=3):
@@ -132,7 +117,7 @@ def test_what_does_not_fit_is_led_by_the_words_that_cross_a_line():
 
 
 def test_a_report_builds_on_the_last_round_at_its_as_of_block():
-    report = cut(block(), on_chain(one_lane(5002)), one_lane(7002), SETTINGS)
+    report = drawn(on_chain(one_lane(5002)), one_lane(7002))
 
     assert (report.head_round, report.prev) == (1, Hash(f"0x{1:064x}"))
     assert report.deadline == AT + SETTINGS.ttl_seconds
@@ -143,15 +128,15 @@ def test_the_order_in_which_words_became_known_does_not_change_a_byte(before, wa
     mixed = list(wanted.items())
     shuffler.shuffle(mixed)
 
-    plain = cut(block(), on_chain(dict(sorted(before.items()))), wanted, SETTINGS)
-    other = cut(block(), on_chain(before), dict(mixed), SETTINGS)
+    plain = drawn(on_chain(dict(sorted(before.items()))), wanted)
+    other = drawn(on_chain(before), dict(mixed))
 
     assert plain.fingerprint == other.fingerprint
 
 
 def test_the_fingerprint_tells_reports_of_different_blocks_apart():
     prints = {
-        cut(at, Rounds(), one_lane(5002), SETTINGS).fingerprint
+        drawn(Rounds(), one_lane(5002), at=at).fingerprint
         for at in (block(), block(number=101), block(time=AT + 1))
     }
     assert len(prints) == 3
@@ -163,7 +148,7 @@ def test_the_rules_id_changes_with_everything_that_reporters_must_share():
         rules_id(RELAY, "reference", SETTINGS),
         rules_id(SEED, "crynux-vss", SETTINGS),
         *(
-            rules_id(SEED, "reference", ReportSettings(**{name: 77}))
+            rules_id(SEED, "reference", ReportSettings(**{name: 7}))
             for name in (
                 "period_seconds",
                 "heartbeat_seconds",
@@ -172,10 +157,11 @@ def test_the_rules_id_changes_with_everything_that_reporters_must_share():
                 "kick_below",
                 "kick_after_rounds",
                 "max_words",
+                "min_scores",
             )
         ),
     }
-    assert len(ids) == 10
+    assert len(ids) == 11
 
 
 @pytest.mark.parametrize("name", ["period_seconds", "heartbeat_seconds", "deviation"])
@@ -188,15 +174,45 @@ def test_a_period_is_a_whole_number_of_its_length():
     assert [period_of(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
 
 
-def test_an_index_names_its_node_until_another_is_assigned():
-    alice = Address("0x" + 40 * "a")
-    rounds = Rounds()
-    rounds.block(
-        9,
-        [
-            IndexAssigned(at=Position(9, 0, 0), time=1, node=alice, index=4),
-            IndexAssigned(at=Position(9, 0, 1), time=1, node=alice, index=7),
-        ],
-        journal=False,
+def test_whom_a_report_registers_it_speaks_of_whatever_waits():
+    before = {index: with_lane(0, 0, 5002) for index in range(MAX_WORDS)}
+    wanted = {index: with_lane(0, 0, 1) for index in range(MAX_WORDS)}
+    fresh = {MAX_WORDS: with_lane(0, 0, 5002)}
+
+    report = drawn(
+        on_chain(before),
+        wanted | fresh,
+        registrations=Registrations((), (address(1),)),
+        of_fresh=frozenset(fresh),
     )
-    assert rounds.index_by_node[alice] == 7
+
+    assert MAX_WORDS in dict(decode(report.records))
+    assert data_in(report.data).registrations.appended == (address(1),)
+
+
+def test_a_word_that_never_was_on_chain_brings_no_others_along():
+    before = one_lane(5002, index=3)
+
+    assert sent(on_chain(before), before | one_lane(7002, index=40)) == one_lane(7002, index=40)
+
+
+def test_a_report_with_nothing_to_say_has_no_data():
+    assert drawn(on_chain(one_lane(5002)), one_lane(5002)).data == b""
+
+
+def test_indexes_are_those_of_accepted_rounds_and_of_nothing_else():
+    rounds = registered(address(1))
+    told = [*round_of(rounds, accepted(2, {}, Registrations((), (address(2),))))]
+    rounds.block(2, told, journal=False)
+
+    assert rounds.index_by_node == {address(1): 0, address(2): 1}
+
+
+@pytest.mark.parametrize("said", [[], [(address(2), 7)], [(address(3), 1)]])
+def test_where_the_contract_says_otherwise_than_its_rounds_everything_stops(said):
+    rounds = registered(address(1))
+    events = [NodeRegistered(Position(2, 0, 0), 0, node, index) for node, index in said]
+    taken = accepted(2, {}, Registrations((), (address(2),)))
+
+    with pytest.raises(FatalError, match="round 2 in block 2"):
+        rounds.block(2, [*events, taken], journal=False)

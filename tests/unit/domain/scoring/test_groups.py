@@ -61,11 +61,6 @@ def test_a_tie_of_tasks_never_seen_created_goes_to_the_one_started_first():
     assert told(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_an_error_report_ranks_like_a_submission():
-    history = of_three().after(1).reports_error("2").after(1).submits("1").after(1).submits("3")
-    assert told(history.closes("g", *NAMES)) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
-
-
 def test_a_member_still_running_scores_0():
     history = of_three().after(4).submits("1").closes("g", *NAMES)
     assert told(history) == [(1, 4, 10), (None, None, 0), (None, None, 0)]

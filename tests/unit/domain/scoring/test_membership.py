@@ -50,21 +50,6 @@ def test_a_node_never_seen_joining_is_scored_like_any_other():
     assert (made.pool, made.base) == (bytes([10]), 3 * UNIT // 10)
 
 
-def test_a_quit_washes_no_score_but_h():
-    history = History().joins("A").scores("A", 2, 0).quits("A").after(60).joins("A")
-    made = node_after(history, "A")
-    assert made.pool == bytes([2, 0])
-    assert (made.base, made.since) == (UNIT, history.time)
-
-
-def test_after_a_kickout_a_node_starts_with_an_empty_pool():
-    history = History().joins("A").scores("A", 2, 2).is_kicked_out("A")
-    assert node_after(history, "A").pool == bytes([2, 2])
-
-    made = node_after(history.joins("A").scores("A", 5), "A")
-    assert (made.pool, made.pool_sum, made.scored) == (bytes([5]), 5, 3)
-
-
 def test_scores_that_arrive_after_a_quit_are_kept():
     history = History().joins("A").starts("1", "A").after(3).submits("1").quits("A")
     history.closes("g", "1").succeeds("1")
@@ -130,12 +115,6 @@ def test_a_interval_closes_with_membership_and_opens_again_with_it():
     (opened, _), (_, closed), (reopened, _) = intervals(history)
     assert closed == left
     assert reopened == history.events[-1].at > opened
-
-
-def test_an_executed_kickout_closes_the_interval_for_good():
-    history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").joins("A")
-    assert len(intervals(history)) == 2
-    assert not is_kickout_due(node_after(history, "A"), SEED)
 
 
 def test_reliability_alone_never_makes_a_kickout_due():

@@ -204,9 +204,8 @@ def test_successes_in_a_row_bring_h_back_to_one():
     assert seen == [Fraction(h) for h in ("0.3", "0.45", "0.6", "0.75", "0.9", "1")]
 
 
-@pytest.mark.parametrize("leaves", [History.quits, History.is_slashed, History.is_kicked_out])
-def test_who_joins_again_begins_with_h_at_one(leaves):
-    history = leaves(times_out_on(History().joins("A"), "A", 3), "A").after(1).joins("A")
+def test_who_joins_for_the_first_time_begins_with_h_at_one():
+    history = History().starts("1", "A").times_out("1").after(1).joins("A")
     assert reliability_at(node_after(history, "A"), history.time, SEED) == UNIT
 
 

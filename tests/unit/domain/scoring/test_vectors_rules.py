@@ -70,5 +70,5 @@ def test_the_rule_sets_have_the_numbers_of_their_profiles(said, rules):
     leave = said.get("exclude_exit_at_or_above", numbers["exclude_enter"])
     assert numbers["exclude_exit"] == leave
     assert rules.tau_seconds == 60 * said["tau_minutes"]
-    assert rules.kickout_below == Fraction(said["kickout_threshold"])
+    assert rules.kickout_below == units(said["kickout_threshold"])
     assert numbers["rejoin_floor"] == said["rejoin"].get("q_long_norm_floor")

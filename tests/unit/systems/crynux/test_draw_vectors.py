@@ -4,14 +4,17 @@ from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.state.node import Membership, Node, new_node
 from oracle.domain.state.task import new_task
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import SEED_POLICY
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import SEED
-from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.weighted_draw import draw, seed_for
 from tests.support.vectors import FOLDER, Vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import units
 from tests.unit.systems.crynux.making import NOW, a_policy_input
 from tests.unit.systems.crynux.reference_draw import text
+
+# The file is of the formula alone; the floor has vectors of its own (seed-2.json).
+UNFLOORED = Weighting(weight_floor=0)
 
 
 def node_of(vector: Vector) -> Node:
@@ -37,7 +40,7 @@ def test_every_step_of_a_worked_draw_is_ours(vector):
     seed = seed_for(Hash(vector["block_hash"]), task.key)
     assert f"0x{seed.hex()}" == expected["seed"]
 
-    verdicts = SEED_POLICY.follow().verdicts(task, a_policy_input(nodes))
+    verdicts = CrynuxPolicy("seed", 2, UNFLOORED).follow().verdicts(task, a_policy_input(nodes))
     able = [verdict for verdict in verdicts if verdict.weight is not None]
     assert [{"node": verdict.node, **verdict.parts} for verdict in able] == expected["candidates"]
 
@@ -49,7 +52,7 @@ def test_every_step_of_a_worked_draw_is_ours(vector):
     ]
     assert said == expected["drawn"]
 
-    pool = CandidatePool(SEED, SEED_WEIGHTING)
+    pool = CandidatePool(SEED, UNFLOORED)
     for node in nodes:
         pool.put(node)
     assert pool.draw(task, NOW, seed, draws=vector["draws"]) == drawn

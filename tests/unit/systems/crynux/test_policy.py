@@ -94,8 +94,9 @@ def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
 @quick
 @given(networks(), requests(), st.integers(0, UNIT))
 def test_no_candidate_weighs_less_than_the_floor(nodes, task, floor):
-    policy = CrynuxPolicy("seed", 1, Weighting(weight_floor=floor))
-    plain = verdicts(SEED_POLICY, task, a_policy_input(nodes))
+    policy = CrynuxPolicy("seed", 2, Weighting(weight_floor=floor))
+    bare = CrynuxPolicy("seed", 2, Weighting(weight_floor=0))
+    plain = verdicts(bare, task, a_policy_input(nodes))
     for before, after in zip(plain, verdicts(policy, task, a_policy_input(nodes)), strict=True):
         assert after.weight == (None if before.weight is None else max(before.weight, floor))
 
@@ -177,10 +178,9 @@ def test_locality_is_rounded_down_line_by_line():
 
 
 def test_a_node_whose_mean_is_0_weighs_the_floor_and_no_more():
-    policy = CrynuxPolicy("seed", 1, Weighting(weight_floor=UNIT // 50))
     nodes = [a_node("A", pool=bytes(3)), a_node("B")]
-    weights = [each.weight for each in verdicts(policy, a_task(), a_policy_input(nodes))]
-    assert weights == [UNIT // 50, UNIT // 3]
+    weights = [each.weight for each in verdicts(SEED_POLICY, a_task(), a_policy_input(nodes))]
+    assert weights == [UNIT // 100, UNIT // 3]
 
 
 def test_the_largest_stake_counts_also_where_its_node_is_busy():

@@ -57,7 +57,7 @@ class Reference:
 
     def join(self, event: Event) -> None:
         node = self.node(event["node"])
-        if node["status"] == "kicked_out":
+        if node["status"] == "kicked_out" and node["was_due"]:
             node["scores"] = []
         node["status"] = "member"
         node["spans"].append([event["time"], None])
@@ -66,6 +66,8 @@ class Reference:
 
     def leave(self, event: Event) -> None:
         node = self.node(event["node"])
+        self.look(node, event["time"])
+        node["was_due"] = self.is_low(node["here"])
         node["status"] = event["type"].removeprefix("node_")
         node["spans"][-1][1] = event["time"]
         node["latest"] = max(node["latest"], self.window(event["time"]))
@@ -171,7 +173,6 @@ class Reference:
         row: Event = {name: digits(node[name]) if is_member else None for name in "RPBQ"}
         share = node["Q"] * node["online"] * ONE // (merits or 1) if is_member else None
         scores = node["here"]
-        low = sum(scores) * ONE < self.settings["kickout_below"] * len(scores)
         return {
             "window": node["now"],
             "tasks": len(scores),
@@ -180,5 +181,10 @@ class Reference:
             **row,
             "incentive_share": digits(share),
             "task_scores": scores,
-            "kickout_due": is_member and low and len(scores) >= self.settings["kickout_tasks"],
+            "kickout_due": is_member and self.is_low(scores),
         }
+
+    def is_low(self, scores: list[int]) -> bool:
+        line: int = self.settings["kickout_below"]
+        least: int = self.settings["kickout_tasks"]
+        return sum(scores) * ONE < line * len(scores) and len(scores) >= least

@@ -158,11 +158,14 @@ def test_time_that_falls_back_opens_no_earlier_window():
     assert of_window(history, "A", rules) == (10, 40, 2)
 
 
-def test_a_kicked_out_node_comes_back_with_an_empty_window():
-    history = ran(History().joins("A", "B", "C"), "1", "BCA", "BCA")
-    history.is_kicked_out("A").quits("B").after(5).joins("A", "B")
+def test_who_was_kicked_out_while_due_comes_back_with_an_empty_window():
+    history = History().joins("A", "B", "C")
+    for name in "123":
+        ran(history, name, "BCA", "BCA")
+    history.is_kicked_out("A").is_kicked_out("B").after(5).joins("A", "B")
     assert of_window(history, "A")[1:] == (0, 0)
-    assert of_window(history, "B")[1:] == (20, 1)
+    # By a rule of the network's own.
+    assert of_window(history, "B")[1:] == (60, 3)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +192,9 @@ def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
         ({"zero_mean_is_new": True}, "^zero_mean_is_new: .*new_node_long_term"),
         ({"restarts": (9,)}, "^restarts: legacy keeps no pool"),
         ({"tau_seconds": 900}, "^tau_seconds: legacy has no reliability"),
+        ({"rejoin_heals": True}, "^rejoin_heals: legacy has no reliability"),
+        ({"error_rank": "as_reported"}, "^error_rank: legacy scores no groups"),
+        ({"least_timeout_seconds": 9}, "^least_timeout_seconds: .*legacy.least_timeout_seconds"),
     ],
 )
 def test_a_rule_that_would_do_nothing_is_refused_with_what_does_it(changes, told):

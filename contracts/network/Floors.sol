@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.20;
+
+import {Administration} from "./Administration.sol";
+
+/// @title The least that a task pays, and the least time that it gives
+/// @notice Without them anybody could order tasks that nobody can do in time, for gas alone, and have honest nodes
+/// thrown out for it. The least fee of a task is also its toll: what its creator loses where it times out.
+abstract contract Floors is Administration {
+    /// @notice A kind's floors; a change holds for tasks created from now on.
+    /// @param baseFee gwei for any task
+    /// @param unitFee gwei for each unit of its size: what a second of the machine is worth
+    /// @param baseSeconds for any task, at least 1
+    /// @param unitSeconds for each unit of its size
+    struct Floor {
+        uint96 baseFee;
+        uint96 unitFee;
+        uint24 baseSeconds;
+        uint16 unitSeconds;
+    }
+
+    uint8 internal constant LAST_KIND = 2;
+
+    mapping(uint8 kind => Floor) private _floors;
+
+    /// @notice Tasks of this kind pay and give at least this from now on.
+    event FloorSet(uint8 indexed kind, Floor floor);
+
+    /// @notice A floor without a fee or without seconds is none.
+    error BadFloor();
+
+    /// @notice The kind is none of TaskCreated's.
+    error BadKind(uint8 kind);
+
+    constructor(Floor memory floor) {
+        for (uint8 kind = 0; kind <= LAST_KIND; ++kind) {
+            _setFloor(kind, floor);
+        }
+    }
+
+    /// @notice Changes a kind's floors.
+    function setFloor(uint8 kind, Floor calldata floor) external onlyAdmin {
+        if (kind > LAST_KIND) revert BadKind(kind);
+        _setFloor(kind, floor);
+    }
+
+    /// @notice A kind's floors.
+    function floorOf(uint8 kind) external view returns (Floor memory) {
+        return _floors[kind];
+    }
+
+    /// @notice The least fee of a task of this kind and size, wei.
+    function leastFee(uint8 kind, uint32 size) public view returns (uint256) {
+        Floor storage floor = _floors[kind];
+        return (floor.baseFee + uint256(floor.unitFee) * size) * 1 gwei;
+    }
+
+    /// @notice The least timeout of a task of this kind and size, seconds.
+    function leastTimeout(uint8 kind, uint32 size) public view returns (uint256) {
+        Floor storage floor = _floors[kind];
+        return floor.baseSeconds + uint256(floor.unitSeconds) * size;
+    }
+
+    function _setFloor(uint8 kind, Floor memory floor) private {
+        if (floor.baseFee == 0 && floor.unitFee == 0) revert BadFloor();
+        if (floor.baseSeconds == 0) revert BadFloor();
+        _floors[kind] = floor;
+        emit FloorSet(kind, floor);
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.20;
+
+import {Tasks} from "./Tasks.sol";
+
+/// @title What creators order, and what becomes of it until it is started
+abstract contract TaskOrders is Tasks {
+    /// @notice What a creator asks for; units as in TaskCreated.
+    /// @param id the creator's own, never used by it before
+    /// @param groupId the creator's own, 0 = no group
+    /// @param groupSize 2 to MAX_GROUP, the same for all tasks of the group; 0 = no group
+    struct Order {
+        bytes32 id;
+        bytes32 groupId;
+        uint8 groupSize;
+        uint8 kind;
+        uint32 minVram;
+        string requiredGpu;
+        uint32 requiredGpuVram;
+        string[] models;
+        uint16 major;
+        uint16 minor;
+        uint16 patch;
+        uint32 size;
+        uint32 timeout;
+    }
+
+    /// @notice Longest time that a task may give a node, seconds.
+    uint32 public constant MAX_TIMEOUT = 1 days;
+
+    /// @notice Most tasks of one group.
+    uint8 public constant MAX_GROUP = 16;
+
+    /// @notice The creator has used this id before.
+    error TaskExists(bytes32 task);
+
+    /// @notice The size is 0.
+    error BadSize();
+
+    /// @notice The timeout is below the least one, leastTimeout(kind, size), or above MAX_TIMEOUT.
+    error BadTimeout(uint32 timeout, uint256 least);
+
+    /// @notice The fee is below the least one, leastFee(kind, size).
+    error FeeTooLow(uint256 fee, uint256 least);
+
+    /// @notice The size is not 2 to MAX_GROUP, not that of the group's first task, or not 0 without a group.
+    error BadGroupSize(uint8 size);
+
+    /// @notice The tasks of a group ask for the same.
+    error OrderDiffers(bytes32 group);
+
+    /// @notice The group has all its tasks.
+    error GroupFull(bytes32 group);
+
+    /// @notice A task is dropped for Timeout or FeeTooLow.
+    error BadReason(uint8 reason);
+
+    // --- The creator ---
+
+    /// @notice Creates a task with the ether sent as its fee; of a task that times out the least fee is lost.
+    /// @return key the task's name in the events
+    function createTask(Order calldata order) external payable returns (bytes32 key) {
+        key = keyOf(msg.sender, order.id);
+        if (_tasks[key].status != Status.Unknown) revert TaskExists(key);
+        _checkOrder(order);
+        uint256 toll = leastFee(order.kind, order.size);
+        if (msg.value < toll) revert FeeTooLow(msg.value, toll);
+        bytes32 group = order.groupId == 0 ? bytes32(0) : keyOf(msg.sender, order.groupId);
+        uint8 place = _enrol(group, order);
+        _write(key, order, group, place);
+        // No chain has 2^128 wei.
+        (_tasks[key].fee, _tasks[key].toll) = (uint128(msg.value), uint128(toll));
+        _announce(key, order, group);
+    }
+
+    /// @notice Takes back a task that no node has; the fee is credited to the creator.
+    function cancelTask(bytes32 key) external {
+        Task storage task = _own(key);
+        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        _abort(key, Reason.Cancelled, task.creator);
+    }
+
+    // --- The dispatcher ---
+
+    /// @notice Says that no node is free for the task.
+    function queueTask(bytes32 key) external onlyDispatcher {
+        _expect(key, Status.Created).status = Status.Queued;
+        emit TaskQueued(key);
+    }
+
+    /// @notice Aborts a task that no node has: it waited too long (1), or it pays too little (4).
+    function dropTask(bytes32 key, uint8 reason) external onlyDispatcher {
+        Task storage task = _tasks[key];
+        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        if (reason != uint8(Reason.Timeout) && reason != uint8(Reason.FeeTooLow)) revert BadReason(reason);
+        _abort(key, Reason(reason), task.creator);
+    }
+
+    // --- Inside ---
+
+    function _checkOrder(Order calldata order) private view {
+        if (order.kind > LAST_KIND) revert BadKind(order.kind);
+        if (order.size == 0) revert BadSize();
+        uint256 least = leastTimeout(order.kind, order.size);
+        if (order.timeout < least || order.timeout > MAX_TIMEOUT) revert BadTimeout(order.timeout, least);
+        if (bytes(order.requiredGpu).length != 0) _checkName(order.requiredGpu);
+        _checkModels(order.models);
+    }
+
+    /// @dev One more task of the group.
+    /// @return place of the task in it, from 0
+    function _enrol(bytes32 key, Order calldata order) private returns (uint8 place) {
+        uint8 size = order.groupSize;
+        if (key == 0) {
+            if (size != 0) revert BadGroupSize(size);
+            return 0;
+        }
+        Group storage group = _groups[key];
+        bytes32 orderHash = _hashOf(order);
+        if (group.standing == GroupStanding.Unknown) {
+            if (size < 2 || size > MAX_GROUP) revert BadGroupSize(size);
+            (group.standing, group.size, group.orderHash) = (GroupStanding.Open, size, orderHash);
+        }
+        if (group.standing != GroupStanding.Open) revert GroupClosed(key);
+        if (size != group.size) revert BadGroupSize(size);
+        if (orderHash != group.orderHash) revert OrderDiffers(key);
+        place = group.created;
+        if (place == size) revert GroupFull(key);
+        group.created = place + 1;
+    }
+
+    /// @dev Of all that a node must know to do the work, but for the names.
+    function _hashOf(Order calldata order) private pure returns (bytes32) {
+        bytes32 machine = keccak256(
+            abi.encode(order.minVram, order.requiredGpu, order.requiredGpuVram, order.models)
+        );
+        return keccak256(
+            abi.encode(machine, order.kind, order.major, order.minor, order.patch, order.size, order.timeout)
+        );
+    }
+
+    function _write(bytes32 key, Order calldata order, bytes32 group, uint8 place) private {
+        Task storage task = _tasks[key];
+        (task.creator, task.place, task.status) = (msg.sender, place, Status.Created);
+        task.group = group;
+        if (bytes(order.requiredGpu).length != 0) task.requiredGpu = keccak256(bytes(order.requiredGpu));
+        (task.requiredGpuVram, task.minVram) = (order.requiredGpuVram, order.minVram);
+        (task.major, task.minor, task.patch) = (order.major, order.minor, order.patch);
+        (task.timeout, task.serial) = (order.timeout, _taskCount);
+        _taskCount += 1;
+    }
+
+    function _announce(bytes32 key, Order calldata order, bytes32 group) private {
+        emit TaskCreated(
+            key,
+            msg.sender,
+            group,
+            msg.value,
+            order.kind,
+            order.minVram,
+            order.requiredGpu,
+            order.requiredGpuVram,
+            order.models,
+            order.major,
+            order.minor,
+            order.patch,
+            order.size,
+            order.timeout,
+            order.groupSize
+        );
+    }
+}

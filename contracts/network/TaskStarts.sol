@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.20;
+
+import {AsOfBlock, IArbSys} from "../oracle/AsOfBlock.sol";
+import {Tasks} from "./Tasks.sol";
+
+/// @title How tasks come to nodes
+/// @notice The dispatcher says which node; the contract says whether it may: a member that has no task, fits, and is let
+/// be selected by the oracle. A group starts when all its tasks are there: nobody waits for tasks that nobody orders.
+abstract contract TaskStarts is Tasks {
+    /// @dev Where the hashes of blocks come from.
+    bool private immutable ON_ARBITRUM;
+
+    /// @dev Whether the node was given a task of the group: nobody gives a second opinion on its own result.
+    mapping(bytes32 group => mapping(address node => bool)) private _tookPart;
+
+    /// @notice The group has `created` of its `size` tasks; it starts when it has all.
+    error GroupIncomplete(uint8 created, uint8 size);
+
+    /// @notice The node has a task.
+    error NodeBusy(address node, bytes32 task);
+
+    /// @notice The node is paused.
+    error NodeIsPaused(address node);
+
+    /// @notice The oracle does not let the node be selected.
+    error NotSelectable(address node);
+
+    /// @notice The node's GPU or its memory is not what the task requires.
+    error WrongGpu(address node, bytes32 task);
+
+    /// @notice The node's version is not compatible with the task's.
+    error WrongVersion(address node, bytes32 task);
+
+    /// @notice The node was given another task of the group, or one of the group whose work is done over again.
+    error TookPart(address node, bytes32 group);
+
+    /// @notice The block of the draw has not passed yet.
+    error StaleAsOf(uint256 asOf);
+
+    /// @notice The chain does not tell the hash of the block of the draw any more.
+    error AsOfTooOld(uint256 asOf);
+
+    /// @notice The block of the draw has another hash here, `found`: it was reorged.
+    error Reorged(uint256 asOf, bytes32 asOfHash, bytes32 found);
+
+    /// @dev Only an Arbitrum chain answers this question at that address.
+    constructor() {
+        (bool answered, bytes memory answer) = address(100).staticcall(abi.encodeCall(IArbSys.arbBlockNumber, ()));
+        ON_ARBITRUM = answered && answer.length == 32;
+    }
+
+    /// @notice Gives the task to a node that can run it.
+    function startTask(bytes32 key, address account) external onlyDispatcher {
+        _start(key, account);
+    }
+
+    /// @notice Gives the task to the node that was drawn for it by the hash of an earlier block. It fails where that
+    /// block is not of this chain, so that a draw never outlives a reorg; anyone can then draw again from TaskDrawn.
+    /// @param asOf the block, at most 8191 back (256 where the chain has no history contract, and on Arbitrum)
+    /// @param asOfHash its hash, as the draw took it
+    function startTaskAsOf(bytes32 key, address account, uint256 asOf, bytes32 asOfHash) external onlyDispatcher {
+        _checkAsOf(asOf, asOfHash);
+        emit TaskDrawn(key, account, asOf);
+        _start(key, account);
+    }
+
+    // --- Inside ---
+
+    function _start(bytes32 key, address account) private {
+        Task storage task = _tasks[key];
+        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        Node storage node = _member(account);
+        if (node.task != 0) revert NodeBusy(account, node.task);
+        if (node.quits) revert QuitPending(account);
+        if (node.standing == Standing.Paused) revert NodeIsPaused(account);
+        if (!_isSelectable(account)) revert NotSelectable(account);
+        _checkFit(key, task, account, node);
+        _takePart(task.group, account);
+        (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
+        node.task = key;
+        emit TaskStarted(key, account);
+    }
+
+    function _checkAsOf(uint256 asOf, bytes32 asOfHash) private view {
+        uint256 current = AsOfBlock.current(ON_ARBITRUM);
+        if (asOf >= current) revert StaleAsOf(asOf);
+        if (current - asOf > (ON_ARBITRUM ? AsOfBlock.NEAR : AsOfBlock.FAR)) revert AsOfTooOld(asOf);
+        bytes32 found = AsOfBlock.hashOf(asOf, ON_ARBITRUM);
+        if (found == 0) revert AsOfTooOld(asOf);
+        if (found != asOfHash) revert Reorged(asOf, asOfHash, found);
+    }
+
+    /// @dev A named GPU must be there exactly, name and memory; without a name the memory must suffice.
+    function _checkFit(bytes32 key, Task storage task, address account, Node storage node) private view {
+        bool fits = task.requiredGpu == 0
+            ? node.gpuVram >= task.minVram
+            : node.gpuName == task.requiredGpu && node.gpuVram == task.requiredGpuVram;
+        if (!fits) revert WrongGpu(account, key);
+        bool later = node.minor == task.minor ? node.patch >= task.patch : node.minor > task.minor;
+        if (node.major != task.major || !later) revert WrongVersion(account, key);
+    }
+
+    function _takePart(bytes32 key, address account) private {
+        if (key == 0) return;
+        Group storage group = _groups[key];
+        if (group.standing != GroupStanding.Open) revert GroupClosed(key);
+        if (group.created != group.size) revert GroupIncomplete(group.created, group.size);
+        if (_tookPart[key][account]) revert TookPart(account, key);
+        if (_tookPart[group.peer][account]) revert TookPart(account, group.peer);
+        (_tookPart[key][account], group.started) = (true, true);
+    }
+}

@@ -1,0 +1,78 @@
+"""Makes a release: `make release` (docs/how-to/release.md). Everything is left in dist/.
+
+Exit code 1: the checkout is not what is committed, two builds differ, the contracts' artifacts are
+not what their sources say, or (without --tags) an image is named by a tag alone.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from release.images import without_digest
+from release.pins import ROOT
+from release.sbom import bill
+from release.wheels import build_wheel, commit_time, is_clean, sha256, sources
+
+DIST = ROOT / "dist"
+
+
+def main(flags: Sequence[str]) -> int:
+    """Build, compare, and write down what was made."""
+    tags = without_digest()
+    for image in tags:
+        _say(f"by its tag alone, no digest: {image} (make images)")
+    if tags and "--tags" not in flags:
+        return 1
+    if not is_clean():
+        _say("there are changes that are not committed")
+        return 1
+    with TemporaryDirectory() as folder:
+        return _made(Path(folder))
+
+
+def _made(folder: Path) -> int:
+    epoch = commit_time()
+    checkouts = [sources(folder / name) for name in ("first", "a second")]
+    wheels = [build_wheel(one, one.with_name(f"{one.name} out"), epoch) for one in checkouts]
+    if len({sha256(wheel) for wheel in wheels}) > 1:
+        _say("two builds of the wheel differ")
+        return 1
+    if not _artifacts_are_of(checkouts[0]):
+        _say("abi/ is not what the contracts say")
+        return 1
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
+    wheel = Path(shutil.copy(wheels[0], DIST))
+    sbom = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
+    sbom.write_text(bill(wheel, epoch), "utf-8")
+    _write_hashes(wheel, sbom)
+    return 0
+
+
+def _artifacts_are_of(checkout: Path) -> bool:
+    """Compile the contracts in a place where nobody has compiled them, and compare."""
+    (checkout / "node_modules").symlink_to(ROOT / "node_modules")
+    node = shutil.which("node") or str(ROOT / ".venv/bin/node")
+    compiled = [node, str(checkout / "contracts/build.mjs"), "--check"]
+    return subprocess.run(compiled, check=False).returncode == 0  # noqa: S603 - of the commit
+
+
+def _write_hashes(*made: Path) -> None:
+    """As `sha256sum --check` reads it, with the contracts' artifacts: all are published."""
+    artifacts = sorted((ROOT / "abi").glob("*.json"))
+    lines = [f"{sha256(path)}  {path.name}" for path in made]
+    lines += [f"{sha256(path)}  ../abi/{path.name}" for path in artifacts]
+    (DIST / "SHA256SUMS").write_text("\n".join([*lines, ""]), "utf-8")
+    for line in lines[: len(made)]:
+        _say(line)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""Container images by digest: which ones are not, and `make images`, which asks for the digests.
+
+A tag is whatever its registry says today; a digest is the image. The registry is asked by Docker's
+own client, which needs no daemon for it.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from release.pins import ROOT
+
+FILES = ("Dockerfile", "compose.yaml")
+_IMAGE = re.compile(r"^(?P<before>FROM +|\s+image: +)(?P<image>\S+)", re.MULTILINE)
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+
+
+def images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
+    """Yield each file with each image that it names; stages of its own are no images."""
+    for name in FILES:
+        text = (root / name).read_text("utf-8")
+        stages = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
+        for found in _IMAGE.finditer(text):
+            if found["image"] not in stages:
+                yield name, found["image"]
+
+
+def without_digest(root: Path = ROOT) -> list[str]:
+    """Return the images that are named by a tag alone."""
+    return sorted({image for _, image in images(root) if not _DIGEST.search(image)})
+
+
+def pin(root: Path = ROOT) -> list[str]:
+    """Put the digest of today behind every tag, in the files; return what could not be learnt."""
+    tags = {image: _DIGEST.sub("", image) for _, image in images(root)}
+    digests = {tag: _digest(tag) for tag in sorted({*tags.values()})}
+
+    def pinned(found: re.Match[str]) -> str:
+        tag = tags.get(found["image"], "")
+        digest = digests.get(tag, "")
+        return f"{found['before']}{tag}@{digest}" if digest else found[0]
+
+    for name in FILES:
+        path = root / name
+        path.write_text(_IMAGE.sub(pinned, path.read_text("utf-8")), "utf-8")
+    return [tag for tag, digest in digests.items() if not digest]
+
+
+def _digest(tag: str) -> str:
+    """The digest of a tag's list of platforms; empty where the registry did not tell."""
+    asked = ("docker", "buildx", "imagetools", "inspect", "--format", "{{.Manifest.Digest}}", tag)
+    done = subprocess.run(  # noqa: S603 - the image is one that our own files name
+        asked, capture_output=True, text=True, check=False
+    )
+    found = re.search(r"sha256:[0-9a-f]{64}", done.stdout)
+    return found[0] if found and done.returncode == 0 else ""
+
+
+if __name__ == "__main__":
+    missing = pin()
+    for one in missing:
+        sys.stderr.write(f"no digest of {one}: the registry did not tell\n")
+    raise SystemExit(1 if missing else 0)

@@ -1,0 +1,116 @@
+"""What is in a release: a bill of materials in CycloneDX 1.6, for `dist/`.
+
+It is a function of the committed pins, the npm lock file and the wheel: the same release has the
+same bytes, wherever it is made. Every package that any platform installs is in it, with the hashes
+that pip and npm check; `environment marker` tells on which ones it is needed.
+"""
+
+import base64
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from release.constraints import names, project, purposes
+from release.pins import FOLDER, ROOT, Pin, normalized, pins
+
+_SPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")  # of these bills alone
+_NPM_KINDS = {"sha512": "SHA-512"}
+
+
+def bill(wheel: Path, epoch: int) -> str:
+    """Return the bill of a wheel as JSON; `epoch` is the time of the release's commit, unix s."""
+    name, version = wheel.name.split("-")[:2]
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    python = pins(FOLDER / "run.txt")
+    packages = _npm_packages(json.loads((ROOT / "package-lock.json").read_text("utf-8")))
+    product = f"pkg:pypi/{normalized(name)}@{version}"
+    written = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(_SPACE, digest)}",
+        "version": 1,
+        "metadata": {
+            "timestamp": datetime.fromtimestamp(epoch, UTC).isoformat(),
+            "component": {
+                "type": "application",
+                "bom-ref": product,
+                "purl": product,
+                "name": normalized(name),
+                "version": version,
+                "hashes": [{"alg": "SHA-256", "content": digest}],
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            },
+        },
+        "components": [*map(_python_component, python), *map(_npm_component, packages)],
+        "dependencies": _dependencies(product, python, packages),
+    }
+    return f"{json.dumps(written, indent=2)}\n"
+
+
+def _python_component(pin: Pin) -> dict[str, Any]:
+    hashes = [{"alg": "SHA-256", "content": each} for each in pin.hashes]
+    component: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": pin.purl,
+        "purl": pin.purl,
+        "name": normalized(pin.name),
+        "version": pin.version,
+        # A wheel for each platform: their hashes belong to files, not to the package.
+        "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
+    }
+    if pin.marker:
+        component["properties"] = [{"name": "environment marker", "value": pin.marker}]
+    return component
+
+
+def _npm_packages(lock: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Every package of the lock file by its name."""
+    return [
+        (path.rpartition("node_modules/")[2], package)
+        for path, package in lock["packages"].items()
+        if path
+    ]
+
+
+def _npm_component(named: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
+    name, package = named
+    kind, _, digest = package["integrity"].partition("-")
+    purl = _npm_purl(name, package["version"])
+    return {
+        "type": "library",
+        "bom-ref": purl,
+        "purl": purl,
+        "name": name,
+        "version": package["version"],
+        # A local chain and the compiler: no part of the daemon.
+        "scope": "optional",
+        "hashes": [{"alg": _NPM_KINDS[kind], "content": base64.b64decode(digest).hex()}],
+    }
+
+
+def _npm_purl(name: str, version: str) -> str:
+    return f"pkg:npm/{name.replace('@', '%40')}@{version}"
+
+
+def _dependencies(
+    product: str, python: Sequence[Pin], packages: Sequence[tuple[str, Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Who asks for whom; what no other npm package asks for, the product does."""
+    purls = {normalized(pin.name): pin.purl for pin in python}
+    asked: dict[str, set[str]] = {purl: set() for purl in purls.values()}
+    asked[product] = {purls[name] for name in names(purposes(project())["run"])}
+    for pin in python:
+        for asker in pin.askers:
+            asked[purls[normalized(asker)]].add(pin.purl)
+    known = {name: _npm_purl(name, package["version"]) for name, package in packages}
+    for name, package in packages:
+        needs = package.get("dependencies", {})
+        asked[known[name]] = {known[need] for need in needs if need in known}
+    inner = {purl for needs in asked.values() for purl in needs}
+    asked[product] |= set(known.values()) - inner
+    return [{"ref": ref, "dependsOn": sorted(asked[ref])} for ref in sorted(asked)]

@@ -1,0 +1,63 @@
+"""Who could do harm with this contract, and how soon: what `contract check` does not let pass.
+
+A daemon publishes to such a contract all the same; who runs one for others should not have it
+(docs/explanation/kickouts.md#power).
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from oracle.bindings.deployment import DEFAULT_FLOORS
+from oracle.bindings.inspection import ContractMismatch
+from oracle.bindings.qos_oracle import ContractConfiguration, ContractLimits
+from oracle.bindings.timelock import LEAST_DELAY, MOST_DELAY, delay_of, has_code
+from oracle.domain.ids import ZERO_ADDRESS
+from oracle.rpc.fanout import PoolView
+
+# The limits that a stolen quorum is held by; the tight side of each.
+_AT_LEAST = ("veto_delay", "kick_rounds")
+_AT_MOST = ("fall_share", "kick_below", "max_kicks_per_round")
+
+
+def weaknesses(lines: PoolView, found: ContractConfiguration) -> list[ContractMismatch]:
+    """Return what one key, or one impatient person, could do at once.
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+    return [*_of_admin(lines, found), *_of_roles(found), *_of_limits(found)]
+
+
+def _of_admin(lines: PoolView, found: ContractConfiguration) -> Iterator[ContractMismatch]:
+    wanted = "a timelock"
+    if not has_code(lines, found.admin):
+        yield ContractMismatch("admin", wanted, f"{found.admin}, an account of one key")
+        return
+    delay = delay_of(lines, found.admin)
+    if delay is None:
+        yield ContractMismatch("admin", wanted, f"{found.admin}, a contract that tells no delay")
+    elif not LEAST_DELAY <= delay < MOST_DELAY:
+        between = f"from {LEAST_DELAY} s to less than {MOST_DELAY} s, the longest pause"
+        yield ContractMismatch("delay of the timelock", between, f"{delay} s")
+
+
+def _of_roles(found: ContractConfiguration) -> Iterator[ContractMismatch]:
+    if len(found.signers) < 2:  # noqa: PLR2004  one is nobody's quorum
+        yield ContractMismatch("signers", "at least 2", str(len(found.signers)))
+    elif found.quorum < 2:  # noqa: PLR2004
+        yield ContractMismatch("quorum", "at least 2", str(found.quorum))
+    for role, holder in (("pauser", found.pauser), ("vetoer", found.vetoer)):
+        if holder == ZERO_ADDRESS:
+            yield ContractMismatch(role, "somebody who can stop what goes wrong", "nobody")
+        elif holder == found.admin:
+            yield ContractMismatch(role, "another than the admin, whose acts wait", holder)
+
+
+def _of_limits(found: ContractConfiguration) -> Iterator[ContractMismatch]:
+    for name, held in (("limits", found.contract_status.limits), ("floors", found.floors)):
+        for place in fields(ContractLimits):
+            bound, value = getattr(DEFAULT_FLOORS, place.name), getattr(held, place.name)
+            if place.name in _AT_LEAST and value < bound:
+                yield ContractMismatch(f"{name}.{place.name}", f"at least {bound}", str(value))
+            if place.name in _AT_MOST and value > bound:
+                yield ContractMismatch(f"{name}.{place.name}", f"at most {bound}", str(value))

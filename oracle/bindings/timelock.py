@@ -1,0 +1,92 @@
+"""OpenZeppelin's TimelockController, which is the admin of an oracle: what it is, and its calls.
+
+What the admin may do waits in it, so that whoever is harmed sees it come
+(docs/explanation/kickouts.md#power).
+"""
+
+from dataclasses import dataclass
+
+from eth_utils.crypto import keccak
+
+from oracle.bindings.codec import call_input, call_output, creation_code
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.errors import TransientError
+from oracle.rpc.fanout import PoolView
+from oracle.rpc.rpc_errors import RevertError
+
+TIMELOCK = "TimelockController"
+# Seconds. Below the longest pause (7 days), else a rotation of signers cannot end inside one.
+DEFAULT_DELAY, LEAST_DELAY, MOST_DELAY = 2 * 86_400, 86_400, 7 * 86_400
+CANCELLER = keccak(text="CANCELLER_ROLE")
+
+_NO_PREDECESSOR = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelockSetup:
+    """Who proposes and cancels (`owner`, a multisig), and seconds until anyone may execute.
+
+    It has no admin of its own: whatever changes it goes through it.
+    """
+
+    owner: Address
+    delay: int = DEFAULT_DELAY
+
+    @property
+    def code(self) -> str:
+        """The creation code, constructor arguments included."""
+        return creation_code(TIMELOCK, self.delay, [self.owner], [ZERO_ADDRESS], ZERO_ADDRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelockedCall:
+    """A call that the timelock makes; `salt` tells two equal ones apart."""
+
+    to: Address
+    calldata: str
+    salt: int = 0
+
+    def schedule(self, delay: int) -> str:
+        """Return the calldata by which a proposer schedules it."""
+        return call_input(TIMELOCK, "schedule", *self._operation, delay)
+
+    def execute(self) -> str:
+        """Return the calldata by which anyone executes it, once its delay is over."""
+        return call_input(TIMELOCK, "execute", *self._operation)
+
+    @property
+    def _operation(self) -> tuple[object, ...]:
+        raw = bytes.fromhex(self.calldata[2:])
+        return self.to, 0, raw, _NO_PREDECESSOR, self.salt.to_bytes(32)
+
+
+def delay_of(lines: PoolView, admin: Address) -> int | None:
+    """Return the delay of a timelock in seconds; None: what is there is none.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    asked = {"to": admin, "data": call_input(TIMELOCK, "getMinDelay")}
+    try:
+        answer = lines.ask("eth_call", asked, "latest")
+        (delay,) = call_output(TIMELOCK, "getMinDelay", str(answer))
+    except (RevertError, ValueError, AttributeError):
+        return None
+    return int(delay)
+
+
+def has_code(lines: PoolView, address: Address) -> bool:
+    """Tell whether a contract stands there, not an account of one key.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    code = lines.ask("eth_getCode", address, "latest")
+    if not isinstance(code, str):
+        raise TransientError(f"no endpoint tells whether {address} has code")
+    return code not in {"0x", ""}
+
+
+def granting_canceller(timelock: Address, who: Address) -> TimelockedCall:
+    """Return the call that lets the vetoer cancel what is scheduled; the timelock makes it."""
+    return TimelockedCall(timelock, call_input(TIMELOCK, "grantRole", CANCELLER, who))

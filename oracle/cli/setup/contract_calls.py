@@ -1,0 +1,106 @@
+"""`contract calldata`: what admin, pauser and vetoer send in an emergency, for their multisigs.
+
+Nothing is sent: none of these keys is ours. The order is that of
+docs/explanation/kickouts.md#power.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from oracle.bindings.codec import call_input
+from oracle.bindings.contract_errors import CONTRACT
+from oracle.bindings.timelock import DEFAULT_DELAY, TimelockedCall, delay_of
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app
+from oracle.cli.setup.contract_commands import contract, tell
+from oracle.cli.setup.written_values import (
+    address_in,
+    addresses_in,
+    hash_in,
+    number_in,
+    word_in,
+)
+from oracle.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """A function of the contract, who may call it, and how its arguments are written."""
+
+    function: str
+    role: str
+    reads: tuple[Callable[[str], object], ...] = ()
+    shown: str = ""
+
+
+_ACTS: Mapping[str, _Act] = {
+    "pause": _Act("pauseFor", "pauser", (number_in,), "SECONDS"),
+    "pause-kicks": _Act("pauseKicks", "pauser"),
+    "cancel-kick": _Act("cancelKick", "vetoer", (address_in, word_in), "NODE WHY"),
+    "drop-signer": _Act("dropSigner", "pauser", (address_in,), "SIGNER"),
+    "set-signers": _Act("setSigners", "admin", (addresses_in, number_in), "SIGNER,… QUORUM"),
+    "set-rules": _Act("setRules", "admin", (hash_in,), "RULES_HASH"),
+    "set-target": _Act("setTarget", "admin", (address_in,), "TARGET"),
+    "readmit": _Act("readmit", "admin", (address_in,), "NODE"),
+    "resume": _Act("resume", "admin"),
+    "resume-kicks": _Act("resumeKicks", "admin"),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Nothing is left to do: the command stands under `contract`, on the command line already."""
+    del app
+
+
+@contract.command(epilog="Example: qos-oracle contract calldata pause 86400")
+def calldata(
+    act: Annotated[str, typer.Argument(metavar="ACT", help=f"One of: {', '.join(_ACTS)}.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="What it is told.")
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    salt: Annotated[
+        int, typer.Option("--salt", help="Tells a scheduled call from an equal one before it.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the calldata of what admin, pauser or vetoer do in an emergency; nothing is sent.
+
+    What the admin does goes through the timelock: the call that schedules it, and the one that
+    executes it once its delay is over.
+    """
+    if act not in _ACTS:
+        raise InputError(f"{act}: there are {', '.join(_ACTS)}")
+    chosen = _ACTS[act]
+    written = _written(act, chosen, arguments or [])
+    with open_app(config) as app:
+        oracle = app.oracle_address
+        found = app.contract.constitution()
+        delay = delay_of(app.publisher.lines, found.admin) if chosen.role == "admin" else None
+    sender = {"pauser": found.pauser, "vetoer": found.vetoer, "admin": found.admin}[chosen.role]
+    answer: dict[str, object] = {
+        "act": act,
+        "sender": f"{chosen.role} {sender}",
+        "to": oracle,
+        "calldata": written,
+    }
+    if delay is not None:
+        held = TimelockedCall(oracle, written, salt)
+        answer |= {
+            "sender": f"who may propose to the timelock {found.admin}; then anyone",
+            "to": found.admin,
+            "schedule": held.schedule(delay or DEFAULT_DELAY),
+            "execute": held.execute(),
+            "delay_seconds": delay,
+        }
+    tell(answer, as_json=as_json)
+
+
+def _written(name: str, act: _Act, arguments: Sequence[str]) -> str:
+    if len(arguments) != len(act.reads):
+        raise InputError(f"{name}: must be told {act.shown or 'nothing'}")
+    values = [read(one) for read, one in zip(act.reads, arguments, strict=True)]
+    return call_input(CONTRACT, act.function, *values)

@@ -1,0 +1,223 @@
+"""`contract deploy`: a timelock, an oracle of which it is the admin, the network's adapter."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, with_limits
+from oracle.bindings.kick_targets import KickTarget, kick_target_named, kick_target_of
+from oracle.bindings.timelock import DEFAULT_DELAY
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app
+from oracle.cli.setup.contract_commands import contract
+from oracle.cli.setup.deploy_plan import DeployPlan, PlannedAdapter, PowerHolders
+from oracle.cli.setup.written_values import address_in, limit_in, named_address_in
+from oracle.daemon.app import App
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.errors import InputError
+from oracle.rpc.pool import EndpointPool
+from oracle.signing.local import KeySigner
+from oracle.signing.signer import Signer
+from oracle.signing.typed_data import Domain
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.client.fee_quote import SendLimits
+
+_NOBODY = ""
+# What is written for: no adapter, though the profile has one.
+_NO_ADAPTER = "none"
+
+
+def register(app: typer.Typer) -> None:
+    """Nothing is left to do: the command stands under `contract`, on the command line already."""
+    del app
+
+
+@contract.command(
+    epilog="Example: qos-oracle contract deploy --admin 0x… --signers 0x…,0x…,0x… --quorum 2 "
+    "--pauser 0x… --vetoer 0x…"
+)
+def deploy(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    admin: Annotated[
+        str, typer.Option("--admin", help="The multisig that proposes to the timelock.")
+    ],
+    signers: Annotated[
+        str, typer.Option("--signers", help="Who signs, by commas; default: our own signer.")
+    ] = _NOBODY,
+    quorum: Annotated[int, typer.Option("--quorum", help="How many of them must.")] = 1,
+    pauser: Annotated[str, typer.Option("--pauser", help="Who may stop for a while.")] = _NOBODY,
+    vetoer: Annotated[str, typer.Option("--vetoer", help="Who may cancel kickouts.")] = _NOBODY,
+    admin_delay: Annotated[
+        int, typer.Option("--admin-delay", help="Seconds that what the admin does has to wait.")
+    ] = DEFAULT_DELAY,
+    target: Annotated[
+        str, typer.Option("--target", help="A kick target that stands already.")
+    ] = _NOBODY,
+    adapter: Annotated[
+        str,
+        typer.Option(
+            "--adapter", metavar="NAME", help="Put before the network; default: the profile's."
+        ),
+    ] = _NOBODY,
+    contracts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contract",
+            metavar="NAME=0x…",
+            help="What the adapter is told beside [network] contracts.",
+        ),
+    ] = None,
+    take_over: Annotated[
+        bool,
+        typer.Option("--replace", help="Take the configured oracle's place and expulsions."),
+    ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option("--limit", metavar="NAME=NUMBER", help="A limit other than the default."),
+    ] = None,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="No timelock, no floors, one signer will do.")
+    ] = False,
+    keystore: Annotated[
+        Path | None, typer.Option("--keystore", help="The key that pays; default: transmitter.")
+    ] = None,
+    password_file: Annotated[
+        Path | None, typer.Option("--password-file", help="Its password file.")
+    ] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it is.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Deploy an oracle for the configured network and rules, and a timelock as its admin.
+
+    For a network that knows nothing of oracles its adapter, too, `--adapter none` without. A dry
+    run unless --publish. A limit's numbers are within floors that nobody can loosen.
+    """
+    with open_app(config) as app:
+        payer = _payer(app, keystore, password_file)
+        people = PowerHolders(
+            owner=address_in(admin),
+            signers=_signers(app, signers),
+            quorum=quorum,
+            pauser=address_in(pauser),
+            vetoer=address_in(vetoer),
+            delay=admin_delay,
+            dev=dev,
+        )
+        people.check()
+        setup = _setup(app, people, address_in(target), limit or [])
+        before = _adapter(app, adapter, contracts or []) if not target else None
+        _check_network(app)
+        replaced = app.oracle_address if take_over else None
+        if replaced is not None:
+            setup = replace(setup, expelled=_expelled(app))
+        publisher = _lookout(app)
+        try:
+            plan = DeployPlan(app, publisher, payer, people, setup, before, replaced)
+            plan.run(publish=publish, as_json=as_json)
+        finally:
+            publisher.pool.close()
+
+
+def _signers(app: App, written: str) -> tuple[Address, ...]:
+    if written:
+        return tuple(address_in(one.strip()) for one in written.split(","))
+    if app.keys is None or app.keys.signer is None:
+        raise InputError(
+            "--signers: name them, or configure a signer: the contract has to know it"
+        )
+    return (app.keys.signer.address,)
+
+
+def _adapter(app: App, name: str, written: list[str]) -> PlannedAdapter | None:
+    """Return the adapter that is asked for, or that the profile has; None: there is none."""
+    told = dict(named_address_in(one) for one in written)
+    kind = _kind_of_target(app, name)
+    if kind is None or kind.artifact is None:
+        if told:
+            raise InputError("--contract: no adapter is deployed that could be told of it")
+        return None
+    unknown = sorted(set(told) - set(kind.needs) - {kind.grantor})
+    if unknown:
+        needs = ", ".join(kind.needs)
+        raise InputError(f"--contract {unknown[0]}: {kind.name} is told of {needs} alone")
+    return PlannedAdapter(kind, {**app.config.network.contracts, **told})
+
+
+def _kind_of_target(app: App, name: str) -> KickTarget | None:
+    if name == _NO_ADAPTER:
+        return None
+    return kick_target_named(name) if name else kick_target_of(app.config.network.profile)
+
+
+def _expelled(app: App) -> tuple[Address, ...]:
+    """Return whom the configured oracle has expelled and not readmitted, as far as we have read.
+
+    Raises:
+        InputError: the chain is not read to its head, so that some may be missing.
+    """
+    final = app.chain.heads().final.number
+    with app.store.reading() as uow:
+        cursor = uow.cursor.get()
+        if cursor is None or cursor.number < final:
+            read = "nothing" if cursor is None else f"up to block {cursor.number}"
+            raise InputError(
+                f"--replace: the database has {read}, block {final} is final: `qos-oracle run "
+                "--once` first, or who was expelled comes back"
+            )
+        return tuple(kick.node for kick in uow.rounds.expelled() if kick.is_expelled(cursor.time))
+
+
+def _setup(app: App, people: PowerHolders, target: Address, limits: list[str]) -> OracleSetup:
+    wanted = {
+        "kick_below": app.report_settings.kick_below,
+        "anchor_window": app.config.oracle.anchor_window,
+        **dict(limit_in(written) for written in limits),
+    }
+    setup = OracleSetup(
+        admin=people.owner,
+        pauser=people.pauser,
+        vetoer=people.vetoer,
+        target=target if target != ZERO_ADDRESS else app.kick_target or ZERO_ADDRESS,
+        signers=people.signers,
+        quorum=people.quorum,
+        rules_hash=app.rules_hash,
+        limits=with_limits(DEFAULT_LIMITS, wanted),
+    )
+    return replace(setup, floors=NO_FLOORS) if people.dev else setup
+
+
+def _check_network(app: App) -> None:
+    """Look for the chain and the network first: a deployed contract belongs to them for ever.
+
+    An oracle contract may be configured already, and be gone: this deploys the next one.
+    """
+    told = app.config
+    without = told.oracle.model_copy(update={"address": None, "publish": False})
+    with App(told.model_copy(update={"oracle": without})) as network:
+        network.chain.heads()
+
+
+def _lookout(app: App) -> SenderAccount:
+    """A publisher that belongs to no contract yet, and cannot sign."""
+    told = app.config
+    caps = SendLimits(
+        told.limits.max_fee_per_gas_wei,
+        told.limits.max_cost_per_transaction_wei,
+        told.limits.max_cost_per_day_wei,
+    )
+    pool = EndpointPool.open(told.chain.endpoints, told.chain.id)
+    return SenderAccount(pool, domain=Domain(told.chain.id, ZERO_ADDRESS), caps=caps)
+
+
+def _payer(app: App, keystore: Path | None, password_file: Path | None) -> Signer:
+    if (keystore is None) != (password_file is None):
+        raise InputError("--keystore and --password-file: give both or none")
+    if keystore is not None and password_file is not None:
+        return KeySigner.open(keystore, password_file)
+    if app.keys is None or app.keys.transmitter is None:
+        raise InputError("--keystore: name the key that pays, or configure a transmitter")
+    return app.keys.transmitter

@@ -1,0 +1,246 @@
+"""What `contract deploy` puts on chain, in which order: a timelock, an oracle, an adapter."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+import typer
+
+from oracle.bindings.deployment import (
+    Deployment,
+    OracleSetup,
+    check_funds,
+    created_address,
+    deploy as deploy_contract,
+    plan_deployment,
+)
+from oracle.bindings.kick_targets import KickTarget, adapter_code, role_change
+from oracle.bindings.timelock import TimelockSetup, granting_canceller
+from oracle.cli.setup.contract_commands import tell
+from oracle.daemon.app import App
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.errors import FatalError, InputError
+from oracle.signing.signer import Signer
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.client.receipts import nonce_at
+
+# How long `contract deploy --publish` waits for each receipt.
+_PATIENCE_SECONDS = 120
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PowerHolders:
+    """Who gets which power; `owner` of the timelock, with `dev` the admin itself.
+
+    `delay`: seconds that what the timelock does has to wait.
+    """
+
+    owner: Address
+    signers: tuple[Address, ...]
+    quorum: int
+    pauser: Address
+    vetoer: Address
+    delay: int
+    dev: bool
+
+    def check(self) -> None:
+        """Raise InputError: one key could do harm at once, and nobody could stop it."""
+        faults = []
+        if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one is nobody's quorum
+            faults.append("--signers and --quorum: at least two have to sign")
+        if ZERO_ADDRESS in {self.pauser, self.vetoer}:
+            faults.append("--pauser and --vetoer: name who can stop what goes wrong")
+        if faults and not self.dev:
+            raise InputError("; ".join([*faults, "--dev allows it, on a chain of your own"]))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAdapter:
+    """An adapter that is deployed with its oracle; `given`: addresses of contracts by name."""
+
+    target: KickTarget
+    given: Mapping[str, str]
+
+    def code(self, oracle: Address, owner: Address) -> str:
+        """Return its creation code. Raises InputError: an address that it needs is not given."""
+        try:
+            return adapter_code(self.target, oracle, owner, self.given)
+        except InputError as error:
+            raise InputError(
+                f"{error} (--contract NAME=0x…, or --adapter none: kickouts end in an event)"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where each contract will stand; None: it is not deployed."""
+
+    timelock: Address | None
+    oracle: Address
+    adapter: Address | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeployPlan:
+    """What is deployed, by whom; the oracle's admin is filled in where a timelock is.
+
+    `replaced`: the oracle whose place the new one takes.
+    """
+
+    app: App
+    publisher: SenderAccount
+    payer: Signer
+    people: PowerHolders
+    setup: OracleSetup
+    adapter: PlannedAdapter | None = None
+    replaced: Address | None = None
+
+    def run(self, *, publish: bool, as_json: bool) -> None:
+        """Say what it would be; then do it, if asked.
+
+        Raises:
+            InputError: a contract refuses its arguments, or the account cannot pay.
+            FatalError: one was mined and failed, or stands elsewhere than the others were told.
+            TransientError: no endpoint tells, or one is not mined yet.
+        """
+        places = self._places()
+        setup = self._setup_at(places)
+        answer = self._planned(setup, places)
+        if not (publish and as_json):
+            tell(answer, as_json=as_json)
+        if not publish:
+            typer.echo("dry run: nothing was sent; --publish sends it", err=True)
+            return
+        landed = self._deployed(setup, places)
+        # One document, where a program reads it.
+        tell({**landed, **answer} if as_json else landed, as_json=as_json)
+        for line in self._next_steps(places):
+            typer.echo(line, err=True)
+
+    def _places(self) -> _Places:
+        sender = self.payer.address
+        nonce = nonce_at(self.publisher.lines, sender, "pending")
+        timelock = None if self.people.dev else created_address(sender, nonce)
+        first = nonce if timelock is None else nonce + 1
+        adapter = None if self.adapter is None else created_address(sender, first + 1)
+        return _Places(timelock, created_address(sender, first), adapter)
+
+    def _setup_at(self, places: _Places) -> OracleSetup:
+        setup = replace(self.setup, admin=places.timelock or self.people.owner)
+        if self.adapter is None or places.adapter is None:
+            return setup
+        kick_gas = self.adapter.target.kick_gas
+        return replace(
+            setup,
+            target=places.adapter,
+            kick_limits=replace(setup.kick_limits, kick_gas=kick_gas),
+        )
+
+    def _planned(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
+        planned = self._tried(setup.code)
+        answer: dict[str, object] = {
+            "contract": "QoSOracle",
+            "code_hash": planned.code_hash,
+            "arguments": asdict(setup),
+            "sender": planned.sender,
+            "gas_limit": planned.gas_limit,
+            "max_fee_per_gas_wei": str(planned.fees.max_fee),
+            "max_cost_wei": str(planned.cost),
+            "balance_wei": str(planned.balance),
+        }
+        if places.timelock is not None:
+            answer["timelock"] = {
+                "address": places.timelock,
+                "owner": self.people.owner,
+                "delay": self.people.delay,
+            }
+        if self.adapter is not None:
+            creation = self._tried(self.adapter.code(places.oracle, self.people.owner))
+            answer["adapter"] = {
+                "name": self.adapter.target.name,
+                "address": places.adapter,
+                "owner": self.people.owner,
+                "told": {name: self.adapter.given[name] for name in self.adapter.target.needs},
+                "gas_limit": creation.gas_limit,
+            }
+        return answer
+
+    def _deployed(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
+        landed: dict[str, object] = {}
+        if places.timelock is not None:
+            waits = TimelockSetup(self.people.owner, self.people.delay)
+            landed["timelock"], _ = self._sent(waits.code, places.timelock)
+        landed["address"], landed["gas_used"] = self._sent(setup.code, places.oracle)
+        if self.adapter is not None and places.adapter is not None:
+            code = self.adapter.code(places.oracle, self.people.owner)
+            landed["adapter"], _ = self._sent(code, places.adapter)
+        return landed
+
+    def _tried(self, code: str) -> Deployment:
+        publisher = self.publisher
+        planned = plan_deployment(publisher.lines, code, self.payer.address, publisher.fees())
+        _check_cost(self.app, planned)
+        return planned
+
+    def _sent(self, code: str, place: Address) -> tuple[Address, int]:
+        """Deploy one; the others are told where it stands, so it must stand there."""
+        publisher, chain_id = self.publisher, self.app.config.chain.id
+        address, receipt = deploy_contract(
+            publisher.pool, self.payer, self._tried(code), chain_id, _patience()
+        )
+        if address != place:
+            raise FatalError(
+                f"it stands at {address}, not at {place}, which the others are told: the paying "
+                "account sent something else meanwhile; deploy again with an account that rests"
+            )
+        return address, receipt.gas_used
+
+    def _next_steps(self, places: _Places) -> list[str]:
+        steps = [f"next: {line}" for line in self._role_steps(places)]
+        if places.timelock is not None:
+            owner, delay = self.people.owner, self.people.delay
+            grant = granting_canceller(places.timelock, self.people.vetoer)
+            steps.append(
+                f"next, so that the vetoer cancels what is scheduled: {owner} sends "
+                f"{places.timelock} {grant.schedule(delay)}, and anyone {grant.execute()} "
+                f"after {delay} s"
+            )
+        if self.replaced is not None:
+            steps.append(
+                f'next: [oracle] address = "{places.oracle}" in place of {self.replaced}, and '
+                "`qos-oracle resync rebuild`"
+            )
+        return steps
+
+    def _role_steps(self, places: _Places) -> list[str]:
+        """Return by which call, in whose name, the network obeys the new oracle."""
+        if self.adapter is None or places.adapter is None:
+            if self.app.kick_target is None:
+                return []
+            return [f"the network's admin calls setOracle({places.oracle})"]
+        change = role_change(self.adapter.target, places.adapter, self.adapter.given)
+        if self.replaced is not None and self.adapter.target.gives_back:
+            step = f"the owner of the adapter before calls giveBack({places.adapter})"
+            return [f"{step}; until then the network refuses kickouts, which are retried"]
+        return [f"{change.text}: {change.to} {change.calldata}"]
+
+
+def _check_cost(app: App, planned: Deployment) -> None:
+    most = app.config.limits.max_cost_per_transaction_wei
+    if planned.cost > most:
+        raise InputError(
+            f"it may cost {planned.cost} wei, above limits.max_cost_per_transaction_wei {most}"
+        )
+    check_funds(planned)
+
+
+def _patience() -> Callable[[], bool]:
+    """Wait a moment between two looks; False when it has been long enough."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+
+    def wait() -> bool:
+        time.sleep(_LOOK_SECONDS)
+        return time.monotonic() < end
+
+    return wait

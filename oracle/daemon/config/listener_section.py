@@ -1,0 +1,93 @@
+"""The sections of listeners: `[web]` for who watches the daemon, `[statements]` for reporters.
+
+Each has its own place, certificate and limits; the settings that both have stand here once.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from oracle.daemon.config.sections import Section
+from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
+
+
+class ListenerSection(Section):
+    # An address of this machine.
+    host: str = "127.0.0.1"
+    # Certificate (PEM, with those that vouch for it): https instead of http.
+    certificate: Path | None = None
+    # Its key (PEM, mode 600).
+    certificate_key: Path | None = None
+    # Who may vouch for clients (PEM): only those with a certificate get an answer (mTLS).
+    client_ca_file: Path | None = None
+    # Connections at the same time; a sixth of the descriptors that the process may open,
+    # where those are fewer. Where there are too many, the one that waits longest goes.
+    max_connections: int = Field(default=8192, ge=8, le=65_536)
+    # Connections of one address at the same time, as long as their requests are not whole;
+    # of IPv6, of one network of 64 bits.
+    max_connections_per_address: int = Field(default=6144, ge=1, le=65_536)
+    # From the connection to the end of a request's headers.
+    header_seconds: float = Field(default=10.0, gt=0, le=600)
+    # From there until the answer is taken.
+    answer_seconds: float = Field(default=30.0, gt=0, le=600)
+    # Requests of one address, on average; five seconds' worth at once.
+    requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
+
+    def _listener(self, section: str, port: int) -> Listener:
+        limits = ListenerLimits(
+            connections=self.max_connections,
+            per_address=self.max_connections_per_address,
+            header_seconds=self.header_seconds,
+            answer_seconds=self.answer_seconds,
+            requests_per_second=self.requests_per_second,
+        )
+        if self.certificate is None or self.certificate_key is None:
+            return Listener(section, self.host, port, limits)
+        tls = ServerTls(self.certificate, self.certificate_key, self.client_ca_file)
+        return Listener(section, self.host, port, limits, tls)
+
+
+class WebSection(ListenerSection):
+    # Requests of one address, on average; five seconds' worth at once. `/livez` always gets its
+    # answer.
+    requests_per_second: float = Field(default=100.0, gt=0, le=100_000)
+    # For `/livez`, `/readyz`, `/metrics`, `/v1/status` and `/v1/outbox`. Keep it private: there
+    # is no password. 0 takes any free port.
+    port: int = Field(default=8080, ge=0, le=65_535)
+
+    @property
+    def listener(self) -> Listener:
+        """Where who watches the daemon is answered."""
+        return self._listener("web", self.port)
+
+
+class StatementsSection(ListenerSection):
+    # For `/v1/report` and `/v1/kick`, which other reporters ask; 0 takes any free port. None:
+    # what is signed here is shown to nobody.
+    port: int | None = Field(default=None, ge=0, le=65_535)
+
+    @property
+    def listener(self) -> Listener | None:
+        """Where the other reporters are answered; None: nowhere."""
+        return None if self.port is None else self._listener("statements", self.port)
+
+
+def warnings_of_listeners(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
+    """Return what deserves a thought: peers that are asked, and can ask nothing themselves."""
+    if peers and statements.port is None:
+        return ["statements.port: is not given: reporters.peers are not shown what is signed here"]
+    return []
+
+
+def faults_in_listeners(web: WebSection, statements: StatementsSection) -> list[str]:
+    """Return what cannot stand together, in one line each."""
+    faults = []
+    for name, section in (("web", web), ("statements", statements)):
+        if (section.certificate is None) != (section.certificate_key is None):
+            faults.append(f"{name}.certificate and {name}.certificate_key: give both or none")
+        if section.client_ca_file is not None and section.certificate is None:
+            faults.append(f"{name}.client_ca_file: needs {name}.certificate")
+    if statements.port and (web.host, web.port) == (statements.host, statements.port):
+        faults.append("web.port and statements.port: are the same; strangers come to one of them")
+    return faults

@@ -1,0 +1,1 @@
+"""What the daemon answers over HTTP, and what keeps strangers from stopping it."""

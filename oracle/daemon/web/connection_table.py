@@ -1,0 +1,87 @@
+"""Connections whose requests are not whole yet: how many may wait, and who has to go.
+
+Who comes is always let in; where there are too many, the one that waits longest goes. So whoever
+sends a request at once is answered, however many others hold their connections open
+(decision 0178). Knows no sockets and no clock.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+# Why a connection had to go: too many of its address, or too many in all.
+Surplus = Literal["address", "total"]
+
+
+class _Place(NamedTuple):
+    network: str
+    since: float
+
+
+class ConnectionTable(Generic[T]):
+    """What waits, in the order of coming; each stands under its address."""
+
+    def __init__(self, most: int, most_per_address: int) -> None:
+        """At least one of each."""
+        self._most = most
+        self._most_per_address = most_per_address
+        self._all: dict[T, _Place] = {}
+        self._of: dict[str, dict[T, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, one: T) -> bool:
+        return one in self._all
+
+    def add(self, one: T, network: str, now: float) -> tuple[T, Surplus] | None:
+        """Take one in; return who had to go for it, and why."""
+        gone = self._surplus(network)
+        if gone is not None:
+            self.remove(gone[0])
+        self._all[one] = _Place(network, now)
+        self._of.setdefault(network, {})[one] = None
+        return gone
+
+    def remove(self, one: T) -> bool:
+        """Take one out; False: it was not there."""
+        place = self._all.pop(one, None)
+        if place is None:
+            return False
+        others = self._of[place.network]
+        del others[one]
+        if not others:
+            del self._of[place.network]
+        return True
+
+    def expired(self, since: float) -> list[T]:
+        """Take out and return everybody who came at this time or before."""
+        late = []
+        for one, place in self._all.items():
+            if place.since > since:
+                break
+            late.append(one)
+        return self._removed(late)
+
+    def oldest_half(self) -> list[T]:
+        """Take out and return the half of them that came first; of one, that one."""
+        half = (len(self._all) + 1) // 2
+        return self._removed([one for one, _ in zip(self._all, range(half), strict=False)])
+
+    def _surplus(self, network: str) -> tuple[T, Surplus] | None:
+        mine = self._of.get(network, {})
+        is_full = len(self._all) >= self._most
+        # Where all is full, whoever has its share already takes nothing from the others.
+        has_its_share = len(mine) * len(self._of) >= len(self._all)
+        if len(mine) >= self._most_per_address or (is_full and mine and has_its_share):
+            return next(iter(mine)), "address"
+        return (next(iter(self._all)), "total") if is_full else None
+
+    def _removed(self, them: list[T]) -> list[T]:
+        for one in them:
+            self.remove(one)
+        return them
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._all))

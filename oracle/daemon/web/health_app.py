@@ -1,0 +1,122 @@
+"""What machines that watch the daemon are told; nothing can be changed through it.
+
+`/livez` and `/metrics` read memory only, in the server's own loop: they answer while the database
+is locked or away, and need no thread.
+"""
+
+import time
+from collections.abc import Callable
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+
+from oracle import __version__
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.web.rate_limit import ConcurrencyLimit
+from oracle.errors import OracleError
+from oracle.queries.json_answers import status_answer
+from oracle.queries.outbox_answers import intent_answer, sent_of
+from oracle.queries.status import overview
+from oracle.store.database import Store
+from oracle.telemetry import metrics
+
+_NOT_NOW = 503
+# Requests that may wait for the database; the server has forty threads.
+_SEATS = 8
+_NEWEST_INTENTS = 20
+
+
+def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
+    """Return the application; `store` gives the database, only read, in short statements."""
+    seats = ConcurrencyLimit(_SEATS)
+    web = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
+
+    @web.get("/livez")
+    async def livez() -> Response:
+        """200 while every loop turns, else 503 and which are silent. Restart the process then."""
+        silent = watch.liveness.silent()
+        return JSONResponse({"silent": silent}, _NOT_NOW if silent else 200)
+
+    @web.get("/readyz")
+    def readyz() -> Response:
+        """200 while it does its work, else 503 and the reasons.
+
+        Within 10 blocks of the head and a look at it in the last minute, no halt active, no block
+        left out, no report held, no sender that a person has to release, no fork in doubt, no
+        history below the level that is asked for, a chain that moves, no step failing three times
+        in a row, and the database there.
+        """
+        with seats.one() as is_seated:
+            faults = _database_faults(store) if is_seated else [_FULL]
+        reasons = watch.reasons() + faults
+        body = {
+            "ready": not reasons,
+            "reasons": reasons,
+            "standby": watch.standby_of is not None,
+            "leader": watch.standby_of,
+            "head": watch.newest,
+            "folded": watch.folded.number if watch.folded else None,
+            "lag_blocks": watch.lag_blocks,
+            "halt": watch.halt,
+            "stalled": watch.is_stalled,
+        }
+        return JSONResponse(body, _NOT_NOW if reasons else 200)
+
+    @web.get("/metrics")
+    async def prometheus() -> Response:
+        """Everything for Prometheus, from memory."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    @web.get("/v1/status")
+    def status() -> Response:
+        """What `qos-oracle status --json` prints.
+
+        `dispatcher` only where this process starts tasks, `contract` where it sends reports, both
+        as they stood when they were asked last.
+        """
+        return _answered(
+            seats,
+            lambda: status_answer(
+                overview(store(), worker), watch.dispatcher, watch.endpoints, watch.chain
+            ),
+        )
+
+    @web.get("/v1/outbox")
+    def outbox() -> Response:
+        """What `qos-oracle outbox list --json` prints."""
+        return _answered(seats, lambda: _intents(store()))
+
+    return web
+
+
+_FULL = "database: too many wait for it already"
+
+
+def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
+    """Answer with what is read from the database; 503 where it is away or too many wait."""
+    with seats.one() as is_seated:
+        try:
+            if is_seated:
+                return JSONResponse(read())
+        except OracleError as error:
+            return JSONResponse({"error": str(error)}, _NOT_NOW)
+    return JSONResponse({"error": _FULL}, _NOT_NOW)
+
+
+def _intents(store: Store) -> list[dict[str, object]]:
+    """Return what `outbox list --json` prints."""
+    now = int(time.clock_gettime(time.CLOCK_REALTIME))
+    with store.reading() as uow:
+        newest = uow.outbox.intents.newest(_NEWEST_INTENTS)
+        return [intent_answer(intent, sent_of(uow, intent), now) for intent in newest]
+
+
+def _database_faults(store: Callable[[], Store]) -> list[str]:
+    try:
+        with store().reading() as uow:
+            uow.cursor.get()
+    except OracleError as error:
+        return [f"database: {error}"]
+    return []

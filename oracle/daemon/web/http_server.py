@@ -1,0 +1,210 @@
+"""Serves an application at a listener, in a thread: uvicorn behind our own accept.
+
+One request is answered over each connection. What a client sends slowly waits in the acceptor;
+what it takes slowly is cut off.
+"""
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socket import socket
+from typing import Any
+
+import h11
+import structlog
+import uvicorn
+from fastapi import FastAPI
+from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from oracle.daemon.web.acceptor import MOST_HEAD_BYTES, Acceptor, PendingConnection
+from oracle.daemon.web.listener import Listener
+from oracle.daemon.web.refusals import Refusals
+from oracle.daemon.web.request_limits import RequestLimits
+from oracle.telemetry.logging_setup import is_power_of_two
+
+_STOP_SECONDS = 1
+_TLS_GOODBYE_SECONDS = 1.0
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\n"
+    b"content-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
+)
+
+
+@contextmanager
+def serving(web: FastAPI, listener: Listener) -> Iterator[str]:
+    """Serve in a thread; yields the address, `http://host:port`.
+
+    Raises:
+        InputError: the port is in use, the host is none of this machine's, or a file of its
+            certificate cannot be used.
+    """
+    context = None if listener.tls is None else listener.tls.context(listener.section)
+    listening = listener.listen()
+    server = _Server(web, listener, listening, context)
+    thread = threading.Thread(target=server.run, name=listener.section, daemon=True)
+    thread.start()
+    scheme = "http" if context is None else "https"
+    try:
+        yield f"{scheme}://{listener.host}:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(2 * _STOP_SECONDS)
+        listening.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its sockets: connections come from the acceptor."""
+
+    def __init__(
+        self, web: FastAPI, listener: Listener, listening: socket, context: ssl.SSLContext | None
+    ) -> None:
+        self.refusals = Refusals(listener.section)
+        self.limits = listener.limits
+        self._context = context
+        limited = RequestLimits(web, self.limits.requests_per_second, self.refusals)
+        super().__init__(_configuration(limited))
+        self._acceptor = Acceptor(
+            listening, self.limits, self._begin, self.refusals.note, is_tls=context is not None
+        )
+        self._answered: set[PendingConnection] = set()
+        self._most_answered = self.limits.answers
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._faults = 0
+
+    @override
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        asyncio.get_running_loop().set_exception_handler(self._note_fault)
+        self._acceptor.open()
+
+    @override
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        self._acceptor.close()
+        await super().shutdown(sockets=[])
+
+    def whole(self, connection: PendingConnection) -> bool:
+        """Note that its request is here; False: too many others are answered at this moment."""
+        self._acceptor.whole(connection)
+        if connection not in self._answered and len(self._answered) >= self._most_answered:
+            self.refusals.note("answers", connection.address)
+            return False
+        self._answered.add(connection)
+        return True
+
+    def gone(self, connection: PendingConnection) -> None:
+        """Note that nothing more comes or goes over it."""
+        self._acceptor.whole(connection)
+        self._answered.discard(connection)
+
+    def _begin(self, connection: PendingConnection) -> None:
+        if self._context is None and not self.whole(connection):
+            _turn_away(connection.sock)
+            return
+        task = asyncio.get_running_loop().create_task(self._connect(connection))
+
+        def cancel() -> None:
+            task.cancel()
+
+        connection.drop = cancel
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connection: PendingConnection) -> None:
+        """Let uvicorn's protocol have the connection, behind TLS where there is a certificate."""
+        is_tls = self._context is not None
+        is_connected = False
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _OneRequest(self, connection),
+                connection.sock,
+                ssl=self._context,
+                ssl_handshake_timeout=self.limits.header_seconds if is_tls else None,
+                ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if is_tls else None,
+            )
+            is_connected = True
+        except OSError:
+            # A handshake that failed, or a client that left: both are its own affair.
+            pass
+        finally:
+            if not is_connected:
+                self.gone(connection)
+                connection.sock.close()
+
+    def _note_fault(self, _loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+        """Tell what went wrong in the loop, the 1st, 2nd, 4th … time; asyncio tells all."""
+        self._faults += 1
+        if is_power_of_two(self._faults):
+            structlog.get_logger().error(
+                "http_fault",
+                reason=told.get("message"),
+                error=repr(told.get("exception")),
+                in_all=self._faults,
+            )
+
+
+class _OneRequest(H11Protocol):
+    """uvicorn's protocol, for one request and one answer, which has its time."""
+
+    def __init__(self, server: _Server, connection: PendingConnection) -> None:
+        super().__init__(server.config, server.server_state, server.lifespan.state)
+        self._server = server
+        self._connection = connection
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._connection.drop = transport.abort
+        seconds = self._server.limits.answer_seconds
+        self._deadline = self.loop.call_later(seconds, self._too_late)
+        if self._connection.head:
+            self.data_received(bytes(self._connection.head))
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        has_headers = self.conn.their_state is not h11.IDLE
+        if has_headers and not self._server.whole(self._connection):
+            self.transport.abort()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._server.gone(self._connection)
+        super().connection_lost(exc)
+
+    def _too_late(self) -> None:
+        self._server.refusals.note("deadline", self._connection.address)
+        self.transport.abort()
+
+
+def _configuration(application: RequestLimits) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        # Its warnings are about what strangers send, one line each.
+        log_level=logging.ERROR,
+        access_log=False,
+        server_header=False,
+        headers=[("connection", "close")],
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+    )
+
+
+def _turn_away(sock: socket) -> None:
+    try:
+        sock.send(_BUSY)
+    except OSError:
+        pass
+    finally:
+        sock.close()

@@ -1,0 +1,1 @@
+"""Networks that are not ours, on the local chain: stand-ins of Crynux's contracts, and traffic."""

@@ -1,0 +1,97 @@
+"""What the oracle contract holds, as rows: its head, indexes, words, and what was set last."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from oracle.domain.events.oracle_events import (
+    ConfigSet,
+    KickLimitsSet,
+    LimitsSet,
+    RoundAccepted,
+    SettingEvent,
+)
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.reports.kicks import Kick
+
+
+@dataclass(frozen=True, slots=True)
+class RoundHead:
+    """The last accepted round; `round` 0 and a zero digest before the first.
+
+    `time` is the time of the block that accepted it, 0 before the first.
+    """
+
+    round: int = 0
+    as_of: int = 0
+    digest: Hash = ZERO_HASH
+    time: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIndex:
+    """One lane and whose it is.
+
+    `closed_in`: the round since which the lane says "do not select"; None: it does not.
+    """
+
+    index: int
+    node: Address
+    closed_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Sixteen lanes as the contract holds them; which round wrote them, and its block time."""
+
+    index: int
+    value: int
+    round: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsPreImages:
+    """What one block changed of the contract's state, as it was before; None: not there."""
+
+    block: int
+    words: dict[int, Word | None]
+    indexes: dict[int, NodeIndex | None]
+    kicks: dict[Address, Kick | None]
+    # The head before the block, in a tuple of one; empty when the block accepted no round.
+    head: tuple[RoundHead, ...]
+
+
+@dataclass(slots=True)
+class RoundsChanges:
+    """What has to be written down since the last `drain`."""
+
+    words: dict[int, Word] = field(default_factory=dict)
+    indexes: dict[int, NodeIndex] = field(default_factory=dict)
+    kicks: dict[Address, Kick] = field(default_factory=dict)
+    head: RoundHead | None = None
+    accepted: list[RoundAccepted] = field(default_factory=list)
+    # What the contract's people set: who may veto, limits, the configuration of signers and rules.
+    set: list[SettingEvent] = field(default_factory=list)
+    pre_images: list[RoundsPreImages] = field(default_factory=list)
+
+
+class RoundLimits(NamedTuple):
+    """What a round may say; as `contract deploy` sets it, until an event says otherwise.
+
+    `max_new_nodes` get an index; `fall_share` in 1/10,000 of the open lanes may fall at once (four
+    always may); a lane that sinks by more than `big_fall` steps falls.
+    """
+
+    max_new_nodes: int = 200
+    fall_share: int = 1000
+    big_fall: int = 2500
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What was set last; None: no block that we read has said so."""
+
+    vetoer: Address | None = None
+    limits: LimitsSet | None = None
+    kick_limits: KickLimitsSet | None = None
+    config: ConfigSet | None = None

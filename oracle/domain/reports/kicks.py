@@ -1,0 +1,158 @@
+"""What became of a kickout on chain: proposed, ended, or the node expelled.
+
+An expulsion is the oracle's own and stands whatever the network does; a refusal of the network
+is noted beside it. See docs/explanation/kickouts.md#states.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import (
+    KickExecuted,
+    KickProposed,
+    KickRefused,
+    NodeExpelled,
+)
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+
+# Nobody is asked: the network's operator acts on the event.
+NO_TARGET = ZERO_ADDRESS
+# Refusals in a row with the same reason after which nothing is tried by itself any more.
+MOST_ALIKE = 2
+
+
+class KickState(StrEnum):
+    """VETOED: by the vetoer of that time; CANCELLED: by anybody, when it was dead anyway.
+
+    OUTDATED: signers, quorum or rules were replaced before it was executed. EXECUTED: the node is
+    expelled. REFUSED: it is expelled, and the network did not end its membership. READMITTED: the
+    admin took the expulsion back.
+    """
+
+    LIVE = "live"
+    CANCELLED = "cancelled"
+    VETOED = "vetoed"
+    OUTDATED = "outdated"
+    EXECUTED = "executed"
+    REFUSED = "refused"
+    READMITTED = "readmitted"
+
+
+EXPELLED = frozenset({KickState.EXECUTED, KickState.REFUSED})
+# Seconds: the end of time, as the contract counts it.
+FOR_EVER = 2**40 - 1
+
+
+class ExecutedIn(NamedTuple):
+    """The round before an execution, and how many seconds the expulsion lasts."""
+
+    round: int
+    cooldown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expulsion:
+    """An executed kickout: where, in which round, and what the network made of it.
+
+    `until`: unix seconds, the end of the expulsion. `target`: whom the oracle asked, zero: nobody.
+    `refusals`: how often in a row with the same `reason`; `tried_in` and `tried_at`: the newest
+    try.
+    """
+
+    at: Position
+    round: int
+    until: int
+    target: Address
+    tried_in: int
+    tried_at: Position
+    refusals: int = 0
+    reason: Hash = ZERO_HASH
+
+
+@dataclass(frozen=True, slots=True)
+class Kick:
+    """The newest kickout proposed for a node; `ready_at` and `dies_at` in unix seconds."""
+
+    node: Address
+    round: int
+    evidence: Hash
+    ready_at: int
+    dies_at: int
+    proposed_at: Position
+    state: KickState
+    expulsion: Expulsion | None = None
+
+    def is_expelled(self, time: int) -> bool:
+        """Whether the oracle tells consumers at `time` not to select the node, however stale."""
+        gone = self.expulsion
+        return self.state in EXPELLED and gone is not None and time < gone.until
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the network has refused it so often in the same words that a person decides."""
+        gone = self.expulsion
+        return self.state is KickState.REFUSED and (gone is None or gone.refusals >= MOST_ALIKE)
+
+
+def proposed(event: KickProposed) -> Kick:
+    """Return the kickout that an event proposes."""
+    return Kick(
+        node=event.node,
+        round=event.round,
+        evidence=event.evidence,
+        ready_at=event.ready_at,
+        dies_at=event.dies_at,
+        proposed_at=event.at,
+        state=KickState.LIVE,
+    )
+
+
+def executed(before: Kick | None, event: KickExecuted, executed_in: ExecutedIn) -> Kick:
+    """Return the kickout after the node was expelled, or the network was asked once more.
+
+    `before` None: it was proposed before the first block that we read.
+    """
+    kick = before or _unseen(event.node, event.evidence, event.at)
+    gone, head_round = kick.expulsion, executed_in.round
+    until = min(event.time + executed_in.cooldown, FOR_EVER)
+    expulsion = Expulsion(event.at, head_round, until, event.target, head_round, event.at)
+    if gone is not None and kick.state in EXPELLED:
+        # Where the last try worked, the node is back, and refusals are counted anew.
+        count = gone.refusals if kick.state is KickState.REFUSED else 0
+        expulsion = replace(
+            gone, target=event.target, tried_in=head_round, tried_at=event.at, refusals=count
+        )
+    return replace(kick, state=KickState.EXECUTED, evidence=event.evidence, expulsion=expulsion)
+
+
+def refused(before: Kick | None, event: KickRefused, head_round: int) -> Kick:
+    """Return the kickout after the network refused to end the membership."""
+    kick = before or _unseen(event.node, ZERO_HASH, event.at)
+    gone = kick.expulsion or _forgotten(event.at, head_round)
+    is_alike = gone.refusals > 0 and gone.reason == event.reason
+    expulsion = replace(
+        gone,
+        target=event.target,
+        tried_in=head_round,
+        tried_at=event.at,
+        refusals=gone.refusals + 1 if is_alike else 1,
+        reason=event.reason,
+    )
+    return replace(kick, state=KickState.REFUSED, expulsion=expulsion)
+
+
+def expelled_before(event: NodeExpelled) -> Kick:
+    """Return the expulsion that an oracle was made with."""
+    kick = _unseen(event.node, ZERO_HASH, event.at)
+    return replace(kick, expulsion=_forgotten(event.at, 0))
+
+
+def _forgotten(at: Position, head_round: int) -> Expulsion:
+    """An expulsion that is known by what came after it."""
+    return Expulsion(at, head_round, FOR_EVER, NO_TARGET, head_round, at)
+
+
+def _unseen(node: Address, evidence: Hash, at: Position) -> Kick:
+    return Kick(node, 0, evidence, 0, 0, at, KickState.EXECUTED)

@@ -1,0 +1,135 @@
+"""Which nodes a round registers, and with which index: the same for every reporter.
+
+A node has no index before its word first differs from "unknown". Nobody registers it but the
+round that first speaks of it (docs/explanation/reports.md#registration).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import Changes, ReliabilityCause
+from oracle.domain.ids import Address
+from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.reports.lanes import DO_NOT_SELECT
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.scoring.node_scores import is_excluded
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+
+# Accepted rounds in a row that must have shown a lane closed before its index changes hands.
+CLOSED_ROUNDS = 2
+
+
+class Newcomer(NamedTuple):
+    """A node that waits for an index; newcomers are ordered as their tuples are.
+
+    `at`: the event that first made its word differ; `place`: where it stands in a group that
+    scored several at once.
+    """
+
+    at: Position
+    place: int
+    node: Address
+
+
+class KnownBy(NamedTuple):
+    """When a node has something to be reported: rules, and `min_scores` that it must have."""
+
+    rules: Rules
+    min_scores: int
+
+
+def is_known(node: Node, time: int, known_by: KnownBy) -> bool:
+    """Tell whether the word of a node differs from "unknown" at `time`.
+
+    A member that has `min_scores` scores, or is excluded: consumers are to learn that at once.
+    Whoever only joins, pauses and leaves is not: an index costs the transmitter gas.
+    """
+    if node.membership is not Membership.MEMBER:
+        return False
+    return node.scored >= known_by.min_scores or is_excluded(node, time, known_by.rules)
+
+
+class FirstEvents:
+    """Where each node first got something to be reported, gathered while events are folded."""
+
+    def __init__(self, min_scores: int) -> None:
+        self._min_scores = min_scores
+        self._scored: dict[Address, tuple[Position, int]] = {}
+        self._timed_out: dict[Address, Position] = {}
+
+    def note(self, changes: Changes) -> None:
+        """Take in what was folded since the last time, in order."""
+        places = {
+            (result.closed_at, member.task): place
+            for result in changes.results
+            for place, member in enumerate(result.members)
+        }
+        for score in changes.scores:
+            if score.seq == self._min_scores:
+                self._scored[score.node] = score.at, places.get((score.at, score.task), 0)
+        for change in changes.reliability:
+            if change.cause is ReliabilityCause.TIMED_OUT:
+                self._timed_out.setdefault(change.node, change.at)
+
+    def newcomer(self, node: Address) -> Newcomer | None:
+        """Return the node as a newcomer: by its score, else by its first timeout; None: neither.
+
+        An exclusion comes of a timeout.
+        """
+        scored = self._scored.get(node)
+        if scored is not None:
+            return Newcomer(*scored, node)
+        timed_out = self._timed_out.get(node)
+        return None if timed_out is None else Newcomer(timed_out, 0, node)
+
+
+def free_indexes(
+    rounds: Rounds, time: int, members: Callable[[Sequence[Address]], set[Address]]
+) -> list[int]:
+    """Return the indexes that may change hands, ascending.
+
+    Its lane was closed by at least `CLOSED_ROUNDS` accepted rounds, its holder is no member, and
+    no kickout of the holder can still be executed.
+
+    Args:
+        rounds: the contract's state at the as-of block.
+        time: that block's.
+        members: which of these nodes are members there.
+    """
+    closed = [
+        entry
+        for entry in rounds.indexes.values()
+        if entry.closed_in is not None
+        and rounds.head.round - entry.closed_in + 1 >= CLOSED_ROUNDS
+        and rounds.lane_at(entry.index) == DO_NOT_SELECT
+        and not _is_pending(rounds, entry.node, time)
+    ]
+    there = members([entry.node for entry in closed])
+    return sorted(entry.index for entry in closed if entry.node not in there)
+
+
+def _is_pending(rounds: Rounds, node: Address, time: int) -> bool:
+    kick = rounds.live_kick_of(node)
+    return kick is not None and time <= kick.dies_at
+
+
+def registrations_at(
+    rounds: Rounds, newcomers: Iterable[Newcomer], free: Sequence[int]
+) -> Registrations:
+    """Give indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
+
+    What is more than the contract takes in one round waits for the next one, which starts from
+    what was accepted: nothing is carried over.
+    """
+    room = max(0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free)))
+    chosen = [one.node for one in sorted(newcomers)[:room]]
+    reused = tuple(
+        Reuse(node, rounds.indexes[index].node) for node, index in zip(chosen, free, strict=False)
+    )
+    return Registrations(reused, tuple(chosen[len(reused) :]))
+
+
+# A word's number has 3 bytes, and the contract counts nodes in 3 bytes.
+INDEX_SPACE = (1 << 24) - 1

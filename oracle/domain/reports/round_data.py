@@ -1,0 +1,115 @@
+"""The `data` of a round: the nodes that it registers, and the words of lanes.
+
+It is one blob under one hash, so that no part of it can be signed apart from the rest.
+See docs/reference/report-format.md#data.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from oracle.domain.ids import Address
+from oracle.domain.registrations import Registrations, Reuse
+
+# One record is the word's number and the word: 3 + 32 bytes
+# (docs/reference/report-format.md#records).
+RECORD_BYTES = 35
+# How many nodes take a used index, and how many are given a new one: two uint16.
+HEADER_BYTES = 4
+ADDRESS_BYTES = 20
+
+_INDEX_BYTES, _COUNT_BYTES = 3, 2
+
+
+class RoundData(NamedTuple):
+    """What a blob says; `words`: (word number, word), ascending."""
+
+    registrations: Registrations
+    words: tuple[tuple[int, int], ...]
+
+
+def data_of(registrations: Registrations, records: bytes) -> bytes:
+    """Write the blob that is pushed and hashed."""
+    reused, appended = registrations
+    counts = b"".join(len(one).to_bytes(_COUNT_BYTES) for one in (reused, appended))
+    nodes = [*(node for pair in reused for node in pair), *appended]
+    return b"".join([counts, *(bytes.fromhex(node[2:]) for node in nodes), records])
+
+
+def data_in(blob: bytes) -> RoundData:
+    """Read a blob back, strictly: what is read and written again is the same.
+
+    Raises:
+        ValueError: it is too short for what it counts, its records are not whole, or its words
+            do not ascend.
+    """
+    registrations, records = parted(blob)
+    return RoundData(registrations, tuple(decode(records)))
+
+
+def parted(blob: bytes) -> tuple[Registrations, bytes]:
+    """Return whom a blob registers, and its records. Raises ValueError: it is too short."""
+    records = records_in(blob)
+    reused, _ = _counts(blob)
+    nodes = [
+        Address("0x" + blob[at : at + ADDRESS_BYTES].hex())
+        for at in range(HEADER_BYTES, len(blob) - len(records), ADDRESS_BYTES)
+    ]
+    pairs = tuple(Reuse(nodes[2 * one], nodes[2 * one + 1]) for one in range(reused))
+    return Registrations(pairs, tuple(nodes[2 * reused :])), records
+
+
+def records_in(blob: bytes) -> bytes:
+    """Return the records of a blob. Raises ValueError: it is too short for what it counts."""
+    reused, appended = _counts(blob)
+    start = HEADER_BYTES + ADDRESS_BYTES * (2 * reused + appended)
+    if len(blob) < start:
+        raise ValueError(f"{len(blob)} bytes are too few for {reused + appended} nodes")
+    return blob[start:]
+
+
+def encode(words: Sequence[tuple[int, int]]) -> bytes:
+    """Write records of 35 bytes: 3-byte word number, strictly ascending, and the word."""
+    return b"".join(
+        index.to_bytes(_INDEX_BYTES, "big") + word.to_bytes(32, "big") for index, word in words
+    )
+
+
+def decode(records: bytes) -> list[tuple[int, int]]:
+    """Read records back.
+
+    Raises:
+        ValueError: the length is no multiple of 35 or the words do not ascend.
+    """
+    if len(records) % RECORD_BYTES:
+        raise ValueError(f"{len(records)} bytes are no whole number of records")
+    words = [
+        (
+            int.from_bytes(records[at : at + _INDEX_BYTES]),
+            int.from_bytes(records[at + _INDEX_BYTES : at + RECORD_BYTES]),
+        )
+        for at in range(0, len(records), RECORD_BYTES)
+    ]
+    if any(one[0] >= next_one[0] for one, next_one in pairwise(words)):
+        raise ValueError("the words do not ascend")
+    return words
+
+
+def word_among(records: bytes, index: int) -> int | None:
+    """Return the word `index` of records, which ascend; None: it is not among them."""
+    first, end = 0, len(records) // RECORD_BYTES
+    while first < end:
+        middle = (first + end) // 2
+        at = middle * RECORD_BYTES
+        found = int.from_bytes(records[at : at + _INDEX_BYTES])
+        if found == index:
+            return int.from_bytes(records[at + _INDEX_BYTES : at + RECORD_BYTES])
+        first, end = (middle + 1, end) if found < index else (first, middle)
+    return None
+
+
+def _counts(blob: bytes) -> tuple[int, int]:
+    if len(blob) < HEADER_BYTES:
+        raise ValueError(f"{len(blob)} bytes are too few to count nodes")
+    reused = int.from_bytes(blob[:_COUNT_BYTES])
+    return reused, int.from_bytes(blob[_COUNT_BYTES:HEADER_BYTES])

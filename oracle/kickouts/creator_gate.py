@@ -1,0 +1,46 @@
+"""Holds a kickout for a person whose scores come mostly from one creator's tasks.
+
+A gate of who proposes: no score and no report depends on it.
+See docs/explanation/kickouts.md#held-for-a-person.
+"""
+
+from collections.abc import Sequence
+
+from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.reports.kickout_evidence import KickoutEvidence, spread_of
+from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.scoring.rules import Rules
+from oracle.store.database import UnitOfWork
+
+
+def creators_at(
+    uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
+) -> dict[TaskKey, Address]:
+    """Return who ordered the tasks of some scores, as was known where the interval opened.
+
+    A chain may name the creator later than the score: evidence must not change by that.
+    """
+    tasks = uow.tasks.named([entry.task for entry in entries]).values()
+    return {
+        task.key: task.creator
+        for task in tasks
+        if task.creator is not None
+        and task.created_at is not None
+        and task.created_at <= interval.opened_at
+    }
+
+
+def why_held(evidence: KickoutEvidence | None, kick: Kick | None, rules: Rules) -> str | None:
+    """Say why a person has to propose it; None where it is proposed, or nobody has to."""
+    is_live = kick is not None and kick.state is KickState.LIVE
+    return None if evidence is None or is_live else evidence.spread.why_held(rules)
+
+
+def is_held(
+    uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules
+) -> bool:
+    """Tell whether a person would have to propose a kickout on these scores."""
+    creators = creators_at(uow, interval, entries)
+    spread = spread_of(creators.get(entry.task) for entry in entries)
+    return spread.why_held(rules) is not None

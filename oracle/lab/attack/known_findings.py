@@ -1,0 +1,45 @@
+"""Findings that are known, and why nothing is done about them in the rules.
+
+Each is explained in docs/explanation/attacks.md#known-findings.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_TOLL = (
+    "time is bought at the least fee, and the toll is nobody's who worked: what bounds it is the "
+    "floor, which a network sets"
+)
+_RELAY_EXCLUDES = (
+    "the relay excludes for an hour what a few timeouts hit, so that whoever causes them has less "
+    "competition; the rule set shows what the relay does"
+)
+# By strategy and fault, whatever the rule set.
+KNOWN: Mapping[tuple[str, str], str] = MappingProxyType({
+    ("split-stake", "gain"): "the root of the stake favours many small ones; each needs a card of "
+    "its own and the least stake",
+    ("split-stake", "harm"): "more nodes share the same work",
+    ("big-stake", "gain"): "stake is what the draw is meant to weigh; it is locked for it",
+    ("fake-alone", "gain"): "nobody compares what one node says; who wants to be sure orders a "
+    "group",
+    ("new-address", "gain"): "a kickout gives the stake back, and an address costs nothing; what "
+    "it earns is less than honest work",
+    ("trap-groups", "harm"): _TOLL,
+    ("trap-groups-many", "harm"): _TOLL,
+    ("trap-alone", "harm"): _TOLL,
+})  # fmt: skip
+# The same for one rule set alone, by its name.
+KNOWN_OF: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
+    "relay": MappingProxyType({
+        ("leave-and-return", "gain"): "a join heals in the relay; the rule set shows what it does",
+        ("trap-groups", "gain"): _RELAY_EXCLUDES,
+        ("trap-groups-many", "gain"): _RELAY_EXCLUDES,
+        ("trap-alone", "gain"): _RELAY_EXCLUDES,
+    }),
+})  # fmt: skip
+
+
+def reason_of(rules: str, strategy: str, fault: str) -> str | None:
+    """Return why a finding under a rule set is accepted; None: it is not."""
+    own = KNOWN_OF.get(rules, {})
+    return own.get((strategy, fault)) or KNOWN.get((strategy, fault))

@@ -1,0 +1,1 @@
+"""A network in which selection feeds back: draws, answers, money, scores, kickouts."""

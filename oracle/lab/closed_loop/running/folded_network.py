@@ -1,0 +1,120 @@
+"""What the network says, folded at once by the real fold, and drawn from by the real policy."""
+
+from collections.abc import Iterable, Set as AbstractSet
+from typing import Any, Protocol
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.fold.working_set import Changes
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.policy import PolicyInput, SelectionPolicy
+from oracle.systems.weighted_draw import draw
+
+
+class _Chooser(Protocol):
+    """What draws one node for a task."""
+
+    def note(self, node: Node) -> None:
+        """Take in a node that has changed."""
+        ...
+
+    def take(self, event: DomainEvent) -> None:
+        """See an event that has been folded."""
+        ...
+
+    def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
+        """Return the node drawn; None: nobody can have it now."""
+        ...
+
+
+class _FromPool:
+    """Draws from candidates that are kept ready: a Crynux policy."""
+
+    def __init__(self, rules: Rules, policy: CrynuxPolicy) -> None:
+        self._pool = CandidatePool(rules, policy.weighting)
+
+    def note(self, node: Node) -> None:
+        self._pool.put(node)
+
+    def take(self, event: DomainEvent) -> None:
+        """The fold has put it into the nodes' rows."""
+
+    def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
+        drawn = self._pool.draw(task, asked.time, seed, taken=asked.taken)
+        return drawn[0].node if drawn else None
+
+
+class _FromVerdicts:
+    """Asks the policy about every node, for each draw."""
+
+    def __init__(self, policy: SelectionPolicy) -> None:
+        self._follower = policy.follow()
+
+    def note(self, node: Node) -> None:
+        """The policy sees the nodes themselves."""
+
+    def take(self, event: DomainEvent) -> None:
+        self._follower.take(event)
+
+    def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
+        verdicts = self._follower.verdicts(task, asked)
+        weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
+        drawn = draw(weights, seed, 1)
+        return drawn[0].node if drawn else None
+
+
+class FoldedNetwork:
+    """A fold that is told every event as it happens, and the draws that rest on it.
+
+    A block is a second. `time` is set by whoever lets time pass.
+    """
+
+    def __init__(self, rules: Rules, policy: SelectionPolicy, time: int) -> None:
+        self.rules = rules
+        self.time = time
+        self._fold = Fold(rules)
+        self._logs = 0
+        self._chooser: _Chooser = (
+            _FromPool(rules, policy) if isinstance(policy, CrynuxPolicy) else _FromVerdicts(policy)
+        )
+
+    def say(self, said: type[DomainEvent], /, *named: Any, **fields: Any) -> DomainEvent:  # noqa: ANN401 - an event's own fields
+        """Let the network say an event now, and fold it."""
+        self._logs += 1
+        event = said(Position(self.time, self._logs, self._logs), self.time, *named, **fields)
+        self._fold.many((event,))
+        self._chooser.take(event)
+        return event
+
+    def note_nodes(self) -> None:
+        """Bring nodes that have changed to whoever draws."""
+        changed = self._fold.ledger.changes.nodes
+        for node in changed.values():
+            self._chooser.note(node)
+        changed.clear()
+
+    def settle(self) -> Changes:
+        """Do so, and return what else has changed since it was done last."""
+        self.note_nodes()
+        return self._fold.drain()
+
+    def node(self, address: Address) -> Node:
+        """Return the fold's row of a node that has joined."""
+        return self._fold.ledger.nodes[address]
+
+    def choose(self, key: TaskKey, seed: bytes, taken: AbstractSet[Address]) -> Address | None:
+        """Draw a node for a task that was created; `note_nodes` goes before."""
+        ledger = self._fold.ledger
+        asked = PolicyInput(ledger.nodes, self.rules, self.time, taken)
+        return self._chooser.choose(ledger.tasks[key], seed, asked)
+
+    def forget(self, keys: Iterable[TaskKey]) -> None:
+        """Drop tasks that have ended for good: nobody asks for them again."""
+        for key in keys:
+            del self._fold.ledger.tasks[key]

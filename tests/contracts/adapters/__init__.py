@@ -1,0 +1,1 @@
+"""Adapters in front of networks that know nothing of the oracle."""

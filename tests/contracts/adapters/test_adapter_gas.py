@@ -1,0 +1,64 @@
+"""What a kickout costs on each kind of network, and what a node with many models does to it."""
+
+import pytest
+
+from tests.contracts.adapters.crynux_driver import (
+    AVAILABLE,
+    GAS,
+    QUIT,
+    NodeNetwork,
+    commit_nodes,
+    vss_nodes,
+)
+from tests.support.evm.chain import Chain
+
+pytestmark = pytest.mark.evm
+
+MODELS = (1, 10, 25, 50, 100)
+
+
+def member_with(nodes: NodeNetwork, place: int, models: int) -> str:
+    """A node with so many models; it joins with one, and reports the others as it likes."""
+    account = nodes.join(place)
+    for number in range(1, models):
+        nodes.by_node(account, "reportModelDownloaded", f"model {number}")
+    return account
+
+
+def kicked(nodes: NodeNetwork, place: int, models: int) -> int:
+    """The gas of the whole transaction, with as much as it wants."""
+    account = member_with(nodes, place, models)
+    with nodes.chain.undone():
+        receipt = nodes.kick(account, gas=10_000_000)
+        assert nodes.status(account) == QUIT
+        return receipt.gas
+
+
+def test_a_kickout_fits_its_gas_where_a_node_has_one_model(chain: Chain):
+    for nodes in (vss_nodes(chain), commit_nodes(chain)):
+        assert kicked(nodes, 4, 1) < GAS[nodes.name]
+
+
+def test_gas_grows_with_the_models_of_a_node(chain: Chain, capsys: pytest.CaptureFixture[str]):
+    nodes = vss_nodes(chain)
+    gas = {models: kicked(nodes, place, models) for place, models in enumerate(MODELS, start=4)}
+    with capsys.disabled():
+        print("\nmodels  gas of a kickout")  # noqa: T201 - a table is what this is for
+        for models, cost in gas.items():
+            print(f"{models:>6}  {cost:>10,}")  # noqa: T201
+    costs = list(gas.values())
+    assert costs == sorted(costs)
+    each = (gas[100] - gas[10]) // 90
+    assert 40_000 < each < 90_000
+    # The default is enough for a node as they are, and not for one that has been made dear.
+    assert gas[25] < GAS["VssTaskAdapter"] < gas[100]
+
+
+def test_a_node_that_is_too_dear_is_refused_and_stays_as_it_was(chain: Chain):
+    nodes = vss_nodes(chain)
+    account = member_with(nodes, 4, 100)
+    told = nodes.kick(account)
+    assert told.names == ["Refused"]
+    assert nodes.status(account) == AVAILABLE
+    # The task contract is where it was: the network works.
+    nodes.rest(nodes.work())

@@ -1,0 +1,122 @@
+"""What `contract check` finds out about a kick target by calls that are tried and never sent."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from oracle.bindings.kick_target_checks import (
+    WiredTarget,
+    is_task_contract_of,
+    kick_target_mismatches,
+    plain_account_owner,
+)
+from oracle.bindings.kick_targets import NODE_STAKING, kick_target_named
+from oracle.domain.ids import Address
+from oracle.rpc.fanout import PoolView
+from tests.contracts.adapters.crynux_driver import NodeNetwork
+from tests.contracts.adapters.test_staking_adapter import Staking, network
+from tests.pools import pool_of
+
+pytestmark = pytest.mark.evm
+__all__ = ["network"]
+
+
+def lower(address: str) -> Address:
+    return Address(address.lower())
+
+
+def lines_to(nodes: NodeNetwork | Staking) -> PoolView:
+    return pool_of(nodes.chain.url).view()
+
+
+def wired(nodes: NodeNetwork, **given: str) -> WiredTarget:
+    task = "VSSTask" if nodes.name == "VssTaskAdapter" else "Task"
+    right = {"Node": nodes.node.address, task: nodes.task.address}
+    target = kick_target_named(nodes.name)
+    oracle = lower(nodes.caller.address)
+    return WiredTarget(target, lower(nodes.adapter.address), oracle, right | given)
+
+
+def whats(nodes: NodeNetwork, meant: WiredTarget) -> list[str]:
+    return [one.what for one in kick_target_mismatches(lines_to(nodes), meant)]
+
+
+def redeployed(nodes: NodeNetwork, **changed: str) -> None:
+    """Another adapter, told something else, holds the role."""
+    told: Mapping[str, str] = {
+        "oracle": nodes.caller.address,
+        "owner": nodes.owner,
+        "node": nodes.node.address,
+        "qos": nodes.qos.address,
+        "task": nodes.task.address,
+    } | changed
+    other = nodes.chain.deploy(f"adapters/{nodes.name}", *told.values())
+    nodes.send(nodes.adapter.functions.giveBack(other.address))
+    nodes.adapter = other
+
+
+def test_an_adapter_that_stands_as_it_is_meant_has_no_mismatch(nodes: NodeNetwork):
+    assert whats(nodes, wired(nodes)) == []
+
+
+def test_a_wrong_task_contract_is_found_before_it_breaks_the_network(nodes: NodeNetwork):
+    redeployed(nodes, task=nodes.caller.address)
+    (found,) = kick_target_mismatches(lines_to(nodes), wired(nodes, **_any_task(nodes)))
+    assert found.what == "task contract of Node"
+    assert found.found == "Not called by the task contract"
+
+
+def _any_task(nodes: NodeNetwork) -> dict[str, str]:
+    return dict.fromkeys(("VSSTask", "Task"), nodes.caller.address)
+
+
+def test_the_task_contract_is_told_from_others_before_anything_is_deployed(nodes: NodeNetwork):
+    lines, node = lines_to(nodes), lower(nodes.node.address)
+    assert is_task_contract_of(lines, node, lower(nodes.task.address)) is None
+    for other in (nodes.first, nodes.owner, nodes.adapter.address):
+        said = is_task_contract_of(lines, node, lower(other))
+        assert said == "Not called by the task contract"
+
+
+def test_an_adapter_without_the_role_is_found(nodes: NodeNetwork):
+    nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
+    (found,) = kick_target_mismatches(lines_to(nodes), wired(nodes))
+    assert (found.what, found.found) == ("owner of Node", lower(nodes.owner))
+
+
+def test_a_qos_of_another_node_contract_is_found(nodes: NodeNetwork):
+    redeployed(nodes, qos=nodes.chain.deploy("testing/CrynuxQos", 10, 10).address)
+    assert whats(nodes, wired(nodes)) == ["QOS of Node"]
+
+
+def test_an_adapter_of_another_oracle_or_network_is_found(nodes: NodeNetwork):
+    redeployed(nodes, oracle=nodes.first)
+    assert whats(nodes, wired(nodes)) == ["oracle of the kick target"]
+    assert "Node of the kick target" in whats(nodes, wired(nodes, Node=nodes.owner))
+
+
+def test_what_is_no_adapter_of_ours_is_found(nodes: NodeNetwork):
+    meant = wired(nodes)
+    nothing = WiredTarget(meant.target, lower(nodes.first), meant.oracle, meant.given)
+    other = WiredTarget(meant.target, lower(nodes.node.address), meant.oracle, meant.given)
+    assert whats(nodes, nothing) == ["kick target"]
+    assert whats(nodes, other) == ["kick target's code hash"]
+
+
+def test_an_owner_of_one_key_is_told(nodes: NodeNetwork):
+    (found,) = plain_account_owner(lines_to(nodes), wired(nodes))
+    assert found.what == "kick target's owner"
+    redeployed(nodes, owner=nodes.caller.address)
+    assert plain_account_owner(lines_to(nodes), wired(nodes)) == []
+
+
+def test_an_admin_of_stakes_is_known_by_how_it_is_refused(network: Staking):
+    given = {"NodeStaking": network.staking.address, "operator": network.relay}
+    at, oracle = lower(network.adapter.address), lower(network.caller.address)
+    meant = WiredTarget(NODE_STAKING, at, oracle, given)
+    assert kick_target_mismatches(lines_to(network), meant) == []
+
+    call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
+    network.chain.send(call, sender=network.writer)
+    (found,) = kick_target_mismatches(lines_to(network), meant)
+    assert (found.what, found.found) == ("admin of NodeStaking", "Not called by the admin")

@@ -1,0 +1,150 @@
+"""Nodes that have nothing on chain but their stake are put out by returning it."""
+
+from dataclasses import dataclass
+
+import pytest
+from web3.contract import Contract
+
+from tests.contracts.adapters.crynux_driver import EVIDENCE, GAS, STAKE
+from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
+
+pytestmark = pytest.mark.evm
+
+UNSTAKED, STAKED, PENDING = 0, 1, 2
+# Runtime code of a beneficiary: reverts with a megabyte; never ends.
+BOMB, LOOP = "0x620fffff5ffd", "0x5b5f56"
+
+
+@dataclass
+class Staking:
+    """NodeStaking, who names its admin, and the adapter that is it."""
+
+    chain: Chain
+    staking: Contract
+    parameters: Contract
+    caller: Contract
+    adapter: Contract
+
+    def __post_init__(self) -> None:
+        self.owner, self.relay, self.writer, self.receiver, self.node, self.other = (
+            self.chain.accounts[:6]
+        )
+
+    def stake(self, node: str) -> None:
+        self.chain.send(self.staking.functions.stake(STAKE), sender=node, value=STAKE)
+
+    def status(self, node: str) -> int:
+        return int(self.staking.functions.getStakingInfo(node).call()[3])
+
+    def kick(self, node: str) -> Receipt:
+        gas = GAS["NodeStakingAdapter"]
+        call = self.caller.functions.kick(self.adapter.address, node, EVIDENCE, gas)
+        return self.chain.send(call)
+
+
+@pytest.fixture
+def network(chain: Chain) -> Staking:
+    owner, relay, writer, receiver, *nodes = chain.accounts
+    staking = chain.deploy("testing/CrynuxStaking", receiver)
+    parameters = chain.deploy("testing/CrynuxParameters", staking.address, writer)
+    chain.send(staking.functions.setParameterController(parameters.address))
+    caller = chain.deploy("testing/KickCaller")
+    told = (caller.address, owner, staking.address, relay)
+    adapter = chain.deploy("adapters/NodeStakingAdapter", *told)
+    chain.send(parameters.functions.setNodeStakingAdminAddress(adapter.address), sender=writer)
+    made = Staking(chain, staking, parameters, caller, adapter)
+    for node in nodes[:2]:
+        made.stake(node)
+    return made
+
+
+def refused(network: Staking, call, sender: str) -> str:
+    with pytest.raises(RevertedError) as told:
+        network.chain.send(call, sender=sender)
+    return str(told.value)
+
+
+def test_a_node_gets_its_stake_back(network: Staking):
+    told = network.kick(network.node)
+    assert told.names == ["NodeUnstaked", "Kicked"]
+    assert told.only("NodeUnstaked")["stakedBalance"] == STAKE
+    assert network.status(network.node) == UNSTAKED
+    assert told.gas < 150_000
+
+
+def test_one_that_wants_to_leave_leaves(network: Staking):
+    network.chain.send(network.staking.functions.tryUnstake(), sender=network.node)
+    assert network.status(network.node) == PENDING
+    assert network.kick(network.node).names[-1] == "Kicked"
+    assert network.status(network.node) == UNSTAKED
+
+
+def test_who_has_no_stake_is_left_alone(network: Staking):
+    assert network.kick(network.receiver).names == ["Kicked"]
+    network.kick(network.node)
+    assert network.kick(network.node).names == ["Kicked"]
+
+
+def test_the_oracle_alone_puts_a_node_out(network: Staking):
+    call = network.adapter.functions.kick(network.node, EVIDENCE)
+    for account in (network.owner, network.relay, network.writer, network.node):
+        assert refused(network, call, account).startswith("NotAllowed")
+
+
+def test_the_relay_goes_on_through_the_adapter(network: Staking):
+    functions = network.adapter.functions
+    told = network.chain.send(functions.unstake(network.node), sender=network.relay)
+    assert told.names == ["NodeUnstaked"]
+    told = network.chain.send(functions.slashStaking(network.other), sender=network.relay)
+    assert told.names == ["NodeSlashed"]
+
+
+def test_nobody_else_speaks_through_it_not_even_its_owner(network: Staking):
+    functions = network.adapter.functions
+    for call in (functions.unstake(network.node), functions.slashStaking(network.node)):
+        for account in (network.owner, network.node):
+            assert refused(network, call, account).startswith("NotAllowed")
+    names = {part["name"] for part in network.adapter.abi if part["type"] == "function"}
+    own = {"kick", "transferOwnership", "acceptOwnership", "setOperator"}
+    views = {"ORACLE", "STAKING", "owner", "pendingOwner", "operator"}
+    assert names == own | views | {"unstake", "slashStaking"}
+
+
+def test_the_owner_names_another_relay(network: Staking):
+    call = network.adapter.functions.setOperator(network.other)
+    assert refused(network, call, network.relay).startswith("NotAllowed")
+    network.chain.send(call, sender=network.owner)
+    unstake = network.adapter.functions.unstake(network.node)
+    assert refused(network, unstake, network.relay).startswith("NotAllowed")
+    network.chain.send(unstake, sender=network.other)
+
+
+def test_the_writer_takes_the_role_back_and_kickouts_are_refused(network: Staking):
+    call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
+    network.chain.send(call, sender=network.writer)
+    told = network.kick(network.node)
+    assert told.names == ["Refused"]
+    assert network.status(network.node) == STAKED
+
+
+@pytest.mark.parametrize("code", [BOMB, LOOP])
+def test_a_beneficiary_that_does_its_worst_is_refused_within_the_gas(network: Staking, code: str):
+    there = "0x" + 36 * "0" + "7777"
+    network.chain.rpc("anvil_setCode", there, code)
+    call = network.staking.functions.setBenefitAddress(there)
+    network.chain.send(call, sender=network.node)
+    told = network.kick(network.node)
+    assert told.names == ["Refused"]
+    assert network.status(network.node) == STAKED
+    assert told.gas < 700_000
+
+
+def test_a_beneficiary_that_refuses_is_named_in_the_networks_words(network: Staking):
+    stubborn = network.chain.deploy("testing/StubbornNode")
+    say = stubborn.functions.say(
+        network.staking.address, encoded(network.staking.functions.stake(STAKE))
+    )
+    network.chain.send(say, value=STAKE)
+    told = network.kick(stubborn.address)
+    assert bytes(told.only("Refused")["reason"])[:4].hex() == "08c379a0"
+    assert network.status(stubborn.address) == STAKED

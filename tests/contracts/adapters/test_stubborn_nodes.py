@@ -1,0 +1,80 @@
+"""Who is paid its stake may refuse it, or join again in the same breath.
+
+In the commit generation a contract can be a node. In the VSSTask generation a node proves its
+key, but since EIP-7702 an account with a key may have code.
+"""
+
+import pytest
+from web3.contract import Contract
+
+from tests.contracts.adapters.crynux_driver import AVAILABLE, QUIT, STAKE, NodeNetwork
+from tests.support.evm.chain import encoded
+
+pytestmark = pytest.mark.evm
+
+# EIP-7702: an account whose code is this and an address runs the code of that address.
+DELEGATED = "0xef0100"
+
+
+@pytest.fixture
+def stubborn(nodes: NodeNetwork) -> Contract:
+    """A member, as a contract: what it is paid it refuses, until it is told otherwise."""
+    chain = nodes.chain
+    code = chain.deploy("testing/StubbornNode")
+    if nodes.name == "CommitTaskAdapter":
+        join = nodes.join_call(0)
+        nodes.send(code.functions.say(nodes.node.address, encoded(join)), value=STAKE)
+        return code
+    chain.rpc("anvil_setCode", nodes.first, DELEGATED + code.address[2:].lower())
+    return chain.contract("testing/StubbornNode", nodes.first)
+
+
+def test_a_stake_that_is_refused_keeps_the_node_in_and_the_network_goes_on(
+    nodes: NodeNetwork, stubborn: Contract
+):
+    told = nodes.kick(stubborn.address)
+    # Error(string): the network's own "Token transfer failed".
+    assert (told.names, nodes.reason(told).hex()) == (["Refused"], "08c379a0")
+    assert nodes.status(stubborn.address) == AVAILABLE
+    others = [one for one in nodes.members if one != stubborn.address]
+    assert nodes.kick(others[0]).names[-1] == "Kicked"
+
+
+def test_once_it_takes_its_stake_it_is_out(nodes: NodeNetwork, stubborn: Contract):
+    nodes.kick(stubborn.address)
+    nodes.send(stubborn.functions.answerWith(nodes.node.address, b"", 0))
+    assert nodes.kick(stubborn.address).names[-1] == "Kicked"
+    assert nodes.status(stubborn.address) == QUIT
+
+
+def test_who_joins_again_while_it_is_paid_was_out_and_is_a_new_member(
+    nodes: NodeNetwork, stubborn: Contract
+):
+    place = (
+        nodes.chain.accounts.index(stubborn.address) if stubborn.address in nodes.members else 0
+    )
+    again = encoded(nodes.join_call(place))
+    nodes.send(stubborn.functions.answerPaying(nodes.node.address, again, STAKE))
+
+    told = nodes.kick(stubborn.address)
+    assert told.names[-1] == "Kicked"
+    assert told.only("NodeKickedOut")["nodeAddress"] == stubborn.address
+    assert nodes.status(stubborn.address) == AVAILABLE
+
+    # It is due at once, and has taken its stake quietly this time.
+    nodes.kick(stubborn.address)
+    assert nodes.status(stubborn.address) == QUIT
+
+
+def test_a_kickout_within_a_kickout_is_refused_and_may_be_tried_again(
+    nodes: NodeNetwork, stubborn: Contract
+):
+    other = next(one for one in nodes.members if one != stubborn.address)
+    inner = nodes.caller.functions.kick(nodes.adapter.address, other, bytes(32), 3_000_000)
+    nodes.send(stubborn.functions.answerWith(nodes.caller.address, encoded(inner), 1))
+
+    told = nodes.kick(stubborn.address, gas=6_000_000)
+    assert [name for name in told.names if name in {"Kicked", "Refused"}] == ["Refused", "Kicked"]
+    assert nodes.status(stubborn.address) == QUIT
+    assert nodes.status(other) == AVAILABLE
+    assert nodes.kick(other).names[-1] == "Kicked"

@@ -1,0 +1,1 @@
+"""What programs prove and find of the contracts: Halmos, Slither and solhint."""

@@ -1,0 +1,99 @@
+"""What an analyser finds, told by where it is and not by its line, and the list of what stays.
+
+`baseline.toml` names every finding that is there, with the reason why it stays. A finding that is
+not in the list fails, and so does an entry that is found no more: the list is what is true today.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BASELINE = Path(__file__).parent / "baseline.toml"
+HEAD = """\
+# What Slither and solhint find in the contracts, and why it stays (docs/reference/audit.md).
+# `make slither` compares; `make slither ARGS=--write` writes what is found, new places without a
+# reason. A place is CONTRACT.FUNCTION, and how often where it is more than once.
+"""
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """One detector at one function (empty: the contract itself; without contracts, the file)."""
+
+    detector: str
+    contract: str
+    function: str
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return ".".join(filter(None, (self.contract, self.function)))
+
+    def __str__(self) -> str:
+        """As it is named on the screen."""
+        return f"{self.detector} in {self.place}"
+
+
+def baseline(tool: str, path: Path = BASELINE) -> Counter[Finding]:
+    """Return what is known of a tool, each as often as it is found at that place.
+
+    Raises:
+        ValueError: an entry has no reason.
+    """
+    known: Counter[Finding] = Counter()
+    for entry in _entries(tool, path):
+        if not entry["reason"].strip():
+            raise ValueError(f"no reason: {entry}")
+        known += _findings(entry)
+    return known
+
+
+def _entries(tool: str, path: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = tomllib.loads(path.read_text("utf-8")).get(tool, [])
+    return entries
+
+
+def _findings(entry: Mapping[str, Any]) -> Counter[Finding]:
+    named: Counter[Finding] = Counter()
+    for place in entry["places"]:
+        where, _, times = place.partition(" x")
+        contract, _, function = where.partition(".")
+        named[Finding(entry["detector"], contract, function)] += int(times or 1)
+    return named
+
+
+def differences(found: Iterable[Finding], known: Counter[Finding]) -> Iterator[str]:
+    """Yield a line for each finding that is new, and for each that is gone."""
+    here = Counter(found)
+    for finding, times in sorted((here - known).items()):
+        yield f"new: {finding} ({times})"
+    for finding, times in sorted((known - here).items()):
+        yield f"gone, take it out of the baseline: {finding} ({times})"
+
+
+def rewritten(tool: str, found: Iterable[Finding], path: Path = BASELINE) -> str:
+    """Return a tool's part of the baseline as it would be true: places that are gone are left out.
+
+    What is new stands in an entry of its own, with an empty reason for somebody to write.
+    """
+    rest = Counter(found)
+    parts = []
+    for entry in _entries(tool, path):
+        kept = _findings(entry) & rest
+        rest -= kept
+        parts.append(_entry(tool, entry["detector"], entry["reason"], kept))
+    for detector in sorted({finding.detector for finding in rest}):
+        new = Counter({one: times for one, times in rest.items() if one.detector == detector})
+        parts.append(_entry(tool, detector, "", new))
+    return "\n".join(filter(None, parts))
+
+
+def _entry(tool: str, detector: str, reason: str, places: Counter[Finding]) -> str:
+    if not places:
+        return ""
+    named = sorted(f"{one.place}{f' x{many}' if many > 1 else ''}" for one, many in places.items())
+    lines = "".join(f'    "{place}",\n' for place in named)
+    return f'[[{tool}]]\ndetector = "{detector}"\nreason = "{reason}"\nplaces = [\n{lines}]\n'

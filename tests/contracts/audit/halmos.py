@@ -1,0 +1,77 @@
+"""Proves checks/*.sol for all inputs: `make halmos` (docs/reference/audit.md#what-is-proven).
+
+Each check must hold, and each `check_refuted_` must be refuted. Exit code 1: one is otherwise.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.contracts.audit.tools import HERE, ROOT, forge_output, heard, program, ready
+
+# What a contract of checks needs: how often a loop turns, how long bytes are.
+CHECKS: Mapping[str, tuple[str, ...]] = {
+    "LanesCheck": ("--loop", "16"),
+    # Two signatures of 65 bytes.
+    "QuorumCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
+    "KickCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
+    "LimitsCheck": (),
+    "PauseCheck": (),
+}
+# Halmos's exit codes of a check.
+HOLDS, REFUTED = 0, 1
+_SAID = {HOLDS: "holds", REFUTED: "refuted", 2: "timeout", 3: "stuck", 4: "always reverts"}
+
+
+def main() -> int:
+    """Compile and prove each contract of checks, as many at a time as there are processors."""
+    ready()
+    failed = 0
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        for contract, results in zip(CHECKS, executor.map(proven, CHECKS), strict=True):
+            wrong = [check for check, code in results.items() if code != wanted(check)]
+            for check in wrong:
+                _say(f"{contract}.{check}: {_SAID.get(results[check], results[check])}")
+            right = len(results) - len(wrong)
+            _say(f"{contract}: {right} of {len(results)} checks are as they should be")
+            failed += len(wrong) + (not results)
+    return 1 if failed else 0
+
+
+def wanted(check: str) -> int:
+    """What must come of a check: a `check_refuted_` is, or its sibling is true of nothing."""
+    return REFUTED if check.startswith("check_refuted_") else HOLDS
+
+
+def proven(contract: str) -> Mapping[str, int]:
+    """Return each check of a contract with what came of it.
+
+    Raises:
+        RuntimeError: the checks do not compile, or Halmos did not get to them.
+    """
+    source = HERE / "checks" / f"{contract}.sol"
+    root = forge_output(f"halmos-{contract}", [str(source.relative_to(ROOT))], "--code")
+    told = root / "results.json"
+    # z3 comes with Halmos; other solvers would be fetched at their first use.
+    how = ("--root", str(root), "--contract", contract, "--solver", "z3", "--no-status")
+    done = heard([program("halmos"), *how, *CHECKS[contract], "--json-output", str(told)])
+    if not told.is_file():
+        raise RuntimeError(f"halmos: {done.stdout}{done.stderr}")
+    results: Mapping[str, Any] = json.loads(told.read_text("utf-8"))["test_results"]
+    return {
+        check["name"].partition("(")[0]: check["exitcode"]
+        for checks in results.values()
+        for check in checks
+    }
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

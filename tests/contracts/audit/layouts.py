@@ -1,0 +1,50 @@
+"""Where each contract keeps what in storage, compared with `storage.json` by `make slither`.
+
+There is no proxy that a moved slot would break; but a struct that grows out of its slot costs
+every caller, and whoever reads slots of a deployed contract wants to know. So a change is seen.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+KEPT = Path(__file__).with_name("storage.json")
+CONTRACTS = {"contracts/QoSOracle.sol": "QoSOracle", "contracts/TaskNetwork.sol": "TaskNetwork"}
+
+
+def layouts(root: Path) -> dict[str, list[str]]:
+    """Return each variable and each field of a struct, with slot, offset and type, as compiled."""
+    told = json.loads((root / "out/build-info/audit.json").read_text("utf-8"))["output"][
+        "contracts"
+    ]
+    return {
+        name: [*_variables(told[path][name]["storageLayout"])] for path, name in CONTRACTS.items()
+    }
+
+
+def moved(root: Path) -> Iterator[str]:
+    """Yield a line for each place that is not as it is kept."""
+    kept: Mapping[str, list[str]] = json.loads(KEPT.read_text("utf-8"))
+    for name, places in layouts(root).items():
+        for place in sorted({*places} ^ {*kept.get(name, [])}):
+            yield f"{name} {place}: {'new' if place in places else 'gone'}"
+
+
+def write(root: Path) -> None:
+    """Keep what is compiled today."""
+    KEPT.write_text(f"{json.dumps(layouts(root), indent=1)}\n", "utf-8")
+
+
+def _variables(layout: Mapping[str, Any]) -> Iterator[str]:
+    types = layout["types"] or {}
+    for variable in layout["storage"]:
+        yield _place(variable, types)
+    for struct in types.values():
+        for member in struct.get("members", []):
+            yield f"{struct['label'].removeprefix('struct ')}.{_place(member, types)}"
+
+
+def _place(variable: Mapping[str, Any], types: Mapping[str, Any]) -> str:
+    kind = types[variable["type"]]["label"]
+    return f"{variable['label']}: slot {variable['slot']}, byte {variable['offset']}, {kind}"

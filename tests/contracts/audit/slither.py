@@ -1,0 +1,94 @@
+"""Slither over the contracts that are deployed: `make slither` (baseline.toml says what stays).
+
+Exit code 1: it finds something new, or something that the baseline has is gone. With --write the
+baseline becomes what is found; what is new stands in it without a reason, which somebody has to
+write before the tests are content.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.contracts.audit import layouts, solhint
+from tests.contracts.audit.findings import (
+    BASELINE,
+    HEAD,
+    Finding,
+    baseline,
+    differences,
+    rewritten,
+)
+from tests.contracts.audit.tools import BUILD, ROOT, deployed, forge_output, heard, program, ready
+
+
+def main(flags: Sequence[str]) -> int:
+    """Print what differs from the baselines: of both analysers, and of where storage lies."""
+    ready()
+    results = {"slither": [*found()], "solhint": [*solhint.found()]}
+    if "--write" in flags:
+        layouts.write(BUILD / "slither")
+        text = "\n".join(rewritten(tool, results[tool]) for tool in results)
+        BASELINE.write_text(f"{HEAD}\n{text}", "utf-8")
+        return 0
+    lines = [
+        f"{tool}: {line}"
+        for tool, findings in results.items()
+        for line in differences(findings, baseline(tool))
+    ]
+    lines += (f"storage: {line}" for line in layouts.moved(BUILD / "slither"))
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.write("" if lines else "slither, solhint, storage: as the baseline has it\n")
+    return 1 if lines else 0
+
+
+def found() -> Iterator[Finding]:
+    """Yield what Slither finds.
+
+    Raises:
+        RuntimeError: it did not get to the contracts.
+    """
+    root = forge_output("slither", deployed())
+    (root / "foundry.toml").write_text("[profile.default]\n", "utf-8")
+    # It looks for the sources where the compiler's names of them lead.
+    for name, place in (
+        ("contracts", "contracts"),
+        ("@openzeppelin", "node_modules/@openzeppelin"),
+    ):
+        (root / name).symlink_to(ROOT / place)
+    told = root / "slither.json"
+    how = ("--compile-force-framework", "foundry", "--foundry-ignore-compile", "--no-fail")
+    done = heard([program("slither"), str(root), *how, "--json", str(told)], folder=root)
+    if not told.is_file():
+        raise RuntimeError(f"slither: {done.stdout}{done.stderr}")
+    answer = json.loads(told.read_text("utf-8"))
+    if not answer["success"]:
+        raise RuntimeError(f"slither: {answer['error']}")
+    for each in answer["results"].get("detectors", []):
+        yield _finding(each["check"], each["elements"])
+
+
+def _finding(detector: str, elements: list[Mapping[str, Any]]) -> Finding:
+    """Where its first element is; a finding without one is of all files."""
+    if not elements:
+        return Finding(detector, "", "")
+    contract, function = _place(elements[0])
+    return Finding(detector, contract, function)
+
+
+def _place(element: Mapping[str, Any]) -> tuple[str, str]:
+    kind, name = element["type"], element["name"]
+    if kind == "contract":
+        return name, ""
+    parent = element.get("type_specific_fields", {}).get("parent")
+    if parent is None:
+        # A pragma or a constant beside all contracts: its file.
+        return Path(element["source_mapping"]["filename_relative"]).stem, ""
+    outer, inner = _place(parent)
+    return outer, inner or name
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

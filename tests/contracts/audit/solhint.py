@@ -1,0 +1,44 @@
+"""solhint over the contracts that are deployed; `make slither` runs it beside Slither."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.contracts.audit.findings import Finding
+from tests.contracts.audit.tools import HERE, ROOT, deployed, heard, node_program
+
+_SCRIPT = HERE / "node_modules" / "solhint" / "solhint.js"
+_OPENING = re.compile(
+    r"^\s*(?:abstract\s+)?(?P<kind>contract|library|interface|function|modifier|constructor)"
+    r"\b\s*(?P<name>\w*)"
+)
+
+
+def found() -> Iterator[Finding]:
+    """Yield what solhint finds, by contract and function.
+
+    Raises:
+        RuntimeError: it did not get to the contracts.
+    """
+    command = (node_program("node"), str(_SCRIPT), "--noPoster", "--disc", "--formatter", "json")
+    done = heard([*command, "--config", str(HERE / "solhint.json"), *deployed()])
+    begin = done.stdout.find("[")
+    if begin < 0:
+        raise RuntimeError(f"solhint: {done.stdout}{done.stderr}")
+    for each in json.loads(done.stdout[begin:]):
+        if "ruleId" in each:
+            contract, function = place(ROOT / each["filePath"], each["line"])
+            yield Finding(each["ruleId"], contract, function)
+
+
+def place(path: Path, line: int) -> tuple[str, str]:
+    """Return the contract and the function that a line of a source stands in (from 1)."""
+    contract = function = ""
+    for text in path.read_text("utf-8").splitlines()[:line]:
+        if opening := _OPENING.match(text):
+            if opening["kind"] in ("contract", "library", "interface"):
+                contract, function = opening["name"], ""
+            else:
+                function = opening["name"] or opening["kind"]
+    return contract or path.stem, function

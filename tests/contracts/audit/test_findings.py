@@ -1,0 +1,80 @@
+"""The baseline is what analysers find today: nothing new is unseen, nothing gone is listed."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.audit.findings import BASELINE, Finding, baseline, differences
+from tests.contracts.audit.halmos import CHECKS, HOLDS, REFUTED, wanted
+from tests.contracts.audit.solhint import place
+
+ROOT = Path(__file__).resolve().parents[3]
+KNOWN = Finding("timestamp", "Rounds", "push")
+SOURCES = {
+    path: path.read_text("utf-8")
+    for path in (ROOT / "contracts").rglob("*.sol")
+    if not {"testing", "bench"} & {*path.parts}
+}
+
+
+def test_what_is_in_the_baseline_is_no_difference():
+    assert [*differences([KNOWN], Counter([KNOWN]))] == []
+
+
+def test_a_new_finding_is_a_difference():
+    assert [*differences([KNOWN], Counter())] == ["new: timestamp in Rounds.push (1)"]
+
+
+def test_a_second_finding_at_a_known_place_is_a_difference():
+    assert [*differences([KNOWN, KNOWN], Counter([KNOWN]))] == [
+        "new: timestamp in Rounds.push (1)"
+    ]
+
+
+def test_a_finding_that_is_gone_is_a_difference():
+    (line,) = differences([], Counter([KNOWN]))
+    assert line == "gone, take it out of the baseline: timestamp in Rounds.push (1)"
+
+
+def test_an_entry_without_a_reason_is_refused(tmp_path):
+    entry = '[[slither]]\ndetector = "timestamp"\nplaces = ["Rounds.push"]\nreason = " "\n'
+    (tmp_path / "baseline.toml").write_text(entry, "utf-8")
+    with pytest.raises(ValueError, match="no reason"):
+        baseline("slither", tmp_path / "baseline.toml")
+
+
+@pytest.mark.parametrize("tool", ["slither", "solhint"])
+def test_every_place_of_the_baseline_is_in_the_contracts(tool):
+    text = "\n".join(SOURCES.values())
+    stems = {path.stem for path in SOURCES}
+    names = {finding.contract for finding in baseline(tool)} - {""}
+    gone = {
+        name
+        for name in names
+        if name not in stems and not re.search(rf"\b(?:contract|library|interface) {name}\b", text)
+    }
+    assert gone == set()
+
+
+def test_the_baseline_is_no_longer_than_what_can_be_read():
+    assert len(BASELINE.read_text("utf-8").splitlines()) < 300
+
+
+def test_a_line_is_placed_in_its_contract_and_function(tmp_path):
+    source = tmp_path / "Some.sol"
+    source.write_text(
+        "pragma solidity 0.8.37;\nabstract contract Head {\n    uint256 private x;\n"
+        "    function first() external {\n        x = 1;\n    }\n    constructor() {\n",
+        "utf-8",
+    )
+    places = [place(source, line) for line in (1, 3, 5, 7)]
+    assert places == [("Some", ""), ("Head", ""), ("Head", "first"), ("Head", "constructor")]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_every_contract_of_checks_has_some_that_must_hold_and_some_that_must_not(name):
+    text = (ROOT / f"tests/contracts/audit/checks/{name}.sol").read_text("utf-8")
+    checks = re.findall(r"function (check_\w+)", text)
+    assert {wanted(check) for check in checks} == {HOLDS, REFUTED}

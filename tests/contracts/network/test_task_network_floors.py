@@ -1,0 +1,165 @@
+"""What tasks pay and give at least, and the attacks that cost too much by that."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.groups import GROUP, members
+from tests.support.evm.network import (
+    ETHER,
+    FEE,
+    FLOOR,
+    GWEI,
+    TIMEOUT,
+    TOLL,
+    Network,
+    Status,
+    word,
+)
+
+pytestmark = pytest.mark.evm
+
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def staffed(fresh_chain: Chain) -> Network:
+    """A network with six nodes."""
+    network = Network.deployed(fresh_chain)
+    for node in network.nodes:
+        network.join(node)
+    return network
+
+
+@pytest.fixture
+def network(staffed: Network, chain: Chain) -> Network:
+    return staffed
+
+
+def floor(network: Network, *wanted: int, kind: int = 0) -> dict[str, Any]:
+    call = network.does.setFloor(kind, wanted)
+    return network.by(network.admin, call).only("FloorSet")
+
+
+# --- floors ---
+
+
+def test_every_kind_has_the_floor_of_the_deployment(network: Network):
+    assert [network.does.floorOf(kind).call() for kind in range(3)] == [FLOOR] * 3
+    assert network.does.leastFee(0, 1).call() == TOLL
+
+
+@pytest.mark.parametrize("wrong", [(0, 0, 60, 1), (1, 1, 0, 1)])
+def test_a_floor_of_nothing_is_none(network: Network, wrong: tuple[int, ...]):
+    with pytest.raises(RevertedError, match="BadFloor"):
+        floor(network, *wrong)
+
+
+def test_a_floor_is_of_a_kind_that_there_is(network: Network):
+    with pytest.raises(RevertedError, match="BadKind"):
+        floor(network, *FLOOR, kind=3)
+
+
+def test_a_fee_one_wei_short_is_refused(network: Network):
+    floor(network, 5, 7, 60, 0, kind=1)
+    least = (5 + 7 * 40) * GWEI
+    with pytest.raises(RevertedError, match="FeeTooLow") as refused:
+        network.create(kind=1, size=40, fee=least - 1)
+    assert refused.value.values == (least - 1, least)
+    network.create(kind=1, size=40, fee=least)
+
+
+def test_a_timeout_one_second_short_is_refused(network: Network):
+    floor(network, *FLOOR[:2], 100, 3, kind=2)
+    with pytest.raises(RevertedError, match="BadTimeout") as refused:
+        network.create(kind=2, size=20, timeout=159)
+    assert refused.value.values == (159, 160)
+    network.create(kind=2, size=20, timeout=160)
+
+
+def test_a_task_too_large_for_a_day_is_no_order(network: Network):
+    floor(network, *FLOOR[:2], 60, 2)
+    with pytest.raises(RevertedError, match="BadTimeout"):
+        network.create(size=DAY, timeout=DAY, fee=1000 * ETHER)
+
+
+def test_the_largest_size_and_floor_still_have_a_fee(network: Network):
+    most = 2**96 - 1
+    floor(network, most, most, 60, 0)
+    assert network.does.leastFee(0, 2**32 - 1).call() == most * 2**32 * GWEI
+
+
+def test_a_floor_holds_for_tasks_created_from_then_on(network: Network):
+    task = network.begun(network.nodes[0], fee=FEE)
+    floor(network, 2_000_000_000, 0, 1000, 0)
+    network.chain.later(TIMEOUT + 1)
+    network.time_out(task)
+
+    assert network.owed(network.treasury) == TOLL
+
+
+# --- tolls ---
+
+
+def test_a_timeout_pays_the_toll_to_nobody_who_could_gain_by_it(network: Network):
+    tasks = members(network)
+    for task, node in zip(tasks, network.nodes, strict=False):
+        network.start(task, node)
+    network.chain.later(TIMEOUT + 1)
+    for task in tasks:
+        network.time_out(task)
+
+    assert network.owed(network.treasury) == 3 * TOLL
+    assert network.owed(network.creator) == 6 * ETHER - 3 * TOLL
+    assert [network.owed(node) for node in network.nodes] == [0] * len(network.nodes)
+
+
+def test_a_task_that_nobody_started_is_taken_back_free(network: Network):
+    network.by(network.creator, network.does.cancelTask(network.create()))
+    assert network.owed(network.creator) == FEE
+
+
+# --- attacks ---
+
+
+def test_an_attacker_pays_for_each_zero_that_he_makes(network: Network):
+    """Cheap groups with impossible timeouts: neither is there to be had."""
+    cheap: dict[str, Any] = {"group": GROUP, "group_size": 3}
+    with pytest.raises(RevertedError, match="FeeTooLow"):
+        network.create(fee=0, **cheap)
+    with pytest.raises(RevertedError, match="BadTimeout"):
+        network.create(timeout=1, fee=TOLL, **cheap)
+
+    victim, (ann, bob) = network.nodes[0], network.nodes[1:3]
+    zeros = 3
+    for number in range(zeros):
+        tasks = members(network, group=word(100 + number), timeout=60)
+        for task, node in zip(tasks, (victim, ann, bob), strict=True):
+            network.start(task, node)
+        network.chain.later(61)
+        network.time_out(tasks[0])
+        for task in tasks[1:]:
+            network.time_out(task)
+
+    assert network.owed(network.treasury) >= zeros * TOLL
+
+
+def test_no_group_of_sixteen_with_one_task_keeps_a_node(network: Network):
+    task = network.create(group=GROUP, group_size=16)
+    with pytest.raises(RevertedError, match=r"GroupIncomplete\(1, 16\)"):
+        network.start(task, network.nodes[0])
+    for _ in range(14):
+        network.create(group=GROUP, group_size=16)
+    with pytest.raises(RevertedError, match=r"GroupIncomplete\(15, 16\)"):
+        network.start(task, network.nodes[0])
+    network.create(group=GROUP, group_size=16)
+    network.start(task, network.nodes[0])
+
+
+def test_a_node_works_on_while_its_group_waits_for_others(network: Network):
+    tasks = members(network)
+    network.start(tasks[0], network.nodes[0])
+    network.commit(tasks[0], network.nodes[0], word(1))
+
+    assert network.status(network.begun(network.nodes[0])) is Status.STARTED

@@ -1,0 +1,171 @@
+"""What the reference network asks of its oracle, and how little hangs on the answer."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import pytest
+from web3.contract import Contract
+
+from tests.support.evm.chain import Chain, Receipt, RevertedError
+from tests.support.evm.network import MIN_STAKE, NOTHING, Network, Standing, Status, word
+
+pytestmark = pytest.mark.evm
+
+EVIDENCE = word(0xE71D)
+
+
+class Mood(IntEnum):
+    """How the oracle of these tests answers."""
+
+    SOUND = 0
+    REVERTING = 1
+    ENDLESS = 2
+    WORDY = 3
+
+
+UNWELL = [Mood.REVERTING, Mood.ENDLESS, Mood.WORDY]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A network with two nodes, and the oracle that watches it."""
+
+    network: Network
+    oracle: Contract
+
+    @property
+    def bob(self) -> str:
+        return self.network.nodes[1]
+
+    def says(self, function: str, *values: object) -> None:
+        self.network.chain.send(getattr(self.oracle.functions, function)(*values))
+
+    def kick(self, node: str) -> Receipt:
+        call = self.oracle.functions.kick(self.network.contract.address, node, EVIDENCE)
+        return self.network.chain.send(call)
+
+    def quit(self) -> Receipt:
+        return self.network.by(self.bob, self.network.does.quit())
+
+
+@pytest.fixture(scope="module")
+def pair(fresh_chain: Chain) -> Watched:
+    network = Network.deployed(fresh_chain)
+    oracle = fresh_chain.deploy("testing/PlainOracle")
+    network.by(network.admin, network.does.setOracle(oracle.address))
+    for node in network.nodes[:2]:
+        network.join(node)
+    return Watched(network, oracle)
+
+
+@pytest.fixture
+def watched(pair: Watched, chain: Chain) -> Watched:
+    return pair
+
+
+# --- leaving while a kickout is proposed ---
+
+
+def test_who_quits_in_the_hours_of_the_veto_is_kicked_out_by_that(watched: Watched):
+    watched.says("setPending", watched.bob, True)
+    left = watched.quit()
+
+    said = left.only("NodeKickedOut")
+    assert said == {"node": watched.bob, "stake": MIN_STAKE, "evidence": NOTHING}
+    assert "NodeQuit" not in left.names
+    assert watched.network.owed(watched.bob) == MIN_STAKE
+    watched.network.chain.later(10 * 365 * 86400)
+    with pytest.raises(RevertedError, match="KickedOut"):
+        watched.network.join(watched.bob)
+
+
+def test_a_quit_asked_before_the_proposal_and_granted_after_it_is_no_way_out(watched: Watched):
+    network = watched.network
+    task = network.submitted(watched.bob)
+    watched.quit()
+    watched.says("setPending", watched.bob, True)
+
+    ended = network.by(network.creator, network.does.validateTask(task))
+    assert "NodeQuit" not in ended.names
+    assert network.standing(watched.bob) is Standing.KICKED_OUT
+
+
+def test_who_asked_to_quit_and_was_cleared_meanwhile_just_quits(watched: Watched):
+    network = watched.network
+    task = network.submitted(watched.bob)
+    watched.says("setPending", watched.bob, True)
+    watched.quit()
+    watched.says("setPending", watched.bob, False)
+
+    network.by(network.creator, network.does.validateTask(task))
+    assert network.standing(watched.bob) is Standing.QUIT
+
+
+@pytest.mark.parametrize("quits_first", [True, False])
+def test_a_quit_in_the_block_of_the_execution_is_a_kickout_in_either_order(
+    watched: Watched, *, quits_first: bool
+):
+    network, chain = watched.network, watched.network.chain
+    watched.says("setPending", watched.bob, True)
+    to = network.contract.address
+    acts = [
+        chain.request(network.does.quit(), sender=watched.bob),
+        chain.request(watched.oracle.functions.kick(to, watched.bob, EVIDENCE)),
+    ]
+    chain.together(*(acts if quits_first else reversed(acts)))
+
+    assert network.standing(watched.bob) is Standing.KICKED_OUT
+    assert network.owed(watched.bob) == MIN_STAKE
+
+
+def test_no_gas_limit_lets_a_node_quit_unasked(watched: Watched):
+    """The question cannot be starved so that leaving still succeeds."""
+    network, chain = watched.network, watched.network.chain
+    watched.says("setPending", watched.bob, True)
+    quit_ = chain.request(network.does.quit(), sender=watched.bob)
+    for gas in (*range(24_000, 60_000, 1_500), *range(60_000, 200_000, 8_000)):
+        with chain.undone():
+            chain.together({**quit_, "gas": hex(gas)})
+            assert network.standing(watched.bob) in (Standing.ACTIVE, Standing.KICKED_OUT)
+
+
+@pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
+def test_an_oracle_that_fails_locks_no_stake_up(watched: Watched, mood: Mood):
+    watched.says("setPending", watched.bob, True)
+    watched.says("setMood", mood)
+
+    assert watched.quit().names == ["NodeQuit", "StakeReturned", "Credited"]
+    assert watched.network.owed(watched.bob) == MIN_STAKE
+
+
+def test_a_replaced_oracle_has_no_say_any_more(watched: Watched):
+    network = watched.network
+    watched.says("setPending", watched.bob, True)
+    another = network.chain.deploy("testing/PlainOracle").address
+    network.by(network.admin, network.does.setOracle(another))
+
+    with pytest.raises(RevertedError, match="NotOracle"):
+        watched.kick(watched.bob)
+    assert "NodeQuit" in watched.quit().names
+
+
+# --- giving work ---
+
+
+def test_an_excluded_node_gets_no_task(watched: Watched):
+    network = watched.network
+    task = network.create()
+    watched.says("setExcluded", watched.bob, True)
+
+    with pytest.raises(RevertedError, match="NotSelectable"):
+        network.start(task, watched.bob)
+    network.start(task, network.nodes[0])
+
+
+@pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
+def test_an_oracle_that_fails_stops_no_work(watched: Watched, mood: Mood):
+    watched.says("setExcluded", watched.bob, True)
+    watched.says("setMood", mood)
+
+    task = watched.network.begun(watched.bob)
+    assert watched.network.status(task) is Status.STARTED

@@ -1,0 +1,277 @@
+"""Groups answer hidden and show it together: what nobody sees, nobody copies."""
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.groups import compare, ends, members, play
+from tests.support.evm.network import (
+    ETHER,
+    NOTHING,
+    SALT,
+    TIMEOUT,
+    TOLL,
+    Last,
+    Network,
+    Status,
+    answer_of,
+    committed,
+    word,
+)
+
+pytestmark = pytest.mark.evm
+
+REVEAL = 120
+GROUP_TIMEOUT = 3600
+
+
+@pytest.fixture(scope="module")
+def staffed(fresh_chain: Chain) -> Network:
+    """A network with six nodes."""
+    network = Network.deployed(fresh_chain)
+    for node in network.nodes:
+        network.join(node)
+    return network
+
+
+@pytest.fixture
+def network(staffed: Network, chain: Chain) -> Network:
+    return staffed
+
+
+@pytest.fixture
+def tasks(network: Network) -> list[bytes]:
+    """A group of three; all of them run."""
+    made = members(network)
+    for task, node in zip(made, network.nodes, strict=False):
+        network.start(task, node)
+    return made
+
+
+def commit_all(network: Network, tasks: list[bytes], *answers: int) -> None:
+    for task, node, answer in zip(tasks, network.nodes, answers, strict=False):
+        network.commit(task, node, word(answer))
+
+
+# --- the way of an answer ---
+
+
+def test_a_commitment_says_nothing_and_a_reveal_says_it(network: Network, tasks: list[bytes]):
+    node = network.nodes[0]
+    said = network.commit(tasks[0], node, word(7)).only("TaskCommitted")
+    hidden = committed(tasks[0], node, word(7))
+    assert said == {"task": tasks[0], "node": node, "commitment": hidden}
+    assert network.does.commitmentOf(tasks[0], node, word(7), SALT).call() == hidden
+    assert network.status(tasks[0]) is Status.COMMITTED
+
+    network.commit(tasks[1], network.nodes[1], word(7))
+    network.commit(tasks[2], network.nodes[2])
+    shown = network.reveal(tasks[0]).only("TaskRevealed")
+    assert shown == {"task": tasks[0], "node": node, "answer": word(7)}
+    error = network.reveal(tasks[2]).only("TaskErrorRevealed")
+    assert error == {"task": tasks[2], "node": network.nodes[2]}
+    assert network.status(tasks[2]) is Status.ERROR_REPORTED
+
+
+def test_the_rank_is_taken_at_the_commitment(network: Network, tasks: list[bytes]):
+    for task, node in zip(tasks, network.nodes, strict=False):
+        network.chain.later(10)
+        network.commit(task, node, word(1))
+    for task in reversed(tasks):
+        network.chain.later(5)
+        network.reveal(task)
+
+    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", "Refunded"]
+
+
+def test_nobody_answers_a_group_in_the_open_or_a_task_alone_hidden(
+    network: Network, tasks: list[bytes]
+):
+    node = network.nodes[0]
+    with pytest.raises(RevertedError, match="InGroup"):
+        network.submit(tasks[0], node)
+    with pytest.raises(RevertedError, match="InGroup"):
+        network.report_error(tasks[0], node)
+    alone = network.begun(network.nodes[3])
+    with pytest.raises(RevertedError, match="Alone"):
+        network.commit(alone, network.nodes[3], word(1))
+
+
+def test_a_commitment_counts_up_to_the_last_second(network: Network, tasks: list[bytes]):
+    limit = network.time_limit(tasks[0])
+    network.chain.at(limit)
+    network.commit(tasks[0], network.nodes[0], word(1))
+    network.chain.at(network.time_limit(tasks[2]) + 1)
+    with pytest.raises(RevertedError, match="TooLate"):
+        network.commit(tasks[2], network.nodes[2], word(1))
+
+
+# --- reveals ---
+
+
+def test_nothing_is_revealed_before_the_last_is_committed(network: Network, tasks: list[bytes]):
+    commit_all(network, tasks[:2], 1, 1)
+    with pytest.raises(RevertedError, match="RevealsLater"):
+        network.reveal(tasks[0])
+    with pytest.raises(RevertedError, match="RevealsLater"):
+        network.time_out(tasks[0])
+    network.commit(tasks[2], network.nodes[2], word(1))
+    network.reveal(tasks[0])
+
+
+def test_a_member_that_has_ended_is_not_waited_for(network: Network, tasks: list[bytes]):
+    commit_all(network, tasks[:2], 1, 1)
+    network.chain.later(TIMEOUT + 1)
+    network.time_out(tasks[2])
+    network.reveal(tasks[0])
+    network.reveal(tasks[1])
+
+    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
+
+
+def test_a_reveal_counts_up_to_the_last_second(network: Network, tasks: list[bytes]):
+    commit_all(network, tasks, 1, 1, 1)
+    settled = network.chain.time
+    network.chain.at(settled + REVEAL)
+    network.reveal(tasks[0])
+    network.chain.at(settled + REVEAL + 1)
+    with pytest.raises(RevertedError, match="TooLate") as late:
+        network.reveal(tasks[1])
+    assert late.value.values[1] == settled + REVEAL
+
+
+def test_who_does_not_reveal_has_timed_out(network: Network, tasks: list[bytes]):
+    commit_all(network, tasks, 1, 1, 1)
+    settled = network.chain.time
+    network.reveal(tasks[0])
+    network.reveal(tasks[1])
+    network.chain.at(settled + REVEAL)
+    with pytest.raises(RevertedError, match="TooEarly"):
+        network.time_out(tasks[2])
+    network.chain.at(settled + REVEAL + 1)
+    said = network.time_out(tasks[2]).only("TaskTimedOut")
+
+    assert said == {"task": tasks[2], "node": network.nodes[2], "lastStatus": Last.SUBMITTED}
+    assert network.owed(network.treasury) == TOLL
+    assert network.node(network.nodes[2])["open"] == 0
+    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
+
+
+@pytest.mark.parametrize("wrong", ["answer", "salt", "twice", "stranger"])
+def test_only_what_was_committed_to_is_revealed_by_whom_and_once(
+    network: Network, tasks: list[bytes], wrong: str
+):
+    commit_all(network, tasks, 1, 1, 1)
+    node, other = network.nodes[:2]
+    reveal = network.does.revealAnswer
+    if wrong == "twice":
+        network.reveal(tasks[0])
+    call, sender, error = {
+        "answer": (reveal(tasks[0], word(2), SALT), node, "WrongReveal"),
+        "salt": (reveal(tasks[0], word(1), word(9)), node, "WrongReveal"),
+        "twice": (reveal(tasks[0], word(1), SALT), node, "WrongStatus"),
+        "stranger": (reveal(tasks[0], word(1), SALT), other, "NotItsTask"),
+    }[wrong]
+    with pytest.raises(RevertedError, match=error):
+        network.by(sender, call)
+
+
+def test_a_group_is_not_compared_before_all_have_revealed(network: Network, tasks: list[bytes]):
+    commit_all(network, tasks, 1, 1, 1)
+    network.reveal(tasks[0])
+    with pytest.raises(RevertedError, match="GroupNotReady") as early:
+        compare(network, tasks)
+    assert early.value.values[1:] == (1, 3)
+    with pytest.raises(RevertedError, match="GroupNotReady"):
+        network.by(network.admin, network.does.endUnvalidated(tasks[0]))
+
+
+# --- attacks ---
+
+
+def test_a_copied_commitment_cannot_be_opened_by_the_copier(network: Network, tasks: list[bytes]):
+    """The always-third copier: nothing is to be seen until it has committed itself."""
+    honest, copier = network.nodes[0], network.nodes[2]
+    commit_all(network, tasks[:2], 7, 7)
+    copied = network.told(tasks[0])["answer"]
+    network.by(copier, network.does.commitAnswer(tasks[2], copied))
+    network.reveal(tasks[0])
+    network.reveal(tasks[1])
+
+    for task, node in ((tasks[2], copier), (tasks[0], honest)):
+        with pytest.raises(RevertedError, match=r"WrongReveal|WrongStatus|NotItsTask"):
+            network.by(copier, network.does.revealAnswer(task, word(7), SALT))
+        assert committed(task, node, word(7)) != copied or node == honest
+    network.chain.later(REVEAL + 1)
+    assert network.time_out(tasks[2]).only("TaskTimedOut")["node"] == copier
+    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
+
+
+def test_who_waits_to_see_the_others_answers_sees_none(network: Network, tasks: list[bytes]):
+    commit_all(network, tasks[:2], 7, 7)
+    answers = [network.told(task)["answer"] for task in tasks[:2]]
+
+    assert word(7) not in answers
+    network.chain.at(network.time_limit(tasks[2]) + 1)
+    with pytest.raises(RevertedError, match="TooLate"):
+        network.commit(tasks[2], network.nodes[2], word(7))
+
+
+def test_an_answer_of_one_group_is_none_of_another(network: Network):
+    first, second = word(1), word(2)
+    told = [network.does.answerOf(group, word(7)).call() for group in (first, second)]
+
+    assert told == [answer_of(first, 7), answer_of(second, 7)]
+    assert told[0] != told[1]
+    assert network.does.answerOf(first, NOTHING).call() == NOTHING
+
+
+# --- groups that never get ready ---
+
+
+def test_an_answer_does_not_wait_for_ever_for_the_rest_of_its_group(network: Network):
+    tasks = members(network)
+    network.start(tasks[0], network.nodes[0])
+    network.commit(tasks[0], network.nodes[0], word(1))
+    answered = network.chain.time
+    network.start(tasks[1], network.nodes[1])
+
+    network.chain.at(answered + GROUP_TIMEOUT)
+    with pytest.raises(RevertedError, match="StillTime"):
+        network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
+    network.chain.at(answered + GROUP_TIMEOUT + 1)
+    network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
+    network.reveal(tasks[0])
+    network.by(network.nodes[0], network.does.endUnvalidated(tasks[0]))
+
+    assert network.owed(network.nodes[0]) == ETHER
+    # No other member starts, what runs may end, and the creator gets back what nobody ran.
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.start(tasks[2], network.nodes[2])
+    network.time_out(tasks[1])
+    network.by(network.creator, network.does.cancelTask(tasks[2]))
+    assert network.owed(network.creator) == 5 * ETHER - TOLL
+
+
+def test_a_late_answer_to_a_group_given_up_has_its_own_time_to_reveal(network: Network):
+    tasks = members(network, 2, timeout=GROUP_TIMEOUT * 2)
+    for task, node in zip(tasks, network.nodes, strict=False):
+        network.start(task, node)
+    network.commit(tasks[0], network.nodes[0], word(1))
+    network.chain.later(GROUP_TIMEOUT + 1)
+    network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
+    network.chain.later(REVEAL + 1)
+    network.commit(tasks[1], network.nodes[1], word(1))
+    network.chain.later(REVEAL)
+    network.reveal(tasks[1])
+    network.by(network.nodes[1], network.does.endUnvalidated(tasks[1]))
+    network.time_out(tasks[0])
+
+    assert [network.owed(node) for node in network.nodes[:2]] == [0, 2 * ETHER]
+
+
+def test_a_group_that_is_settled_is_not_given_up(network: Network):
+    tasks = play(network, "AAA")
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))

@@ -1,0 +1,140 @@
+"""Gas of every transaction that the reference network takes, measured on Anvil.
+
+Run: .venv/bin/python tests/contracts/network_gas.py     measures, writes network_gas.json
+
+Whole transactions are counted, base fee and input included. Everybody has joined, answered and
+been credited once before, so that a figure is that of a network which has been running.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+# Run as a script it finds the packages beside it; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from tests.support.evm.anvil import anvil  # noqa: E402
+from tests.support.evm.chain import Chain, Receipt  # noqa: E402
+from tests.support.evm.network import ETHER, Network, answer_of, word  # noqa: E402
+
+KEPT = ROOT / "tests" / "contracts" / "network_gas.json"
+SIZE = 3
+
+
+class Meter:
+    """A network with six nodes, and what each transaction cost, by its name."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.network = Network.deployed(chain)
+        self.found: dict[str, int] = {}
+        self.contested = b""
+        self._groups = 0
+
+    def weigh(self, name: str, receipt: Receipt) -> Receipt:
+        """Of transactions with one name the dearest counts."""
+        self.found[name] = max(self.found.get(name, 0), receipt.gas)
+        return receipt
+
+    def forget(self) -> None:
+        self.found = {}
+
+    # --- what is played ---
+
+    def members(self) -> None:
+        network = self.network
+        for node in network.nodes:
+            self.weigh("join", network.join(node, models=["sdxl"]))
+
+    def alone(self) -> None:
+        network, node = self.network, self.network.nodes[0]
+        task = self.created("createTask")
+        self.weigh("startTask", network.start(task, node))
+        self.weigh("submitResult", network.submit(task, node))
+        judged = network.by(network.creator, network.does.validateTask(task))
+        self.weigh("validateTask", judged)
+        late = self.created("createTask")
+        network.start(late, node)
+        network.chain.later(301)
+        self.weigh("timeOutTask", network.time_out(late))
+
+    def created(self, name: str, creator: str = "", **wanted: Any) -> bytes:
+        network = self.network
+        call = network.does.createTask(network.order(**wanted))
+        receipt = network.by(creator or network.creator, call, ETHER)
+        self.weigh(name, receipt)
+        return bytes(receipt.only("TaskCreated")["task"])
+
+    def grouped(self, nodes: list[str], results: str, creator: str = "") -> tuple[bytes, Any]:
+        """A group up to its comparison; its name as the creator has it, and its tasks."""
+        network, self._groups = self.network, self._groups + 1
+        name, who = word(10_000 + self._groups), creator or network.creator
+        wanted = {"group": name, "group_size": SIZE}
+        first = self.created("createTask, first of a group", who, **wanted)
+        rest = [self.created("createTask, of a group", who, **wanted) for _ in nodes[1:]]
+        tasks = [first, *rest]
+        if creator:
+            key = self.contested
+            linked = network.by(creator, network.does.revalidate(key, name))
+            self.weigh("revalidate", linked)
+        self.played(tasks, nodes, results, network.key(who, name))
+        compared = network.by(who, network.does.validateGroup(name, tasks))
+        kind = "unanimous" if len(set(results)) == 1 else "contested"
+        self.weigh(f"validateGroup, three, {kind}", compared)
+        return network.key(who, name), tasks
+
+    def played(self, tasks: list[bytes], nodes: list[str], results: str, key: bytes) -> None:
+        network = self.network
+        for task, node in zip(tasks, nodes, strict=True):
+            self.weigh("startTask, of a group", network.start(task, node))
+        for task, node, result in zip(tasks, nodes, results, strict=True):
+            committed = network.commit(task, node, answer_of(key, ord(result)))
+            self.weigh("commitAnswer", committed)
+        for task in tasks:
+            self.weigh("revealAnswer", network.reveal(task))
+
+    def trial(self) -> None:
+        network = self.network
+        self.contested, tasks = self.grouped(network.nodes[:3], "AAB")
+        self.grouped(network.nodes[3:], "AAA", network.dispatcher)
+        call = network.does.settleContest(self.contested, tasks, word(ord("A")))
+        self.weigh("settleContest, one slashed", network.by(network.admin, call))
+
+    def leaves(self) -> None:
+        network = self.network
+        self.weigh("quit", network.by(network.nodes[0], network.does.quit()))
+        self.weigh("withdraw", network.by(network.nodes[0], network.does.withdraw()))
+
+
+def measured(chain: Chain) -> dict[str, int]:
+    """Gas by the transaction's name."""
+    meter = Meter(chain)
+    oracle = chain.deploy("testing/PlainOracle")
+    network = meter.network
+    network.by(network.admin, network.does.setOracle(oracle.address))
+    meter.members()
+    joined = meter.found
+    for _ in range(2):
+        meter.forget()
+        meter.alone()
+        meter.grouped(network.nodes[:3], "AAA")
+        meter.grouped(network.nodes[3:], "AAA")
+    meter.trial()
+    meter.leaves()
+    return joined | meter.found
+
+
+def main() -> int:
+    with anvil() as url:
+        chain = Chain(url)
+        found = measured(chain)
+        chain.close()
+    KEPT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    for name, gas in found.items():
+        sys.stdout.write(f"{gas:>10,}  {name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

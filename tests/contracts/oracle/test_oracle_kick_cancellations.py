@@ -1,0 +1,121 @@
+"""How a proposed kickout is called off, dies, or stays where its node hoped that it would not."""
+
+import pytest
+
+from tests.contracts.oracle_driver import Oracle, full, node
+from tests.contracts.oracle_kickouts import BAD, GOOD, WHY, pending, ready, worded
+from tests.support.evm.chain import RevertedError
+
+pytestmark = pytest.mark.evm
+
+NODE = node(0).lower()
+
+
+@pytest.fixture
+def oracle(oracle: Oracle) -> Oracle:
+    """Round 2 is in: node 0 is bad, 1 good enough, 2 not to be selected, 3 as at the start."""
+    return worded(oracle)
+
+
+# --- cancelling ---
+
+
+def test_the_vetoer_cancels_at_any_time(oracle: Oracle):
+    ready(oracle)
+    said = oracle.cancel(0, WHY).only("KickCancelled")
+    assert said == {"node": node(0), "by": oracle.vetoer, "why": WHY}
+    assert (pending(oracle), oracle.read("evidenceOf", node(0))) == (False, bytes(32))
+    with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
+        oracle.execute(0)
+
+
+@pytest.mark.parametrize("role", ["admin", "pauser", "transmitter"])
+def test_nobody_else_cancels_what_is_right(oracle: Oracle, role: str):
+    oracle.propose(0)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        oracle.cancel(0, WHY, getattr(oracle, role))
+
+
+def test_anyone_cancels_when_the_node_has_recovered(oracle: Oracle):
+    oracle.propose(0)
+    worded(oracle, GOOD)
+    said = oracle.cancel(0, WHY, oracle.transmitter).only("KickCancelled")
+    assert said["by"] == oracle.transmitter
+
+
+def test_anyone_cancels_when_it_is_too_late(oracle: Oracle):
+    oracle.propose(0)
+    oracle.chain.at(oracle.held(0)["diesAt"] + 1)
+    assert oracle.cancel(0, WHY, oracle.transmitter).names == ["KickCancelled"]
+
+
+def test_anyone_cancels_when_the_configuration_was_replaced(oracle: Oracle):
+    oracle.propose(0)
+    oracle.do("setRules", b"\x02" * 32, sender=oracle.admin)
+    assert oracle.cancel(0, WHY, oracle.transmitter).names == ["KickCancelled"]
+
+
+def test_there_must_be_something_to_cancel(oracle: Oracle):
+    with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
+        oracle.cancel(0)
+
+
+def test_a_veto_is_over_what_was_signed_up_to_it(oracle: Oracle):
+    first = oracle.signed_kick(0)
+    worded(oracle)
+    second = oracle.signed_kick(0)
+    oracle.send(first)
+    worded(oracle)
+    third = oracle.signed_kick(0)
+    oracle.cancel(0, WHY)
+    # In this round and later: signatures given before the veto are no answer to it.
+    for _ in range(2):
+        for call in (first, second, third):
+            with pytest.raises(RevertedError, match=rf"AlreadyProposed\({NODE}, 4\)"):
+                oracle.send(call)
+        worded(oracle)
+    assert oracle.propose(0).names == ["KickProposed"]
+
+
+# --- what died ---
+
+
+def test_a_dead_kickout_makes_room_for_a_new_one(oracle: Oracle):
+    ready(oracle)
+    oracle.chain.at(oracle.held(0)["diesAt"] + 1)
+    oracle.chain.mine()
+    assert not pending(oracle)
+    receipt = oracle.propose(0, evidence=b"\x07" * 32)
+    assert receipt.names == ["KickCancelled", "KickProposed"]
+    assert receipt.only("KickCancelled")["why"] == b"died".ljust(32, b"\0")
+    assert oracle.read("evidenceOf", node(0)) == b"\x07" * 32
+
+
+def test_an_expelled_node_is_not_proposed_again(oracle: Oracle):
+    ready(oracle)
+    oracle.execute(0)
+    worded(oracle)
+    with pytest.raises(RevertedError, match=rf"AlreadyExpelled\({NODE}\)"):
+        oracle.propose(0)
+
+
+def test_a_node_that_leaves_and_joins_again_takes_its_proposal_along(oracle: Oracle):
+    """A kickout is of an address: leaving in the hours of the veto is no escape."""
+    ready(oracle)
+    oracle.by_network("quit", node(0))
+    oracle.by_network("join", node(0))
+    assert pending(oracle)
+    assert oracle.execute(0).names == ["KickExecuted", "KickedOut"]
+
+
+def test_what_was_signed_before_a_readmission_is_over_with_it(oracle: Oracle):
+    ready(oracle)
+    oracle.execute(0)
+    worded(oracle)
+    late = oracle.signed_kick(0)
+    worded(oracle)
+    oracle.do("readmit", node(0), sender=oracle.admin)
+    with pytest.raises(RevertedError, match=rf"AlreadyProposed\({NODE}, 6\)"):
+        oracle.send(late)
+    oracle.reported((0, full(BAD, l2=1)))
+    assert oracle.propose(0).names == ["KickProposed"]

@@ -1,0 +1,293 @@
+"""The oracle and the contract that it tells to end a membership, which may be anything."""
+
+from dataclasses import replace
+
+import pytest
+from web3 import Web3
+
+from tests.contracts.oracle_driver import EVIDENCE, KICK_LIMITS, ZERO, Oracle, node
+from tests.contracts.oracle_kickouts import DELAY, KICKED, ROUNDS, pending, ready, worded
+from tests.support.evm.chain import Receipt, RevertedError, encoded
+
+pytestmark = pytest.mark.evm
+
+NODE = node(0).lower()
+GAS = KICK_LIMITS["kickGas"]
+# HostileTarget.Behavior.
+REFUSES_LONG, EATS_GAS, RETURNS_MUCH, REVERTS_MUCH = 1, 2, 3, 4
+
+
+@pytest.fixture
+def oracle(oracle: Oracle) -> Oracle:
+    """Node 0 can be kicked out now."""
+    ready(worded(oracle))
+    return oracle
+
+
+@pytest.fixture
+def hostile(oracle: Oracle) -> Oracle:
+    """The same, and the network is a contract that does what it is told to, good or bad."""
+    target = oracle.chain.deploy("testing/HostileTarget")
+    aimed(oracle, target.address)
+    return replace(oracle, network=target)
+
+
+def selector(error: str) -> bytes:
+    return bytes(Web3.keccak(text=error)[:4])
+
+
+def aimed(oracle: Oracle, target: str) -> Receipt:
+    return oracle.do("setTarget", target, sender=oracle.admin)
+
+
+def refused(oracle: Oracle, receipt: Receipt) -> bytes:
+    """The reason of the refusal; the node is expelled all the same."""
+    assert receipt.names[0] == "KickExecuted"
+    said = receipt.only("KickRefused")
+    assert (said["node"], said["target"]) == (node(0), oracle.network.address)
+    assert (oracle.held(0)["kick"], oracle.read("weightOf", node(0))) == (3, 0)
+    assert oracle.read("isExpelled", node(0))
+    return bytes(said["reason"])
+
+
+# --- who is told ---
+
+
+def test_without_a_target_a_kickout_ends_in_its_event(oracle: Oracle):
+    assert aimed(oracle, ZERO).only("TargetSet") == {"target": ZERO}
+    receipt = oracle.execute(0)
+    assert receipt.names == ["KickExecuted"]
+    told = {"node": node(0), "evidence": EVIDENCE, "target": ZERO}
+    assert receipt.only("KickExecuted") == told
+    assert (oracle.held(0)["kick"], oracle.read("isExpelled", node(0))) == (2, True)
+    assert oracle.network.functions.isMember(node(0)).call()
+    with pytest.raises(RevertedError, match=rf"NoTarget\({ZERO}\)"):
+        oracle.retry(0)
+
+
+def test_a_target_has_code(oracle: Oracle):
+    with pytest.raises(RevertedError, match="NoTarget"):
+        aimed(oracle, node(77))
+    assert oracle.read("target") == oracle.network.address
+
+
+def test_a_target_whose_code_is_gone_refuses(oracle: Oracle):
+    """A call to nobody would succeed."""
+    oracle.chain.rpc("anvil_setCode", oracle.network.address, "0x")
+    assert refused(oracle, oracle.execute(0)) == b"no code".ljust(32, b"\0")
+
+
+def test_the_target_gets_exactly_the_gas_that_is_set(hostile: Oracle):
+    """The function's own beginning is in it: some dozens."""
+    said = hostile.execute(0).only("Kicked")
+    assert (said["node"], said["evidence"]) == (node(0), EVIDENCE)
+    assert GAS - 1_000 < said["gas"] < GAS
+
+
+def test_only_the_oracle_is_heard_by_a_network(oracle: Oracle):
+    with pytest.raises(RevertedError, match="NotTheOracle"):
+        oracle.by_network("kick", node(0), EVIDENCE)
+
+
+# --- refusals ---
+
+
+def test_a_network_that_refuses_does_not_keep_the_node_in(oracle: Oracle):
+    oracle.by_network("setRefuses", True)
+    oracle.chain.contract("testing/PlainNetwork", oracle.network.address)
+    reason = refused(oracle, oracle.execute(0))
+    assert reason == selector("Refused()").ljust(32, b"\0")
+    assert oracle.read("bucket")[0] == 1
+
+    with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
+        oracle.execute(0)
+    for _ in range(2):
+        assert refused(oracle, oracle.retry(0)) == reason
+    oracle.by_network("setRefuses", False)
+    assert oracle.retry(0).names == KICKED
+    assert oracle.held(0)["kick"] == 2
+    # Trying again takes nothing from the bucket.
+    assert oracle.read("bucket")[0] == 1
+
+
+@pytest.mark.parametrize("behavior", [REFUSES_LONG, EATS_GAS, REVERTS_MUCH])
+def test_whatever_a_target_does_the_node_is_out(hostile: Oracle, behavior: int):
+    hostile.by_network("behave", behavior)
+    receipt = hostile.execute(0)
+    expected = selector("NotToday(uint256,uint256)")  # and 28 bytes of its first number
+    wanted = {REFUSES_LONG: expected, EATS_GAS: b"", REVERTS_MUCH: b""}[behavior]
+    assert refused(hostile, receipt) == wanted.ljust(32, b"\0")
+    assert receipt.gas < GAS + 150_000
+
+
+def test_what_a_target_returns_is_not_paid_for(hostile: Oracle):
+    quiet = hostile.chain.undone()
+    with quiet:
+        usual = hostile.execute(0).gas
+    hostile.by_network("behave", RETURNS_MUCH)
+    receipt = hostile.execute(0)
+    assert receipt.names == ["KickExecuted"]
+    # 100,000 bytes of memory cost the target about 29,000 gas, and the oracle nothing.
+    assert receipt.gas < usual + 40_000
+
+
+# --- gas ---
+
+
+def needed(oracle: Oracle) -> int:
+    """The least gas limit with which the kickout is executed: any less and it is not."""
+    call = oracle.chain.request(oracle.contract.functions.executeKick(node(0)))
+    low, high = 21_000, 2_000_000
+    while high - low > 1:
+        middle = (low + high) // 2
+        with oracle.chain.undone():
+            (sent,) = oracle.chain.together(call | {"gas": hex(middle)})
+            status = oracle.chain.rpc("eth_getTransactionReceipt", sent)["status"]
+        low, high = (low, middle) if status == "0x1" else (middle, high)
+    return high
+
+
+def outcome(oracle: Oracle, gas: int) -> tuple[bool, int]:
+    """Whether it was executed with this gas, and the node's state after."""
+    call = oracle.chain.request(oracle.contract.functions.executeKick(node(0)))
+    with oracle.chain.undone():
+        (sent,) = oracle.chain.together(call | {"gas": hex(gas)})
+        receipt = oracle.chain.rpc("eth_getTransactionReceipt", sent)
+        return receipt["status"] == "0x1", oracle.held(0)["kick"]
+
+
+def sweep(oracle: Oracle, below: int, above: int, step: int) -> None:
+    """Around the least gas: nothing at all happens, or the target is told and carries it out."""
+    least = needed(oracle)
+    assert least > GAS * 64 // 63
+    for gas in range(least - below, least + above, step):
+        done, kick = outcome(oracle, gas)
+        assert (done, kick) == ((True, 2) if gas >= least else (False, 1)), gas
+
+
+def test_no_gas_limit_makes_a_target_refuse_that_would_not(hostile: Oracle):
+    """At the least gas the target has all that it is promised; one less and nothing happens."""
+    sweep(hostile, 160, 160, 20)
+    sweep(hostile, 3, 3, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_none_of_4096_gas_limits_makes_a_target_refuse(hostile: Oracle):
+    sweep(hostile, 2_048, 2_048, 1)
+
+
+@pytest.mark.parametrize("share", [50, 70, 80, 90, 95, 98])
+def test_a_caller_who_gives_too_little_gas_cannot_burn_a_kickout(oracle: Oracle, share: int):
+    gas = needed(oracle) * share // 100
+    assert outcome(oracle, gas) == (False, 1)
+    assert oracle.execute(0).names == KICKED
+
+
+def test_too_little_gas_is_told_by_its_name(oracle: Oracle):
+    call = oracle.chain.request(oracle.contract.functions.executeKick(node(0)))
+    (sent,) = oracle.chain.together(call | {"gas": hex(GAS + 30_000)})
+    with pytest.raises(RevertedError, match=rf"NotEnoughGas\({GAS}\)"):
+        oracle.chain.receipt(sent)
+
+
+def test_a_target_that_eats_gas_is_not_starved_by_a_retry_either(hostile: Oracle):
+    hostile.by_network("behave", EATS_GAS)
+    hostile.execute(0)
+    hostile.by_network("behave", 0)
+    call = hostile.chain.request(hostile.contract.functions.retryKick(node(0)))
+    (sent,) = hostile.chain.together(call | {"gas": hex(GAS + 30_000)})
+    with pytest.raises(RevertedError, match=rf"NotEnoughGas\({GAS}\)"):
+        hostile.chain.receipt(sent)
+    assert hostile.retry(0).names == ["KickExecuted", "Kicked"]
+
+
+# --- re-entry ---
+
+
+def back(oracle: Oracle, name: str, *given: object) -> None:
+    call = getattr(oracle.contract.functions, name)(*given)
+    oracle.by_network("callBack", call.address, encoded(call))
+
+
+def answers(receipt: Receipt) -> list[tuple[bool, bytes]]:
+    """What the target was told by the oracle that it called back."""
+    said = [one.args for one in receipt.events if one.event == "CalledBack"]
+    return [(one["done"], bytes(one["reason"])) for one in said]
+
+
+def test_a_target_that_calls_back_for_the_same_node_is_refused(hostile: Oracle):
+    late = hostile.signed_kick(0)
+    for name in ("executeKick", "retryKick"):
+        back(hostile, name, node(0))
+    back(hostile, "cancelKick", node(0), bytes(32))
+    back(hostile, "proposeKick", *late.arguments)
+    errors = ("NoKick(address)", "KickNotReady(uint40,uint256)", "NoKick(address)")
+    told = [(False, selector(error)) for error in (*errors, "AlreadyExpelled(address)")]
+    assert answers(hostile.execute(0)) == told
+    assert (hostile.held(0)["kick"], hostile.read("bucket")[0]) == (2, 1)
+
+
+def test_a_target_that_calls_back_for_another_node_does_what_anyone_may(hostile: Oracle):
+    hostile.propose(2)
+    for _ in range(ROUNDS):
+        worded(hostile)
+    hostile.chain.later(DELAY)
+    hostile.chain.mine()
+    generous = tuple((KICK_LIMITS | {"kickGas": 1_000_000}).values())
+    hostile.do("setKickLimits", generous, sender=hostile.admin)
+    back(hostile, "executeKick", node(2))
+    # With too little left for an inner target of its own, the inner call alone is undone.
+    first = hostile.execute(0)
+    assert answers(first)[0] == (False, selector("NotEnoughGas(uint256)"))
+    assert (hostile.held(0)["kick"], hostile.held(2)["kick"]) == (2, 1)
+    assert pending(hostile, 2)
+    assert hostile.execute(2).names[0] == "KickExecuted"
+    assert hostile.read("bucket")[0] == 0
+
+
+# --- again ---
+
+
+def test_a_node_that_came_back_is_told_of_again_every_so_many_rounds(oracle: Oracle):
+    assert oracle.execute(0).names == KICKED
+    oracle.by_network("join", node(0))
+    executed = oracle.round
+    with oracle.chain.undone(), pytest.raises(RevertedError, match="KickNotReady") as caught:
+        oracle.retry(0)
+    assert caught.value.values == (0, executed + ROUNDS)
+    for _ in range(ROUNDS):
+        worded(oracle)
+    assert oracle.retry(0).names == KICKED
+    with pytest.raises(RevertedError, match="KickNotReady"):
+        oracle.retry(0)
+    assert not oracle.network.functions.isMember(node(0)).call()
+
+
+def test_only_an_expelled_node_is_told_of_again(oracle: Oracle):
+    with pytest.raises(RevertedError, match=rf"NotExpelled\({NODE}\)"):
+        oracle.retry(0)
+
+
+def test_retries_rest_with_all_kickouts(oracle: Oracle):
+    oracle.by_network("setRefuses", True)
+    oracle.execute(0)
+    oracle.do("pauseKicks", sender=oracle.pauser)
+    with pytest.raises(RevertedError, match="KicksRest"):
+        oracle.retry(0)
+
+
+def test_a_readmitted_node_is_reached_by_nothing_that_was_on(oracle: Oracle):
+    oracle.by_network("setRefuses", True)
+    oracle.execute(0)
+    receipt = oracle.do("readmit", node(0), sender=oracle.admin)
+    assert receipt.only("NodeReadmitted") == {"node": node(0)}
+    assert (oracle.held(0)["kick"], oracle.read("isExpelled", node(0))) == (0, False)
+    for name, error in (("executeKick", "NoKick"), ("retryKick", "NotExpelled")):
+        with pytest.raises(RevertedError, match=rf"{error}\({NODE}\)"):
+            oracle.do(name, node(0))
+
+
+def test_only_who_is_expelled_is_readmitted(oracle: Oracle):
+    with pytest.raises(RevertedError, match=rf"NotExpelled\({NODE}\)"):
+        oracle.do("readmit", node(0), sender=oracle.admin)

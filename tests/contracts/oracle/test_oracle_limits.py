@@ -1,0 +1,196 @@
+"""What the limits can be: their ranges, their floors, and how they are tightened at once."""
+
+import pytest
+
+from tests.contracts.oracle_driver import FLOORS, KICK_LIMITS, LIMITS, Oracle, deployed
+from tests.support.evm.chain import Chain, RevertedError
+
+pytestmark = pytest.mark.evm
+
+HOUR, DAY = 3_600, 86_400
+# What gives less room: a field in its tight direction. anchorWindow has none.
+TIGHTER: dict[str, int] = {
+    "maxWords": 50,
+    "maxNewNodes": 0,
+    "minInterval": HOUR,
+    "maxAgeSeconds": 2 * HOUR,
+    "kickBelow": 0,
+    "vetoDelay": 7 * DAY,
+    "kickRounds": 100,
+    "kickWindow": 1,
+    "maxKicksPerRound": 0,
+    "minOpen": 1_000,
+    "fallShare": 0,
+    "bigFall": 0,
+}
+# What the floors of a real deployment are like: docs/how-to has them.
+SOUND = FLOORS | {
+    "vetoDelay": 600,
+    "kickRounds": 2,
+    "kickBelow": 2_000,
+    "maxKicksPerRound": 3,
+    "fallShare": 1_000,
+}
+ROOMY = LIMITS | {"fallShare": 1_000, "maxAgeSeconds": DAY, "minInterval": 10}
+
+
+@pytest.fixture(scope="module")
+def fresh_sound(fresh_chain: Chain) -> Oracle:
+    return deployed(fresh_chain, limits=ROOMY, floors=SOUND)
+
+
+@pytest.fixture
+def sound(chain: Chain, fresh_sound: Oracle) -> Oracle:
+    """Deployed with floors."""
+    return fresh_sound
+
+
+def tightened(oracle: Oracle, **changes: int) -> None:
+    wanted = tuple((oracle.named("limits") | changes).values())
+    oracle.do("tightenLimits", wanted, sender=oracle.pauser)
+
+
+# --- ranges ---
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("maxWords", 0),
+        ("maxWords", 2_048),
+        ("anchorWindow", 0),
+        ("anchorWindow", 1),
+        ("anchorWindow", 8_192),
+        ("maxAgeSeconds", 0),
+        ("maxAgeSeconds", 30 * DAY + 1),
+        ("kickBelow", 10_001),
+        ("kickWindow", 0),
+        ("fallShare", 10_001),
+        ("bigFall", 10_001),
+    ],
+)
+def test_limits_have_their_own_limits(oracle: Oracle, name: str, wrong: int):
+    with pytest.raises(RevertedError, match="BadLimits"):
+        oracle.limited(**{name: wrong})
+    assert oracle.named("limits") == LIMITS
+
+
+@pytest.mark.parametrize(
+    ("name", "edge"),
+    [
+        ("maxWords", 1),
+        ("maxWords", 2_047),
+        ("maxNewNodes", 0),
+        ("minInterval", 0),
+        ("anchorWindow", 2),
+        ("anchorWindow", 8_191),
+        ("maxAgeSeconds", 1),
+        ("maxAgeSeconds", 30 * DAY),
+        ("kickBelow", 10_000),
+        ("kickBelow", 0),
+        ("kickWindow", 1),
+        ("fallShare", 0),
+        ("bigFall", 10_000),
+        ("bigFall", 0),
+    ],
+)
+def test_limits_can_be_at_their_edges(oracle: Oracle, name: str, edge: int):
+    said = oracle.limited(**{name: edge}).only("LimitsSet")
+    assert dict(said["limits"]) == LIMITS | {name: edge}
+    assert oracle.named("limits") == LIMITS | {name: edge}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("bucketFrame", 0), ("kickGas", 49_999), ("kickGas", 15_000_001)]
+)
+def test_limits_of_kickouts_have_their_own(oracle: Oracle, name: str, wrong: int):
+    wanted = tuple((KICK_LIMITS | {name: wrong}).values())
+    with pytest.raises(RevertedError, match="BadLimits"):
+        oracle.do("setKickLimits", wanted, sender=oracle.admin)
+    assert oracle.named("kickLimits") == KICK_LIMITS
+
+
+# --- floors ---
+
+
+def test_floors_can_be_read_and_bound_nothing_that_is_within_them(sound: Oracle):
+    assert sound.named("floors") == SOUND
+    sound.do("setLimits", tuple(ROOMY.values()), sender=sound.admin)
+    assert sound.named("limits") == ROOMY
+
+
+@pytest.mark.parametrize(
+    ("name", "looser"),
+    [
+        ("vetoDelay", 599),
+        ("kickRounds", 1),
+        ("kickBelow", 2_001),
+        ("maxKicksPerRound", 4),
+        ("fallShare", 1_001),
+    ],
+)
+def test_not_even_the_admin_goes_below_the_floors(sound: Oracle, name: str, looser: int):
+    wanted = ROOMY | {name: looser}
+    with pytest.raises(RevertedError, match="BadLimits"):
+        sound.do("setLimits", tuple(wanted.values()), sender=sound.admin)
+    with pytest.raises(RevertedError, match="BadLimits"):
+        deployed(sound.chain, limits=wanted, floors=SOUND)
+
+
+@pytest.mark.parametrize("name", [name for name in FLOORS if name != "anchorWindow"])
+def test_every_limit_can_have_a_floor(oracle: Oracle, name: str):
+    """The limits of the tests are its floors: one step looser in any of them is too much."""
+    is_least = TIGHTER[name] > LIMITS[name]
+    one_looser = LIMITS[name] + (-1 if is_least else 1)
+    bound = LIMITS | {"maxWords": 100}
+    deployed(oracle.chain, limits=LIMITS, floors=bound)
+    with pytest.raises(RevertedError, match="BadLimits"):
+        deployed(oracle.chain, limits=LIMITS | {name: one_looser}, floors=bound)
+
+
+# --- tightening ---
+
+
+@pytest.mark.parametrize("name", TIGHTER)
+def test_the_pauser_tightens_at_once(oracle: Oracle, name: str):
+    oracle.limited(maxAgeSeconds=DAY)
+    tightened(oracle, **{name: TIGHTER[name]})
+    assert oracle.named("limits")[name] == TIGHTER[name]
+
+
+@pytest.mark.parametrize("name", TIGHTER)
+def test_the_pauser_loosens_nothing(oracle: Oracle, name: str):
+    one_looser = LIMITS[name] + (-1 if TIGHTER[name] > LIMITS[name] else 1)
+    with pytest.raises(RevertedError, match="BadLimits"):
+        tightened(oracle, **{name: one_looser})
+    # Not in exchange for something tighter either.
+    other = "kickRounds" if name != "kickRounds" else "maxWords"
+    with pytest.raises(RevertedError, match="BadLimits"):
+        tightened(oracle, **{name: one_looser, other: TIGHTER[other]})
+
+
+@pytest.mark.parametrize("window", [7_999, 8_001])
+def test_the_anchor_window_is_the_admins(oracle: Oracle, window: int):
+    with pytest.raises(RevertedError, match="BadLimits"):
+        tightened(oracle, anchorWindow=window)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("minInterval", HOUR + 1), ("vetoDelay", 7 * DAY + 1), ("maxAgeSeconds", 2 * HOUR - 1)],
+)
+def test_tightening_is_no_way_to_stop_for_ever(oracle: Oracle, name: str, value: int):
+    with pytest.raises(RevertedError, match="BadLimits"):
+        tightened(oracle, **{name: value})
+
+
+def test_what_the_admin_has_set_beyond_that_does_not_stand_in_the_pausers_way(oracle: Oracle):
+    beyond = {"minInterval": 2 * HOUR, "vetoDelay": 8 * DAY, "maxAgeSeconds": HOUR}
+    oracle.limited(**beyond)
+    tightened(oracle, fallShare=500)
+    assert oracle.named("limits") == LIMITS | beyond | {"fallShare": 500}
+
+
+def test_nothing_tighter_is_as_tight(oracle: Oracle):
+    tightened(oracle)
+    assert oracle.named("limits") == LIMITS

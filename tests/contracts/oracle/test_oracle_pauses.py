@@ -1,0 +1,184 @@
+"""The pauser stops the oracle for a bounded time, and the scores do not age in it."""
+
+from typing import Any
+
+import pytest
+
+from tests.contracts.oracle_driver import LIMITS, START, Oracle, full, node
+from tests.contracts.oracle_kickouts import WHY, ready, worded
+from tests.support.evm.chain import RevertedError
+
+pytestmark = pytest.mark.evm
+
+DAY = 86_400
+MAX_AGE = LIMITS["maxAgeSeconds"]
+
+
+def paused(oracle: Oracle, seconds: int) -> int:
+    said = oracle.do("pauseFor", seconds, sender=oracle.pauser).only("PausedUntil")
+    assert said == {"until": oracle.chain.time + seconds, "by": oracle.pauser}
+    return int(said["until"])
+
+
+def fresh_at(oracle: Oracle, time: int) -> bool:
+    with oracle.chain.undone():
+        oracle.chain.at(time)
+        oracle.chain.mine()
+        return bool(oracle.read("isFresh"))
+
+
+# --- what it stops ---
+
+
+def test_a_pause_stops_rounds_until_it_ends_by_itself(oracle: Oracle):
+    report = oracle.report((0, full()), deadline=oracle.chain.time + 3_600)
+    until = paused(oracle, 3_000)
+    with pytest.raises(RevertedError, match=rf"Paused\({until}\)"):
+        oracle.push(report)
+    oracle.chain.at(until)
+    oracle.push(report)
+    assert oracle.round == 2
+
+
+def test_a_pause_stops_kickouts_but_not_a_veto(oracle: Oracle):
+    worded(oracle)
+    oracle.propose(0)
+    call = oracle.signed_kick(2)
+    until = paused(oracle, 3_600)
+    does = oracle.contract.functions
+    for refused in (call, does.executeKick(node(0)), does.retryKick(node(0))):
+        with pytest.raises(RevertedError, match=rf"Paused\({until}\)"):
+            oracle.send(refused)
+    assert oracle.cancel(0, WHY).names == ["KickCancelled"]
+
+
+def test_kickouts_are_paused_alone_until_the_admin_lets_them(oracle: Oracle):
+    ready(worded(oracle))
+    call = oracle.signed_kick(2)
+    said = oracle.do("pauseKicks", sender=oracle.pauser).only("KicksPaused")
+    assert said == {"paused": True, "by": oracle.pauser}
+    for refused in (call, oracle.contract.functions.executeKick(node(0))):
+        with pytest.raises(RevertedError, match="KicksRest"):
+            oracle.send(refused)
+    worded(oracle)
+
+    said = oracle.do("resumeKicks", sender=oracle.admin).only("KicksPaused")
+    assert said == {"paused": False, "by": oracle.admin}
+    assert "KickExecuted" in oracle.execute(0).names
+
+
+@pytest.mark.parametrize("call", [("pauseFor", 60), ("pauseKicks",)], ids=["all", "kickouts"])
+@pytest.mark.parametrize("who", ["admin", "vetoer", "transmitter"])
+def test_only_the_pauser_pauses(oracle: Oracle, call: tuple[Any, ...], who: str):
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        oracle.do(*call, sender=getattr(oracle, who))
+
+
+# --- how long, and how often ---
+
+
+@pytest.mark.parametrize("seconds", [0, 7 * DAY + 1])
+def test_a_pause_lasts_a_second_to_a_week(oracle: Oracle, seconds: int):
+    with pytest.raises(RevertedError, match=rf"PauseTooLong\({seconds}\)"):
+        oracle.do("pauseFor", seconds, sender=oracle.pauser)
+
+
+@pytest.mark.parametrize("length", [1, 600, 7 * DAY])
+def test_after_a_pause_the_oracle_runs_for_as_long_as_it_rested(oracle: Oracle, length: int):
+    """A second of pausing spends a second, not the whole right."""
+    until = paused(oracle, length)
+    turn = until + length
+    for time in {until - 1, until, turn - 1} - {until - length}:
+        with oracle.chain.undone():
+            oracle.chain.at(time)
+            with pytest.raises(RevertedError, match=rf"PauseCoolDown\({turn}\)"):
+                oracle.do("pauseFor", 1, sender=oracle.pauser)
+    oracle.chain.at(turn)
+    paused(oracle, 7 * DAY)
+
+
+def test_the_admin_resumes_and_what_is_left_was_never_spent(oracle: Oracle):
+    report = oracle.report((0, full()))
+    begun = paused(oracle, DAY) - DAY
+    oracle.chain.at(begun + 600)
+    said = oracle.do("resume", sender=oracle.admin).only("PausedUntil")
+    assert said == {"until": begun + 600, "by": oracle.admin}
+    assert (oracle.read("pauseSeconds"), oracle.head("heldSeconds")) == (600, 600)
+    with pytest.raises(RevertedError, match=rf"PauseCoolDown\({begun + 1_200}\)"):
+        oracle.do("pauseFor", 1, sender=oracle.pauser)
+    oracle.push(report)
+    assert oracle.round == 2
+    oracle.chain.at(begun + 1_200)
+    paused(oracle, 1)
+
+
+def test_there_must_be_a_pause_to_end(oracle: Oracle):
+    with pytest.raises(RevertedError, match="NotPaused"):
+        oracle.do("resume", sender=oracle.admin)
+    until = paused(oracle, 60)
+    oracle.chain.at(until)
+    with pytest.raises(RevertedError, match="NotPaused"):
+        oracle.do("resume", sender=oracle.admin)
+
+
+# --- scores in a pause ---
+
+
+def test_the_last_scores_hold_in_a_pause_longer_than_their_age(oracle: Oracle):
+    oracle.reported((0, full(1)))
+    pushed = oracle.head("pushedAt")
+    paused(oracle, 7 * DAY)
+    last = pushed + MAX_AGE + 7 * DAY
+    assert (fresh_at(oracle, last), fresh_at(oracle, last + 1)) == (True, False)
+    oracle.chain.at(last)
+    oracle.chain.mine()
+    assert not oracle.read("isSelectable", node(0))
+
+
+@pytest.mark.parametrize(("late", "holds"), [(0, True), (1, False)], ids=["last second", "after"])
+def test_a_pause_begun_when_the_scores_were_stale_wakes_none(
+    oracle: Oracle, late: int, *, holds: bool
+):
+    """One second before, and one after: dead scores stay dead."""
+    oracle.reported((0, full(1)))
+    stale = oracle.head("pushedAt") + MAX_AGE
+    oracle.chain.at(stale + late)
+    until = paused(oracle, DAY)
+    assert oracle.head("heldSeconds") == (DAY if holds else 0)
+    assert oracle.read("isFresh") == holds
+    assert fresh_at(oracle, until) == holds
+    oracle.chain.at(until - 600)
+    oracle.do("resume", sender=oracle.admin)
+    assert oracle.head("heldSeconds") == (DAY - 600 if holds else 0)
+
+
+def test_a_pause_that_holds_nothing_takes_nothing_back(oracle: Oracle):
+    """The first pause held its seconds; the second, begun too late, resumes and leaves them."""
+    end = paused(oracle, 600)
+    oracle.chain.at(end + MAX_AGE + 700)
+    paused(oracle, 600)
+    oracle.do("resume", sender=oracle.admin)
+    assert oracle.head("heldSeconds") == 600
+
+
+def test_pauses_add_up_until_the_next_round(oracle: Oracle):
+    for _ in range(3):
+        oracle.chain.at(paused(oracle, 100) + 100)
+    oracle.chain.mine()
+    assert oracle.head("heldSeconds") == 300
+    oracle.reported((0, full()))
+    assert oracle.head("heldSeconds") == 0
+
+
+def test_a_pause_keeps_nobody_from_reading(oracle: Oracle):
+    paused(oracle, DAY)
+    assert oracle.score(0) == (True, True, START - 2)
+    assert oracle.read("weightOf", node(99)) == 5_000
+
+
+def test_a_new_pauser_is_bound_by_the_old_ones_pause(oracle: Oracle):
+    until = paused(oracle, 600)
+    heir = oracle.chain.accounts[8]
+    oracle.do("setPauser", heir, sender=oracle.admin)
+    with pytest.raises(RevertedError, match=rf"PauseCoolDown\({until + 600}\)"):
+        oracle.do("pauseFor", 1, sender=heir)

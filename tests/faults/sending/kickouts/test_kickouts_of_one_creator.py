@@ -1,0 +1,47 @@
+"""A kickout that rests on one creator's tasks is not the daemon's to propose, but a person's."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.cli.kickout.kickout_plans import proposed as proposed_by_hand
+from oracle.domain.coverage import Level
+from oracle.domain.fixed_point import UNIT
+from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
+from oracle.kickouts.kickout_planner import plan_kick
+from tests.integration.evm.test_kicking import bad_pool, kick, kinds, shown_low
+from tests.support.office import RULES, SETTINGS, Office, next_step
+
+HELD = replace(RULES, kick_creator_share=UNIT // 2)
+
+
+@pytest.fixture
+def held_office(sqlite_office: Office) -> Office:
+    """Node 2 is due on final evidence; one creator ordered all of it."""
+    bad_pool(sqlite_office)
+    shown_low(sqlite_office)
+    sqlite_office.kickouts = replace(sqlite_office.kickouts, rules=HELD)
+    return sqlite_office
+
+
+def test_a_kickout_from_one_creators_tasks_waits_for_a_person(held_office: Office):
+    office = held_office
+    with office.store.reading() as uow:
+        (look,) = looks_at(uow, KickoutRules(HELD, SETTINGS), Level.NOTHING)
+    assert look.obstacle is None
+    assert look.held == "4 of its 4 scores come from one creator's tasks (no other has any)"
+
+    assert office.repeat(plan_kick) == []
+    assert PROPOSE_KICK not in kinds(office)
+    assert not kick(office)["live"]
+
+    proposed_by_hand(office.kickouts, look, office.source.heads())
+    office.repeat(next_step)
+    office.mine()
+    office.index()
+    assert kick(office)["live"]
+    # What a person has proposed is not held a second time.
+    with office.store.reading() as uow:
+        (look,) = looks_at(uow, KickoutRules(HELD, SETTINGS), Level.NOTHING)
+    assert (look.held, look.obstacle) == (None, "its kickout is proposed already")

@@ -1,0 +1,60 @@
+"""What constraints/ pins: each package by its hash, and nothing that is asked for is left out."""
+
+import pytest
+
+from release.constraints import names, project, purposes
+from release.pins import FOLDER, Pin, normalized, pins
+
+WANTED = purposes(project())
+NAMES = sorted(WANTED)
+
+
+def pinned(name: str) -> set[str]:
+    return {normalized(pin.name) for pin in pins(FOLDER / f"{name}.txt")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_asked_for_is_pinned(name):
+    assert names(WANTED[name]) <= pinned(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_pin_knows_a_wheel_by_its_hash(name):
+    assert [pin.name for pin in pins(FOLDER / f"{name}.txt") if not pin.hashes] == []
+
+
+@pytest.mark.parametrize("name", ["run", "build"])
+def test_what_is_tested_is_what_is_run(name):
+    """`./check` installs the same bytes of everything that an operator gets."""
+    tested = {(pin.name, pin.version): set(pin.hashes) for pin in pins(FOLDER / "check.txt")}
+    other = [
+        pin
+        for pin in pins(FOLDER / f"{name}.txt")
+        if tested.get((pin.name, pin.version)) != set(pin.hashes)
+    ]
+    assert other == []
+
+
+def test_whoever_asks_for_a_package_is_pinned_too():
+    """Else the bill of materials would have an edge that leads nowhere."""
+    askers = {normalized(asker) for pin in pins(FOLDER / "run.txt") for asker in pin.askers}
+    assert askers <= pinned("run")
+
+
+def test_a_pin_is_read_with_its_marker_its_hashes_and_who_asks_for_it(tmp_path):
+    first, second = "a" * 64, "b" * 64
+    (tmp_path / "some.txt").write_text(
+        f"# a comment\nCoin.curve==21.0.0 ; python_full_version < '3.14' \\\n"
+        f"    --hash=sha256:{first} \\\n    --hash=sha256:{second}\n    # via trie, eth-keys\n",
+        "utf-8",
+    )
+    (pin,) = pins(tmp_path / "some.txt")
+    marker = "python_full_version < '3.14'"
+    assert pin == Pin("Coin.curve", "21.0.0", marker, (first, second), ("trie", "eth-keys"))
+    assert pin.purl == "pkg:pypi/coin-curve@21.0.0"
+
+
+def test_a_line_without_a_hash_is_no_pin(tmp_path):
+    (tmp_path / "some.txt").write_text("pytest==9.2.0\n", "utf-8")
+    with pytest.raises(ValueError, match=r"no pin with hashes: pytest==9\.2\.0"):
+        pins(tmp_path / "some.txt")

@@ -1,0 +1,84 @@
+"""A release says what is in it, the same wherever it is made; images are named by digest."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from release.images import images, pin, without_digest
+from release.pins import FOLDER, pins
+from release.sbom import bill
+
+DIGEST = "sha256:" + 64 * "4"
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    path = tmp_path / "qos_oracle-0.1.0-py3-none-any.whl"
+    path.write_bytes(b"a wheel")
+    return path
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    (tmp_path / "Dockerfile").write_text(
+        "FROM python:3.11-slim AS build\nFROM node:22 AS chain\nFROM build\n", "utf-8"
+    )
+    (tmp_path / "compose.yaml").write_text("    image: postgres:18\n", "utf-8")
+    return tmp_path
+
+
+def docker_that(says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "docker").write_text(f"#!/bin/sh\n{says}\n", "utf-8")
+    (folder / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_the_bill_names_every_pin_with_its_hashes(wheel):
+    told = json.loads(bill(wheel, 1_760_000_000))
+    named = {
+        part["purl"]: {each["content"] for each in part["externalReferences"][0]["hashes"]}
+        for part in told["components"]
+        if part["purl"].startswith("pkg:pypi/")
+    }
+    assert named == {pin.purl: set(pin.hashes) for pin in pins(FOLDER / "run.txt")}
+
+
+def test_every_package_of_the_bill_is_needed_by_another_or_by_the_product(wheel):
+    told = json.loads(bill(wheel, 1_760_000_000))
+    references = {part["bom-ref"] for part in told["components"]}
+    product = told["metadata"]["component"]["bom-ref"]
+    asked = {need for each in told["dependencies"] for need in each["dependsOn"]}
+    assert {each["ref"] for each in told["dependencies"]} == {*references, product}
+    assert asked == references
+
+
+def test_the_bill_of_a_wheel_is_the_same_bytes_again(wheel):
+    assert bill(wheel, 1_760_000_000) == bill(wheel, 1_760_000_000)
+    before = json.loads(bill(wheel, 1_760_000_000))["serialNumber"]
+    wheel.write_bytes(b"another wheel")
+    assert json.loads(bill(wheel, 1_760_000_000))["serialNumber"] != before
+
+
+def test_images_of_others_are_found_and_stages_of_our_own_are_not(checkout):
+    assert [image for _, image in images(checkout)] == [
+        "python:3.11-slim",
+        "node:22",
+        "postgres:18",
+    ]
+    assert without_digest(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
+
+
+def test_the_digest_that_a_registry_tells_is_put_behind_the_tag(checkout, monkeypatch):
+    docker_that(f"echo {DIGEST}", checkout, monkeypatch)
+    assert pin(checkout) == []
+    assert f"FROM node:22@{DIGEST} AS chain" in (checkout / "Dockerfile").read_text("utf-8")
+    assert without_digest(checkout) == []
+
+
+def test_a_registry_that_does_not_answer_changes_nothing(checkout, monkeypatch):
+    before = (checkout / "Dockerfile").read_text("utf-8")
+    docker_that(f"echo {DIGEST}; exit 1", checkout, monkeypatch)
+    assert pin(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
+    assert (checkout / "Dockerfile").read_text("utf-8") == before

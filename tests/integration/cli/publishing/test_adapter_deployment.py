@@ -1,0 +1,145 @@
+"""`contract deploy` and `check` on a network that knows nothing of oracles: its adapter, too."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.devnet.anvil import LocalChain, anvil
+from oracle.devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
+from oracle.devnet.crynux.crynux_show import settings_for
+from oracle.devnet.demo.daemon_process import write_configuration
+from oracle.devnet.demo.show import START_TIME, keys_in
+from oracle.devnet.demo.stage import ETHER, Clock
+from oracle.domain.ids import Address
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+
+@dataclass
+class Unwatched:
+    """A network of the VSSTask generation, and who would deploy an oracle for it."""
+
+    network: CrynuxNetwork
+    folder: Path
+    owner: Address
+
+    def config(self, oracle: str | None = None) -> str:
+        keys = {
+            f"{role}_{part}": str(self.folder / f"{role}.{end}")
+            for role in ("signer", "transmitter")
+            for part, end in (("keystore", "json"), ("password_file", "password"))
+        }
+        settings: dict[str, dict[str, object]] = {
+            **settings_for(self.network, self.folder),
+            "keys": {**keys},
+        }
+        if oracle is not None:
+            settings["oracle"] = {"address": oracle}
+        path = self.folder / "oracle.toml"
+        write_configuration(path, settings, ("dispatch",) if oracle else ("dispatch", "oracle"))
+        return str(path)
+
+    @property
+    def qos(self) -> str:
+        return f"QOS={self.network.contracts['QOS']}"
+
+    def send(self, to: str, calldata: str) -> None:
+        """What the network's owner sends."""
+        call = {"from": self.owner, "to": to, "data": calldata, "gas": hex(1_000_000)}
+        sent = self.network.chain.ask("eth_sendTransaction", call)
+        assert self.network.chain.ask("eth_getTransactionReceipt", sent)["status"] == "0x1"
+
+
+@pytest.fixture
+def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
+    with anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
+        chain, clock = LocalChain(url), Clock(START_TIME)
+        try:
+            network = crynux_network(chain, clock, VSS)
+            payer = keys_in(tmp_path)["transmitter"].address
+            chain.ask("anvil_setBalance", payer, hex(10 * ETHER))
+            chain.ask("evm_setAutomine", True)
+            yield Unwatched(network, tmp_path, network.owner)
+        finally:
+            chain.close()
+
+
+def deploy(unwatched: Unwatched, *told: str, config: str) -> list[str]:
+    admin = ["--admin", unwatched.owner, "--dev", "--json"]
+    return ["contract", "deploy", *admin, *told, "--config", config]
+
+
+def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    command = deploy(unwatched, "--contract", unwatched.qos, config=unwatched.config())
+    assert run([*command, "--publish"]) == 0
+    told = capsys.readouterr()
+    landed = json.loads(told.out)
+    assert landed["arguments"]["target"] == landed["adapter"]["address"]
+    assert landed["arguments"]["kick_limits"]["kick_gas"] == 3_000_000
+    check = ["contract", "check", "--dev", "--json"]
+    check += ["--config", unwatched.config(landed["address"])]
+
+    assert run(check) == 2
+    before = {one["what"] for one in json.loads(capsys.readouterr().out)}
+    (step,) = (line for line in told.err.splitlines() if "owner of Node calls" in line)
+    unwatched.send(*step.split(": ")[-1].split())
+    assert run(check) == 0
+
+    assert before == {"owner of Node"}
+
+
+def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    told = ["--contract", unwatched.qos, "--publish"]
+    assert run(deploy(unwatched, *told, config=unwatched.config())) == 0
+    first = json.loads(capsys.readouterr().out)
+    config = unwatched.config(first["address"])
+    # What was never read may hold an expulsion.
+    assert run(["migrate", "--config", config]) == 0
+    assert run(deploy(unwatched, *told, "--replace", config=config)) == 2
+    assert "the database has nothing" in capsys.readouterr().err
+    assert run(["run", "--once", "--config", config]) == 0
+
+    capsys.readouterr()
+    assert run(deploy(unwatched, *told, "--replace", config=config)) == 0
+    said = capsys.readouterr()
+    second = json.loads(said.out)
+    assert f"calls giveBack({second['adapter']['address']})" in said.err
+    assert f'address = "{second["address"]}" in place of {first["address"]}' in said.err
+
+
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        ([], "VssTaskAdapter must be told the address of: QOS"),
+        (["--contract", "QOS"], "write it as NAME=0x…"),
+        (["--contract", "Tasks=0x" + "1" * 40], "is told of Node, QOS, VSSTask alone"),
+        (["--adapter", "Nothing"], "no kick target is called Nothing"),
+        (["--adapter", "none", "--contract", "QOS=0x" + "1" * 40], "no adapter is deployed"),
+        (["--contract", "QOS=0x" + "1" * 40], "refuses this setup"),
+    ],
+)
+def test_an_adapter_that_cannot_be_is_one_clear_line(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str], told: list[str], fault: str
+):
+    assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
+    said = capsys.readouterr().err
+    assert fault in said
+    assert said.count("\n") == 1
+
+
+def test_without_an_adapter_kickouts_end_in_an_event(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    assert run(deploy(unwatched, "--adapter", "none", config=unwatched.config())) == 0
+    planned: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert planned["arguments"]["target"] == "0x" + "0" * 40
+    assert "adapter" not in planned

@@ -1,0 +1,122 @@
+"""`attack` and `backtest --closed-loop` as a user meets them: what is printed, and refused."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from oracle.cli.main import run
+
+SMALL = ("--tasks", "150", "--nodes", "6", "--jobs", "1")
+ONE = ("--rules", "seed", "--strategy", "silent", *SMALL)
+
+
+def printed(capsys, *arguments):
+    code = run([str(argument) for argument in arguments])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def refused(capsys, *arguments):
+    code, out, err = printed(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_the_same_seed_prints_the_same_bytes(capsys):
+    assert printed(capsys, "attack", *ONE) == printed(capsys, "attack", *ONE)
+    assert printed(capsys, "attack", *ONE) != printed(capsys, "attack", *ONE, "--seed", "1")
+
+
+def test_a_table_is_printed_in_lines_of_a_hundred_columns(capsys):
+    code, out, _ = printed(capsys, "attack", *ONE, "--strategy", "fake-alone")
+    assert code == 0
+    assert "silent" in out
+    assert "known: gain" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_json_says_what_was_played_and_every_run(capsys):
+    _, out, _ = printed(capsys, "attack", *ONE, "--runs", "2", "--json")
+    answer = json.loads(out)
+    assert answer["plan"]["network"]["tolls"] is True
+    (finding,) = answer["findings"]
+    assert finding["strategy"] == "silent"
+    assert finding["gain"].startswith("-")
+    assert len(finding["runs"]) == 2
+    attacker = finding["runs"][0]["attack"]["attacker"]
+    assert attacker["earned"] == 0 < attacker["computing"] + attacker["hosting"]
+
+
+def test_what_nobody_has_accepted_ends_with_exit_code_1(capsys):
+    arguments = ("attack", "--rules", "seed", "--strategy", "fake-alone", *SMALL)
+    assert printed(capsys, *arguments, "--limit", "5")[0] == 0
+    # Free for the attacker, dear for the others.
+    trap = ("attack", "--rules", "seed", "--strategy", "skip-groups", *SMALL, "--limit", "0")
+    network = ("--network", "gpu_second=100000000")
+    code, out, _ = printed(capsys, *trap, *network)
+    assert code == 1
+    assert "found: gain" in out
+
+
+def test_the_page_is_one_file_that_loads_nothing(capsys, tmp_path):
+    page = tmp_path / "attack.html"
+    code, _, err = printed(capsys, "attack", *ONE, "--html", page)
+    assert code == 0
+    assert f"wrote {page}" in err
+    text = page.read_text("utf-8")
+    assert "default-src" in text
+    assert not any(word in text for word in ("http://", "https://", "<script"))
+    HTMLParser().feed(text)
+    assert "silent, seed:" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name a system by --rules"),
+        (("--rules", "article"), "scores no groups"),
+        (("--rules", "seed", "--strategy", "bribe"), "no strategy 'bribe'"),
+        (("--rules", "seed", "--network", "tax=1"), "tax: no such number"),
+        (("--rules", "seed", "--nodes", "2"), "--nodes: must be 3 to"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_in_a_line(capsys, arguments, said):
+    assert said in refused(capsys, "attack", *arguments)
+
+
+def test_a_closed_loop_compares_systems_without_any_history(capsys):
+    loop = ("backtest", "--closed-loop", "--rules", "seed", "--rules", "relay", *SMALL)
+    code, out, _ = printed(capsys, *loop)
+    assert code == 0
+    assert "wrongful" in out
+    _, out, _ = printed(capsys, *loop, "--json")
+    assert [each["system"] for each in json.loads(out)["systems"]] == ["seed", "relay"]
+
+
+def test_a_search_prints_what_it_tried_and_looks_again_on_other_seeds(capsys):
+    asked = ("--search", "weight_floor=0,0.5", "--goal", "wasted=2,gini", "--json")
+    _, out, _ = printed(capsys, "backtest", "--closed-loop", "--rules", "seed", *asked, *SMALL)
+    answer = json.loads(out)
+    tried = [trial["changes"] for trial in answer["trials"]]
+    assert tried[0] == {}
+    assert {"weight_floor": "0"} in tried
+    assert answer["trials"][0]["distance"] == "1.000000000000000000"
+    assert answer["best"] in tried
+    assert float(answer["distance"]) == min(float(each["distance"]) for each in answer["trials"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--search", "tau_seconds=900"), "only a --closed-loop can be searched"),
+        (("--closed-loop", "--search", "tau=900"), "tau: no such rule"),
+        (("--closed-loop", "--search", "tau_seconds=900", "--goal", "luck"), "no measure 'luck'"),
+        (("--closed-loop", "--search", "tau_seconds=0"), "tau_seconds: must be 1 or more"),
+        (("--closed-loop", "--from", "5"), "makes its own history: --from goes without"),
+        (("--closed-loop", "--search", "boost=0", "--set", "penalty=0.5"), "goes without --set"),
+    ],
+)
+def test_a_loop_that_cannot_be_is_refused_in_a_line(capsys, arguments, said):
+    assert said in refused(capsys, "backtest", "--rules", "seed", *SMALL, *arguments)

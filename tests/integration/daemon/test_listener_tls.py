@@ -1,0 +1,118 @@
+"""A listener with a certificate, and one that wants its clients' certificates, too."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
+from oracle.daemon.web.statements_app import statements_app
+from oracle.errors import InputError
+from oracle.quorum.board import Board
+from oracle.quorum.peer_client import Peer
+from oracle.rpc.transport import HttpAccess
+from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
+from tests.integration.http.test_peers import told_report
+from tests.integration.signers.test_mutual_tls import Pair, made
+
+PATH = "/v1/report/7"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Pair:
+    return made(tmp_path, "authority")
+
+
+@pytest.fixture
+def tls(tmp_path: Path, authority: Pair) -> ServerTls:
+    own = made(tmp_path, "host", authority)
+    return ServerTls(own.certificate, own.key, authority.certificate)
+
+
+def board() -> Board:
+    shown = Board()
+    shown.put(told_report())
+    return shown
+
+
+@pytest.fixture
+def url(tls: ServerTls) -> Iterator[str]:
+    limits = ListenerLimits(connections=16, per_address=4, header_seconds=60.0)
+    with serving(
+        statements_app(board()), Listener("statements", "127.0.0.1", 0, limits, tls)
+    ) as url:
+        yield url
+
+
+def access(tmp_path: Path, authority: Pair) -> HttpAccess:
+    own = made(tmp_path, "peer", authority)
+    return HttpAccess(
+        certificate=(str(own.certificate), str(own.key)), ca_file=str(authority.certificate)
+    )
+
+
+def test_a_peer_with_a_certificate_is_answered(url: str, tmp_path: Path, authority: Pair):
+    peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
+    assert peer.ask(PATH) == [told_report()]
+    peer.close()
+
+
+def test_whoever_shows_none_is_not(url: str, authority: Pair):
+    with pytest.raises(requests.ConnectionError):
+        requests.get(url + PATH, verify=str(authority.certificate), timeout=PATIENCE_SECONDS)
+
+
+def test_whoever_shows_one_of_somebody_else_is_not(url: str, tmp_path: Path, authority: Pair):
+    other = made(tmp_path, "other")
+    pair = str(other.certificate), str(other.key)
+    with pytest.raises(requests.ConnectionError):
+        requests.get(
+            url + PATH, cert=pair, verify=str(authority.certificate), timeout=PATIENCE_SECONDS
+        )
+
+
+def test_handshakes_that_are_never_finished_keep_no_peer_out(
+    url: str, tmp_path: Path, authority: Pair
+):
+    # The beginning of a ClientHello; no port of ours is https to `connected`.
+    plain = url.replace("https", "http")
+    crowd = [connected(plain, b"\x16\x03\x01\x02\x00") for _ in range(40)]
+    peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
+    try:
+        assert peer.ask(PATH) == [told_report()]
+        assert [all_of(one) for one in crowd[:30]] == 30 * [b""]
+    finally:
+        peer.close()
+        for one in crowd:
+            one.close()
+
+
+def test_a_handshake_has_its_time(tls: ServerTls):
+    limits = ListenerLimits(header_seconds=0.3)
+    listener = Listener("web", "127.0.0.1", 0, limits, tls)
+    before = refused("slow")
+    with (
+        serving(statements_app(board()), listener) as url,
+        connected(url.replace("https", "http"), b"\x16") as slow,
+    ):
+        assert all_of(slow) == b""
+        assert refused("slow") <= before + 1
+
+
+@pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is no key"])
+def test_a_key_that_cannot_be_used_is_refused_at_the_start(tls: ServerTls, fault: str):
+    key = tls.certificate_key
+    match fault:
+        case "others may read it":
+            key.chmod(0o644)
+        case "it is missing":
+            key.unlink()
+        case _:
+            key.write_text("no key")
+    with (
+        pytest.raises(InputError, match=r"chmod 600|\[web\] certificate: cannot be used"),
+        serving(statements_app(board()), Listener("web", "127.0.0.1", 0, tls=tls)),
+    ):
+        pass

@@ -1,0 +1,124 @@
+"""Strangers who hold connections open, send slowly or take slowly: the listener goes on."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import requests
+from fastapi import FastAPI
+from fastapi.responses import Response
+
+from oracle.daemon.web.acceptor import MOST_HEAD_BYTES
+from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.listener import Listener, ListenerLimits
+from oracle.telemetry.http_metrics import REFUSED, Reason
+from tests.support.slow_clients import BEGINNING
+
+# Only who is never answered waits for so long.
+PATIENCE_SECONDS = 60
+WHOLE = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
+LARGE_BYTES = 64 * 2**20
+
+
+@contextmanager
+def door(**limits: float) -> Iterator[str]:
+    web = FastAPI()
+    web.get("/livez")(lambda: "alive")
+    web.get("/large")(lambda: Response(bytes(LARGE_BYTES)))
+    told = ListenerLimits(**{"requests_per_second": 1000.0, **limits})  # type: ignore[arg-type]
+    with serving(web, Listener("web", "127.0.0.1", 0, told)) as url:
+        yield url
+
+
+def connected(url: str, sent: bytes = b"", receive_buffer: int | None = None) -> socket.socket:
+    host, _, port = url.removeprefix("http://").partition(":")
+    sock = socket.socket()
+    if receive_buffer is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    sock.settimeout(PATIENCE_SECONDS)
+    sock.connect((host, int(port)))
+    sock.sendall(sent)
+    return sock
+
+
+def all_of(sock: socket.socket) -> bytes:
+    """What comes until the other side hangs up."""
+    parts = []
+    try:
+        while part := sock.recv(65_536):
+            parts.append(part)
+    except ConnectionResetError:
+        # Sent away before all that it said was read.
+        pass
+    return b"".join(parts)
+
+
+def refused(reason: Reason) -> float:
+    return float(REFUSED.labels("web", reason)._value.get())
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_however_many_hold_half_a_request_a_whole_one_is_answered():
+    before = refused("address")
+    with door(connections=64, per_address=16) as url, ExitStack() as held:
+        crowd = [held.enter_context(connected(url, BEGINNING)) for _ in range(200)]
+        for _ in range(5):
+            assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
+        # Those who came first made room; nobody was told a word.
+        assert [all_of(one) for one in crowd[:100]] == 100 * [b""]
+        assert refused("address") >= before + 100
+
+
+def test_who_sends_its_headers_slowly_is_sent_away():
+    before = refused("slow")
+    with door(header_seconds=0.3) as url, connected(url, BEGINNING) as slow:
+        assert all_of(slow) == b""
+    assert refused("slow") == before + 1
+
+
+def test_a_request_may_come_in_parts():
+    with door() as url, connected(url) as sock:
+        for byte in WHOLE:
+            sock.sendall(bytes([byte]))
+        assert all_of(sock).startswith(b"HTTP/1.1 200")
+
+
+def test_headers_without_end_are_not_read_to_their_end():
+    before = refused("large")
+    with door() as url, connected(url, BEGINNING + MOST_HEAD_BYTES * b"x") as sock:
+        assert all_of(sock) == b""
+    assert refused("large") == before + 1
+
+
+def test_each_connection_brings_one_answer():
+    with door() as url, connected(url, WHOLE + WHOLE) as sock:
+        answers = all_of(sock)
+    assert answers.count(b"HTTP/1.1 200") == 1
+    assert b"connection: close" in answers
+
+
+def test_who_does_not_take_its_answer_is_cut_off():
+    before = refused("deadline")
+    asked = WHOLE.replace(b"livez", b"large")
+    with door(answer_seconds=0.5) as url, connected(url, asked, receive_buffer=4096) as sock:
+        until(lambda: refused("deadline") == before + 1)
+        assert len(all_of(sock)) < LARGE_BYTES
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", b"\r\n\r\n"])
+def test_what_is_no_request_is_answered_as_such_and_said_nothing_of(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+):
+    with door() as url, connected(url, sent) as sock:
+        sock.shutdown(socket.SHUT_WR)
+        assert b" 200 " not in all_of(sock)
+        assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
+    assert caplog.records == []

@@ -1,0 +1,186 @@
+"""A network that is not ours, on the local chain: played, indexed, scored, and a node put out.
+
+What happened the driver knows by itself; the daemon sees the chain alone.
+"""
+
+import io
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.bindings.codec import call_input
+from oracle.cli.main import run
+from oracle.devnet.anvil import LocalChain, anvil
+from oracle.devnet.crynux.commit_traffic import CommitTraffic
+from oracle.devnet.crynux.crynux_network import (
+    ACCOUNTS,
+    COMMIT,
+    VSS,
+    CrynuxNetwork,
+    crynux_network,
+)
+from oracle.devnet.crynux.crynux_show import WITHOUT, settings_for, traffic_of
+from oracle.devnet.crynux.kickout_end import adapter_for, kickout_on
+from oracle.devnet.crynux.vss_traffic import VssTraffic
+from oracle.devnet.demo.cast import CAST, HOPELESS, MOODY
+from oracle.devnet.demo.daemon_process import write_configuration
+from oracle.devnet.demo.show import START_TIME
+from oracle.devnet.demo.stage import STAKE, Clock
+from oracle.errors import InputError
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+Row = dict[str, Any]
+WAVES = 10
+
+
+@dataclass
+class Played:
+    """A network with its traffic, and the configuration of a daemon that looks at it."""
+
+    network: CrynuxNetwork
+    clock: Clock
+    traffic: VssTraffic | CommitTraffic
+    config: Path
+    nodes: list[Row] = field(default_factory=list)
+    events: list[Row] = field(default_factory=list)
+
+    def waves(self, count: int) -> None:
+        while self.traffic.wave < count:
+            head = int(self.network.chain.ask("eth_blockNumber"), 16)
+            self.network.mine(self.clock, self.traffic.next_block(head))
+
+    def index(self) -> None:
+        """Let the daemon catch up, and keep what it then tells."""
+        self._says("run", "--once")
+        self.nodes = json.loads(self._says("nodes", "--json"))
+        self.events = [json.loads(line) for line in self._says("export").splitlines()]
+
+    def _says(self, *command: str) -> str:
+        with redirect_stdout(io.StringIO()) as printed:
+            assert run([*command, "--config", str(self.config)]) == 0
+        return printed.getvalue()
+
+    @property
+    def types(self) -> Counter[str]:
+        return Counter(event["type"] for event in self.events)
+
+    def row(self, name: str) -> Row:
+        (found,) = (row for row in self.nodes if row["node"] == self.network.nodes[name])
+        return found
+
+    def unread(self) -> dict[str, int]:
+        """What the daemon could not read, or could not fit to what came before."""
+        with closing(sqlite3.connect(self.config.with_name("oracle.sqlite"))) as connection:
+            return {
+                table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - our own names
+                for table in ("dead_letter", "anomaly")
+            }
+
+
+@contextmanager
+def staged(profile: str, folder: Path) -> Iterator[Played]:
+    """Deploy on a chain of its own."""
+    with anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
+        chain, clock = LocalChain(url), Clock(START_TIME)
+        try:
+            network = crynux_network(chain, clock, profile)
+            path = folder / "demo.toml"
+            write_configuration(path, settings_for(network, folder), WITHOUT)
+            traffic = traffic_of(network, 20)
+            assert isinstance(traffic, VssTraffic | CommitTraffic)
+            yield Played(network, clock, traffic, path)
+        finally:
+            chain.close()
+
+
+@pytest.fixture(scope="module")
+def vss(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    with staged(VSS, tmp_path_factory.mktemp("vss")) as played:
+        played.waves(WAVES + 1)
+        played.index()
+        yield played
+
+
+def vss_traffic(played: Played) -> VssTraffic:
+    assert isinstance(played.traffic, VssTraffic)
+    return played.traffic
+
+
+def test_groups_and_timeouts_of_a_vss_network_are_those_that_its_driver_knows(vss: Played):
+    groups = vss_traffic(vss).groups
+    silent = [
+        job
+        for group in groups
+        for job in group.jobs
+        if job.aborted_at is not None and job.answered_at is None
+    ]
+    assert vss.types["node_joined"] == len(CAST)
+    compared = [group for group in groups if group.validated_at is not None]
+    assert vss.types["group_validated"] == len(compared) > 3 * WAVES
+    assert vss.types["task_timed_out"] == len(silent) > 0
+    assert vss.unread() == {"dead_letter": 0, "anomaly": 0}
+
+
+def test_every_member_of_a_group_that_was_compared_has_its_score(vss: Played):
+    scored: Counter[str] = Counter()
+    for group in vss_traffic(vss).groups:
+        if group.validated_at is not None:
+            scored.update(job.node.name for job in group.jobs if job.node is not None)
+    told = {one.name: vss.row(one.name)["task_scores"] for one in CAST}
+    assert told == {one.name: scored[one.name] for one in CAST}
+
+
+def test_who_is_silent_twice_in_three_tasks_is_put_out_by_the_network_itself(vss: Played):
+    assert vss_traffic(vss).gone == {MOODY.name}
+    assert vss.row(MOODY.name)["status"] == "kicked_out"
+
+
+def test_a_commit_network_is_scored_under_the_rules_of_its_time(tmp_path: Path):
+    with staged(COMMIT, tmp_path) as played:
+        played.waves(WAVES)
+        played.index()
+        assert isinstance(played.traffic, CommitTraffic)
+        parts = [part for job in played.traffic.jobs for part in job.parts]
+        types = played.types
+        assert types["node_joined"] == len(played.nodes) == len(CAST)
+        assert types["result_committed"] == sum(part.committed_at is not None for part in parts)
+        assert types["result_disclosed"] == sum(part.disclosed_at is not None for part in parts)
+        assert all("legacy" in row for row in played.nodes)
+        assert played.unread() == {"dead_letter": 0, "anomaly": 0}
+
+
+@pytest.mark.parametrize("profile", [VSS, COMMIT])
+def test_a_kickout_through_the_adapter_is_told_by_the_network_and_the_stake_comes_back(
+    tmp_path: Path, profile: str
+):
+    with staged(profile, tmp_path) as played:
+        network, clock = played.network, played.clock
+        node = network.nodes[HOPELESS.name]
+        assert kickout_on(network, node).stake == STAKE
+        # An account in the place of the oracle contract.
+        adapter = adapter_for(network, clock, network.relay)
+        told = call_input("IKickTarget", "kick", node, bytes(32))
+        kick = {"from": network.relay, "to": adapter, "data": told, "gas": hex(3_000_000)}
+        network.mine(clock, [kick])
+
+        assert kickout_on(network, node).faults(HOPELESS.name) == []
+        # The others go on working.
+        played.waves(1)
+        played.index()
+        out = [event for event in played.events if event["type"] == "node_kicked_out"]
+        assert [event["node"] for event in out] == [node]
+        assert played.row(HOPELESS.name)["status"] == "kicked_out"
+
+
+def test_a_profile_without_stand_ins_is_refused(tmp_path: Path):
+    refusal = pytest.raises(InputError, match="no stand-ins for reference; there are: crynux-vss")
+    with refusal, staged("reference", tmp_path):
+        pass

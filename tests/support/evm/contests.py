@@ -1,0 +1,61 @@
+"""Groups that contest, and the second ones that decide, on a test's network."""
+
+from typing import Any
+
+from tests.support.evm.chain import Receipt
+from tests.support.evm.groups import time_out
+from tests.support.evm.network import ETHER, Network, Standing, answer_of, word
+
+SECOND = word(2)
+WINDOW = 86_400
+ERROR, SILENT = "e", "-"
+IN, OUT = Standing.ACTIVE, Standing.SLASHED
+
+
+class Group:
+    """A group of three: its creator, the creator's name for it, its tasks and nodes."""
+
+    def __init__(self, network: Network, creator: str, name: bytes, nodes: list[str]) -> None:
+        self.network, self.creator, self.name, self.nodes = network, creator, name, nodes
+        wanted: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
+        self.tasks = [network.create(fee=ETHER, **wanted) for _ in range(3)]
+        self.key = network.key(creator, name)
+
+    def play(self, answers: str) -> Receipt:
+        """A letter is a result; all is committed, revealed and compared."""
+        network = self.network
+        for task, node in zip(self.tasks, self.nodes, strict=True):
+            network.start(task, node)
+        played = zip(self.tasks, self.nodes, answers, strict=True)
+        spoken = [each for each in played if each[2] != SILENT]
+        for task, node, does in spoken:
+            network.commit(task, node, answer_of(self.key, result(does)))
+        silent = {*self.tasks} - {task for task, _, _ in spoken}
+        time_out(network, sorted(silent))
+        for task, _, _ in spoken:
+            network.reveal(task)
+        return self.compare()
+
+    def compare(self) -> Receipt:
+        call = self.network.does.validateGroup(self.name, self.tasks)
+        return self.network.by(self.creator, call)
+
+    def settle(self, result: int = 0) -> Receipt:
+        call = self.network.does.settleContest(self.key, self.tasks, word(result))
+        return self.network.by(self.network.admin, call)
+
+
+def result(letter: str) -> int:
+    return 0 if letter == ERROR else ord(letter)
+
+
+def second_of(first: Group) -> Group:
+    """The dispatcher's own group that does the first one's work over again."""
+    network = first.network
+    second = Group(network, network.dispatcher, SECOND, network.nodes[3:6])
+    network.by(network.dispatcher, network.does.revalidate(first.key, SECOND))
+    return second
+
+
+def standings(group: Group) -> list[Standing]:
+    return [group.network.standing(node) for node in group.nodes]

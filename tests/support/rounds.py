@@ -1,0 +1,71 @@
+"""Rounds as the contract accepts them: its events, from what a report says."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import ContractEvent, NodeRegistered, RoundAccepted
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_data import decode
+from oracle.domain.reports.rounds import Rounds
+
+
+def address(number: int) -> Address:
+    """An address that is no other."""
+    return Address(f"0x{number:040x}")
+
+
+def accepted(
+    number: int,
+    words: Mapping[int, int],
+    registrations: Registrations = NO_REGISTRATIONS,
+    *,
+    time: int = 0,
+) -> RoundAccepted:
+    """Round `number` as the contract's log and the call behind it tell it, in block `number`."""
+    return RoundAccepted(
+        at=Position(number, 0, 99),
+        time=time,
+        round=number,
+        as_of=0,
+        as_of_hash=ZERO_HASH,
+        data_hash=ZERO_HASH,
+        digest=Hash(f"0x{number:064x}"),
+        config=Hash("0x" + 64 * "c"),
+        transmitter=ZERO_ADDRESS,
+        registrations=registrations,
+        words=tuple(sorted(words.items())),
+    )
+
+
+def round_of(rounds: Rounds, taken: RoundAccepted) -> list[ContractEvent]:
+    """A round behind the events of indexes that come with it, on top of what is held."""
+    at = taken.at
+    given = taken.registrations.placed(rounds.index_by_node, rounds.node_count)
+    said: list[ContractEvent] = [
+        NodeRegistered(Position(at.block, at.tx, place), taken.time, node, index)
+        for place, (index, node) in enumerate(given.items())
+    ]
+    return [*said, taken]
+
+
+def acceptance(rounds: Rounds, report: Report, block: int, time: int) -> list[ContractEvent]:
+    """What the contract says when it takes a report in a block."""
+    words = dict(decode(report.records))
+    taken = accepted(report.head_round + 1, words, report.registrations, time=time)
+    in_block = replace(taken, at=Position(block, 0, 99), as_of=report.as_of.number)
+    return round_of(rounds, in_block)
+
+
+def take(rounds: Rounds, taken: RoundAccepted) -> None:
+    """Fold a round, with the events of indexes that come with it."""
+    rounds.block(taken.at.block, round_of(rounds, taken), journal=False)
+
+
+def registered(*nodes: Address, words: Mapping[int, int] | None = None) -> Rounds:
+    """The contract after its first round, which gave these nodes the indexes from 0 on."""
+    rounds = Rounds()
+    take(rounds, accepted(1, words or {}, Registrations((), nodes)))
+    return rounds

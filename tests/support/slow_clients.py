@@ -1,0 +1,88 @@
+"""Clients that never finish a request: `python -m tests.support.slow_clients PORT MANY SECONDS`.
+
+Each opens a connection, sends the beginning of a request and a byte more every second; whoever is
+sent away comes back a second later. A process of its own, so that its work is not the daemon's.
+"""
+
+import contextlib
+import resource
+import selectors
+import socket
+import sys
+import time
+
+BEGINNING = b"GET /livez HTTP/1.1\r\nHost: here\r\nX-Slow: "
+
+
+class Crowd:
+    def __init__(self, port: int, many: int) -> None:
+        self.port = port
+        self.connects = 0
+        self._waiting = [(0.0, number) for number in range(many)]
+        self._open: dict[socket.socket, float] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def play(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (now := time.monotonic()) < until:
+            self._come(now)
+            for key, _ in self._selector.select(0.05):
+                self._look(key.fileobj, time.monotonic())
+            self._drip(time.monotonic())
+
+    def _come(self, now: float) -> None:
+        due = [place for place in self._waiting if place[0] <= now]
+        self._waiting = [place for place in self._waiting if place[0] > now]
+        for _ in due:
+            sock = socket.socket()
+            sock.setblocking(False)
+            sock.connect_ex(("127.0.0.1", self.port))
+            self.connects += 1
+            self._open[sock] = 0.0
+            self._selector.register(sock, selectors.EVENT_READ)
+
+    def _look(self, sock, now: float) -> None:
+        """Readable: it was sent away, or refused."""
+        try:
+            if sock.recv(4096):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._leave(sock, now)
+
+    def _drip(self, now: float) -> None:
+        for sock, at in list(self._open.items()):
+            if now - at < 1.0:
+                continue
+            try:
+                sock.send(b"x" if at else BEGINNING)
+                self._open[sock] = now
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                # Not connected yet is no answer.
+                if not isinstance(error, ConnectionError) and error.errno == 107:
+                    continue
+                self._leave(sock, now)
+
+    def _leave(self, sock: socket.socket, now: float) -> None:
+        if self._open.pop(sock, None) is None:
+            return
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(sock)
+        sock.close()
+        self._waiting.append((now + 1.0, 0))
+
+
+def main(port: int, many: int, seconds: float) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    crowd = Crowd(port, many)
+    crowd.play(seconds)
+    print(f"{crowd.connects} connections")  # noqa: T201  for who reads the night's log
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,155 @@
+"""Which contract puts out the nodes of which network, what it is told, and what it answers."""
+
+import pytest
+
+from oracle.bindings.codec import contract_artifact, decoded
+from oracle.bindings.kick_target_checks import (
+    WiredTarget,
+    is_admin_of_staking,
+    is_owner_of_node,
+    is_qos_of,
+    is_task_contract_of,
+    kick_target_mismatches,
+)
+from oracle.bindings.kick_targets import (
+    COMMIT_TASK,
+    KICK_TARGETS,
+    NODE_STAKING,
+    TASK_NETWORK,
+    VSS_TASK,
+    adapter_code,
+    kick_target_named,
+    kick_target_of,
+    role_change,
+)
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.rpc.client import Json
+from oracle.rpc.error_kinds import ErrorKind
+from oracle.rpc.replies import JsonRpcErrorBody
+from oracle.rpc.rpc_errors import RevertError
+
+ORACLE, OWNER, NODE, QOS, TASK, ADAPTER = (Address("0x" + 40 * digit) for digit in "123456")
+GIVEN = {"Node": NODE, "QOS": QOS, "VSSTask": TASK}
+
+
+class Told:
+    """An endpoint that answers every call alike, and keeps what it was asked."""
+
+    def __init__(self, answer: Json = "0x", refusal: str | None = None, data: str | None = None):
+        self.answer, self.refusal, self.data = answer, refusal, data
+        self.asked: list[dict[str, str]] = []
+
+    def ask(self, method: str, *parameters: object) -> Json:
+        assert method == "eth_call"
+        call = parameters[0]
+        assert isinstance(call, dict)
+        self.asked.append(call)
+        if self.refusal is not None:
+            body = JsonRpcErrorBody(code=3, message=f"execution reverted: {self.refusal}")
+            raise RevertError("it", ErrorKind.REFUSED, body, self.data)
+        return self.answer
+
+
+def error(text: str) -> str:
+    """Solidity's Error(string), as a call returns it."""
+    raw = text.encode()
+    padded = raw.ljust(-(-len(raw) // 32) * 32, b"\0")
+    return f"0x08c379a0{32:064x}{len(raw):064x}{padded.hex()}"
+
+
+def test_each_profile_of_ours_has_the_target_of_its_contracts():
+    assert kick_target_of("reference") is TASK_NETWORK
+    assert kick_target_of("crynux-vss") is VSS_TASK
+    assert kick_target_of("crynux-commit") is COMMIT_TASK
+    assert kick_target_of("config/our-network.toml") is None
+
+
+def test_only_the_network_of_today_has_none_by_default():
+    profiles = ("reference", "crynux-vss", "crynux-commit")
+    assert set(KICK_TARGETS) - {kick_target_of(one) for one in profiles} == {NODE_STAKING}
+
+
+def test_a_kickout_may_cost_more_where_models_are_written_down():
+    assert {one.name: one.kick_gas for one in KICK_TARGETS} == {
+        "TaskNetwork": 600_000,
+        "VssTaskAdapter": 3_000_000,
+        "CommitTaskAdapter": 600_000,
+        "NodeStakingAdapter": 600_000,
+    }
+
+
+def test_a_target_is_found_by_its_name_alone():
+    assert kick_target_named("NodeStakingAdapter") is NODE_STAKING
+    with pytest.raises(InputError, match="no kick target is called Adapter; there are: TaskN"):
+        kick_target_named("Adapter")
+
+
+def test_an_adapter_is_told_oracle_owner_and_contracts_in_the_order_of_its_constructor():
+    code = adapter_code(VSS_TASK, ORACLE, OWNER, GIVEN)
+    compiled = contract_artifact("adapters/VssTaskAdapter")["bytecode"]
+    told = decoded(["address"] * 5, bytes.fromhex(code.removeprefix(compiled)))
+    assert told == (ORACLE, OWNER, NODE, QOS, TASK)
+
+
+def test_what_it_needs_and_was_not_given_is_named():
+    with pytest.raises(InputError, match="must be told the address of: QOS, Task"):
+        adapter_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
+    with pytest.raises(InputError, match="TaskNetwork is a kick target itself"):
+        adapter_code(TASK_NETWORK, ORACLE, OWNER, {})
+
+
+def test_the_network_hands_its_role_over_by_a_call_of_its_own():
+    change = role_change(VSS_TASK, ADAPTER, GIVEN)
+    selector = "0xf2fde38b"
+    assert change.calldata == selector + 24 * "0" + ADAPTER[2:]
+    assert (change.to, change.sender) == (NODE, "the owner of Node")
+    with pytest.raises(InputError, match="the address of ParameterController is missing"):
+        role_change(NODE_STAKING, ADAPTER, GIVEN)
+
+
+def test_a_task_contract_is_asked_for_in_its_own_name():
+    told = Told(refusal="no words", data=error("Illegal node status"))
+    assert is_task_contract_of(told, NODE, TASK) is None
+    (call,) = told.asked
+    assert (call["from"], call["to"]) == (TASK, NODE)
+
+
+@pytest.mark.parametrize("data", [error("Not called by the task contract"), None, "0x"])
+def test_another_task_contract_is_told_in_the_networks_words(data: str | None):
+    told = Told(refusal="Not called by the task contract", data=data)
+    assert is_task_contract_of(told, NODE, TASK) == "Not called by the task contract"
+
+
+def test_a_task_contract_that_is_let_through_is_none():
+    assert is_task_contract_of(Told(), NODE, TASK) == ""
+
+
+def test_the_right_qos_does_as_it_is_told():
+    assert is_qos_of(Told(), NODE, QOS) is None
+    wrong = Told(refusal="x", data=error("Not called by the node contract"))
+    assert is_qos_of(wrong, NODE, QOS) == "Not called by the node contract"
+
+
+def test_the_owner_of_a_node_contract_is_compared_whatever_its_case():
+    mixed = Address("0x" + 20 * "aB")
+    word = "0x" + 24 * "0" + mixed[2:].lower()
+    assert is_owner_of_node(Told(word), NODE, mixed) is None
+    assert is_owner_of_node(Told(word), NODE, ADAPTER) == mixed.lower()
+
+
+def test_the_admin_of_stakes_hears_of_the_stake_and_nobody_else_does():
+    assert (
+        is_admin_of_staking(Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER)
+        is None
+    )
+    said = is_admin_of_staking(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
+    assert said == "0x1234"
+
+
+def test_a_network_of_ours_is_its_own_target_for_the_oracle_that_it_asks():
+    wired = WiredTarget(TASK_NETWORK, NODE, ORACLE, {})
+    word = "0x" + 24 * "0"
+    assert kick_target_mismatches(Told(word + ORACLE[2:]), wired) == []
+    (found,) = kick_target_mismatches(Told(word + QOS[2:]), wired)
+    assert found.line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"

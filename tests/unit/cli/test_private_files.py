@@ -1,0 +1,72 @@
+"""Files that open doors are read by their owner alone: configurations with secrets, databases."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.daemon.config.loader import load
+from oracle.store.database import Store
+from tests.support.cli.local_network import write
+from tests.support.cli.refusal import refused
+
+TOKEN = "0123456789abcdef0123"  # noqa: S105  made for this test
+
+
+@pytest.mark.parametrize(
+    ("written", "mode"),
+    [
+        ({"chain": {"endpoints": [f"https://rpc.example/v3/{TOKEN}"]}}, 0o644),
+        ({"chain": {"websocket": f"wss://rpc.example/?key={TOKEN}"}}, 0o640),
+        ({"database": {"url": f"postgresql://oracle:{TOKEN}@localhost/oracle"}}, 0o604),
+        ({"reporters": {"peers": [f"https://peer.example/{TOKEN}"]}}, 0o660),
+    ],
+)
+def test_a_configuration_with_a_secret_that_others_may_read_is_refused_in_one_line(
+    capsys, sound, tmp_path, written, mode
+):
+    for section, settings in written.items():
+        sound[section] = sound.get(section, {}) | settings
+    path = write(sound, tmp_path / "config.toml")
+    path.chmod(mode)
+    line = refused(capsys, "status", "--config", path)
+    assert line.rstrip().endswith("config.toml: can be read by others; run chmod 600 on it")
+    assert TOKEN not in line
+
+
+def test_a_configuration_with_a_secret_for_its_owner_alone_is_taken(sound, tmp_path):
+    sound["chain"]["endpoints"] = [f"https://rpc.example/v3/{TOKEN}"]
+    path = write(sound, tmp_path / "config.toml")
+    for mode in (0o600, 0o400):
+        path.chmod(mode)
+        assert load(path).chain.id == sound["chain"]["id"]
+
+
+def test_a_configuration_without_a_secret_is_not_asked_who_may_read_it(
+    sound, tmp_path, monkeypatch
+):
+    path = write(sound, tmp_path / "config.toml")
+    path.chmod(0o644)
+    # Secrets of the environment are no secrets of the file.
+    monkeypatch.setenv("QOS_ORACLE_CHAIN__ENDPOINTS", f"https://rpc.example/v3/{TOKEN}")
+    assert TOKEN in load(path).chain.endpoints[0]
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
+
+
+def test_a_database_of_sqlite_is_its_owners_alone_with_all_that_lies_beside_it(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path / 'new.sqlite'}", create=True) as store:
+        with store.transaction() as uow:
+            uow.lease.take("somebody", 1.0)
+        assert modes(tmp_path) == dict.fromkeys(
+            ("new.sqlite", "new.sqlite-wal", "new.sqlite-shm"), 0o600
+        )
+
+
+def test_a_database_that_others_could_read_is_taken_from_them(tmp_path):
+    path = tmp_path / "old.sqlite"
+    with Store.open(f"sqlite:///{path}", create=True):
+        path.chmod(0o644)
+    with Store.open(f"sqlite:///{path}") as store, store.transaction():
+        assert set(modes(tmp_path).values()) == {0o600}

@@ -1,0 +1,20 @@
+"""Of the descriptors that the process may open, endpoints and the database keep most."""
+
+import resource
+
+import pytest
+
+from oracle.daemon.web.listener import ListenerLimits
+
+
+@pytest.mark.parametrize("allowed", [32, 64, 256, 1024, 65_536, resource.RLIM_INFINITY])
+def test_two_listeners_leave_half_of_the_descriptors_to_the_others(
+    allowed: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+    limits = ListenerLimits(connections=1024)
+    held = limits.answers + limits.waiting
+    assert held <= 1024
+    assert limits.answers >= 4
+    assert limits.waiting >= 4
+    assert allowed == resource.RLIM_INFINITY or 2 * held <= allowed / 2

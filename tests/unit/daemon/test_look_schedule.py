@@ -1,0 +1,42 @@
+"""A connection is looked at soon, and then each time after twice as long."""
+
+from itertools import pairwise
+
+from hypothesis import given, strategies as st
+
+from oracle.daemon.web.look_schedule import LookSchedule
+from tests.support.examples import examples
+
+
+def looks_of(seconds: float) -> list[float]:
+    """When one that never says anything is looked at."""
+    schedule, times = LookSchedule[str](), list[float]()
+    schedule.add("one", 0.0, 0)
+    while (at := schedule.next_at()) is not None and at <= seconds:
+        assert schedule.due(at, 9) == ["one"]
+        times.append(at)
+        schedule.add("one", at, len(times))
+    return times
+
+
+def test_who_sends_at_once_is_seen_at_once_and_who_never_does_costs_little():
+    times = looks_of(10.0)
+    assert times[0] <= 0.005
+    assert len(times) <= 14
+    # Whatever comes is found before it has waited longer than it took.
+    assert all(later <= 2.01 * earlier + 0.01 for earlier, later in pairwise(times))
+
+
+@examples(100)
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 20))), st.integers(1, 5))
+def test_everybody_is_due_once_in_time_and_no_more_at_once_than_asked_for(arrivals, most):
+    schedule = LookSchedule[int]()
+    for number, (at, looks) in enumerate(sorted(arrivals)):
+        schedule.add(number, at, looks)
+    seen: list[int] = []
+    while (at := schedule.next_at()) is not None:
+        found = schedule.due(at, most)
+        assert 1 <= len(found) <= most
+        seen += found
+    assert sorted(seen) == list(range(len(arrivals)))
+    assert schedule.due(1e9, most) == []

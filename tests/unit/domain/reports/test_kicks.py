@@ -1,0 +1,186 @@
+"""What became of a kickout, by the contract's own events."""
+
+import pytest
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import (
+    VETOER,
+    ConfigSet,
+    ContractEvent,
+    KickCancelled,
+    KickExecuted,
+    KickLimitsSet,
+    KickProposed,
+    KickRefused,
+    NodeExpelled,
+    NodeReadmitted,
+    RoleSet,
+)
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.reports.rounds import Rounds
+from tests.support.rounds import accepted, address, registered, take
+
+NODE, NETWORK, VETO = address(0xA), address(0xB), address(0xC)
+PROOF, BUSY, POOR = (Hash(f"0x{one * 64}") for one in "123")
+
+
+class Told:
+    """Says the contract's events one after the other, a block each."""
+
+    def __init__(self) -> None:
+        self.rounds = registered(NODE, words={0: 1})
+        self.block = 1
+        self._say(RoleSet(self.at, self.block, VETOER, VETO))
+
+    @property
+    def at(self) -> Position:
+        return Position(self.block, 0, 0)
+
+    @property
+    def kick(self) -> Kick:
+        return self.rounds.kicks[NODE]
+
+    @property
+    def gone(self) -> Expulsion:
+        found = self.kick.expulsion
+        assert found is not None
+        return found
+
+    def _say(self, event: ContractEvent) -> "Told":
+        self.rounds.block(self.block, [event], journal=False)
+        self.block += 1
+        return self
+
+    def proposed(self) -> "Told":
+        return self._say(
+            KickProposed(self.at, self.block, NODE, 1, PROOF, ready_at=100, dies_at=200)
+        )
+
+    def executed(self, target=NETWORK) -> "Told":
+        return self._say(KickExecuted(self.at, self.block, NODE, PROOF, target))
+
+    def refused(self, reason: Hash) -> "Told":
+        """A try, and the network's answer."""
+        return self.executed()._say(KickRefused(self.at, self.block, NODE, NETWORK, reason))
+
+    def other(self, event: type, *values) -> "Told":
+        return self._say(event(self.at, self.block, *values))
+
+
+def test_a_proposal_that_was_executed_expels_the_node_for_good():
+    told = Told().proposed().executed()
+
+    assert told.kick.state is KickState.EXECUTED
+    assert told.kick.is_expelled(FOR_EVER - 1)
+    assert told.kick.evidence == PROOF
+
+
+def test_an_expulsion_is_over_when_its_time_is():
+    told = Told().other(KickLimitsSet, 50).proposed().executed()
+    over = told.block - 1 + 50
+
+    assert told.kick.is_expelled(over - 1)
+    assert not told.kick.is_expelled(over)
+
+
+def test_nobody_to_ask_is_an_expulsion_all_the_same():
+    told = Told().proposed().executed(target=NO_TARGET)
+
+    assert told.kick.state is KickState.EXECUTED
+    assert told.gone.target == NO_TARGET
+
+
+def test_a_refusal_of_the_network_leaves_the_node_expelled():
+    told = Told().proposed().refused(BUSY)
+
+    assert told.kick.state is KickState.REFUSED
+    assert told.kick.is_expelled(10**9)
+    assert (told.gone.refusals, told.gone.reason) == (1, BUSY)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "is_settled"),
+    [
+        ([BUSY], False),
+        ([BUSY, BUSY], True),
+        ([BUSY, POOR], False),
+        ([BUSY, POOR, BUSY], False),
+        ([BUSY, POOR, POOR], True),
+    ],
+)
+def test_two_refusals_with_one_reason_are_the_networks_last_word(reasons, is_settled):
+    told = Told().proposed()
+    for reason in reasons:
+        told.refused(reason)
+
+    assert told.kick.is_settled is is_settled
+
+
+def test_a_node_that_came_back_after_it_was_put_out_is_asked_about_anew():
+    told = Told().proposed().refused(BUSY).executed().refused(BUSY)
+
+    assert not told.kick.is_settled
+
+
+def test_where_it_was_first_executed_stays_known_over_every_try():
+    told = Told().proposed().executed()
+    first = told.gone.at
+    take(told.rounds, accepted(2, {}))
+    told.refused(BUSY)
+
+    gone = told.gone
+    assert (gone.at, gone.round) == (first, 1)
+    assert (gone.tried_in, gone.tried_at > first) == (2, True)
+
+
+def test_a_proposal_dies_with_the_signers_that_made_it():
+    told = Told().proposed().other(ConfigSet, 2, ZERO_HASH)
+
+    assert told.kick.state is KickState.OUTDATED
+    assert told.rounds.live_kick_of(NODE) is None
+
+
+def test_an_expulsion_outlives_the_signers_that_made_it():
+    told = Told().proposed().executed().other(ConfigSet, 2, ZERO_HASH)
+
+    assert told.kick.is_expelled(0)
+
+
+@pytest.mark.parametrize(("who", "state"), [(VETO, KickState.VETOED), (NODE, KickState.CANCELLED)])
+def test_what_the_vetoer_cancels_is_vetoed(who, state):
+    assert Told().proposed().other(KickCancelled, NODE, who, ZERO_HASH).kick.state is state
+
+
+def test_only_readmission_ends_an_expulsion():
+    told = Told().proposed().executed()
+    told.other(KickCancelled, NODE, VETO, ZERO_HASH)
+    assert told.kick.is_expelled(0)
+
+    told.other(NodeReadmitted, NODE)
+    assert not told.kick.is_expelled(0)
+
+
+def test_whom_the_oracle_before_had_expelled_is_expelled():
+    told = Told().other(NodeExpelled, NODE)
+
+    assert told.kick.is_expelled(10**9)
+
+
+def test_a_dead_proposal_goes_with_the_index_that_it_stood_in_the_way_of():
+    told = Told().proposed()
+    take(told.rounds, accepted(2, {0: 5002}, Registrations((Reuse(address(1), NODE),), ())))
+
+    assert told.kick.state is KickState.CANCELLED
+
+
+def test_what_was_proposed_before_the_first_block_is_known_by_its_end():
+    rounds = Rounds()
+    at = Position(5, 0, 0)
+    rounds.block(5, [KickRefused(at, 1, NODE, NETWORK, BUSY)], journal=False)
+
+    gone = rounds.kicks[NODE].expulsion
+    assert rounds.kicks[NODE].is_expelled(10**9)
+    assert gone is not None
+    assert gone.refusals == 1

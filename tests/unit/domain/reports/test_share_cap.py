@@ -1,0 +1,107 @@
+"""No round lets more lanes fall than the contract takes, and the worst go first."""
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.reports.lanes import LOWEST_SCORE, lanes_of, with_lane
+from oracle.domain.reports.share_cap import FallCap, FallCause, falls, open_lanes, spread
+from tests.support.vectors import Vector, vectors_of
+
+lanes = st.one_of(st.integers(0, 3), st.integers(0, 10_002))
+a_word = st.lists(lanes, min_size=16, max_size=16).map(
+    lambda found: sum(lane << 16 * place for place, lane in enumerate(found))
+)
+some_words = st.dictionaries(st.integers(0, 3), a_word, max_size=4)
+caps = st.builds(FallCap, st.integers(0, 10_000), st.integers(0, 10_000))
+
+
+def causes_by(cause: FallCause):
+    return lambda indexes: dict.fromkeys(indexes, cause)
+
+
+def fallen(before: dict[int, int], after: dict[int, int], cap: FallCap) -> int:
+    """As the contract counts: lane by lane, of the words that a report carries."""
+    count = 0
+    for number, word in after.items():
+        for old, new in zip(lanes_of(before.get(number, 0)), lanes_of(word), strict=True):
+            is_closed = old >= LOWEST_SCORE and new < LOWEST_SCORE
+            count += is_closed or new + cap.big_fall < old
+    return count
+
+
+@given(some_words, some_words, caps)
+def test_never_more_fall_than_the_contract_takes(before, wanted, cap):
+    kept = spread(before, wanted, cap, causes_by(FallCause.OTHER))
+    most = max(4, open_lanes(before) * cap.share // 10_000)
+
+    assert fallen(before, kept.words, cap) <= most
+    assert fallen(before, wanted, cap) == min(most, fallen(before, wanted, cap)) + kept.waiting
+
+
+@given(some_words, some_words, caps)
+def test_a_lane_is_as_it_was_or_as_it_is_wanted(before, wanted, cap):
+    kept = spread(before, wanted, cap, causes_by(FallCause.OTHER)).words
+
+    for number, word in kept.items():
+        asked = zip(
+            lanes_of(word), lanes_of(before.get(number, 0)), lanes_of(wanted[number]), strict=True
+        )
+        assert all(lane in {old, new} for lane, old, new in asked)
+
+
+@given(some_words, some_words, caps)
+def test_rounds_that_follow_each_other_come_to_what_is_wanted(before, wanted, cap):
+    reached = dict(before)
+    # Lanes that sink without falling are written at once; of the others at least four a round.
+    for _ in range(1 + 4 * 16 // 4):
+        reached |= spread(reached, wanted, cap, causes_by(FallCause.OTHER)).words
+    assert {number: reached[number] for number in wanted} == wanted
+
+
+def ten_fall(share: int = 1000):
+    """Ten of ten open lanes are to close; four may."""
+    before = {0: sum(5002 << 16 * place for place in range(10))}
+    wanted = {0: sum(1 << 16 * place for place in range(10))}
+    return before, wanted, FallCap(share, 2500)
+
+
+def closed_first(causes) -> list[int]:
+    before, wanted, cap = ten_fall()
+    kept = spread(before, wanted, cap, lambda indexes: {one: causes[one] for one in indexes})
+    return [place for place, lane in enumerate(lanes_of(kept.words[0])[:10]) if lane == 1]
+
+
+def test_those_due_to_be_kicked_out_fall_before_those_that_are_only_paused():
+    causes = dict.fromkeys(range(10), FallCause.OTHER) | {
+        9: FallCause.KICKOUT_DUE,
+        8: FallCause.EXCLUDED,
+        7: FallCause.NO_MEMBER,
+        6: FallCause.PAUSED,
+    }
+    assert closed_first(causes) == [6, 7, 8, 9]
+
+
+def test_of_one_cause_the_lowest_indexes_fall_first():
+    assert closed_first(dict.fromkeys(range(10), FallCause.EXCLUDED)) == [0, 1, 2, 3]
+
+
+def test_nobody_is_asked_why_where_no_lane_has_to_wait():
+    before, wanted, cap = ten_fall(share=10_000)
+
+    def unasked(_):
+        raise AssertionError("somebody was asked")
+
+    assert spread(before, wanted, cap, unasked).waiting == 0
+
+
+def test_the_first_lane_of_a_node_is_no_fall():
+    assert list(falls({}, {0: with_lane(0, 3, 1)}, FallCap(0, 2500))) == []
+
+
+@vectors_of("falls", file="rounds")
+def test_so_many_lanes_fall_as_the_vector_says(vector: Vector):
+    before = {number: int(word, 16) for number, word in vector["before"]}
+    after = {number: int(word, 16) for number, word in vector["after"]}
+    cap = FallCap(vector["fall_share"], vector["big_fall"])
+
+    assert [index for index, _ in falls(before, after, cap)] == vector["falling"]
+    assert cap.most(open_lanes(before)) == vector["most"]

@@ -1,0 +1,120 @@
+"""What stays of a node that leaves and joins again: leaving must never be worth anything.
+
+See docs/reference/scoring-rules.md#coming-back.
+"""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import (
+    is_excluded,
+    is_kickout_due,
+    long_term,
+    qos_at,
+    reliability_at,
+)
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.histories import History, folded, node, node_after, rules_with
+from tests.unit.domain.fold.test_pending import in_one_transaction
+
+LEAVING = (History.quits, History.is_slashed, History.is_kicked_out)
+TO_THE_LETTER = rules_with(rejoin_heals=True)
+scores = st.lists(st.sampled_from((0, 2, 5, 10)), max_size=60)
+
+
+def timed_out(history: History, times: int) -> History:
+    for n in range(times):
+        history.starts(f"late {n}", "A").times_out(f"late {n}")
+    return history
+
+
+@pytest.mark.parametrize("leaves", LEAVING)
+def test_leaving_and_coming_back_heals_nothing(leaves):
+    stayed = timed_out(History().joins("A"), 3)
+    left = timed_out(History().joins("A"), 3)
+    leaves(left, "A").after(1).joins("A")
+    made = node_after(left, "A")
+    assert is_excluded(made, left.time, SEED)
+    for later in (left.time, left.time + 600, left.time + 10**5):
+        assert reliability_at(made, later, SEED) == reliability_at(
+            node_after(stayed, "A"), later, SEED
+        )
+
+
+def test_a_join_that_changes_nothing_is_no_change_of_reliability():
+    _, changes = folded(timed_out(History().joins("A"), 1).quits("A").joins("A"))
+    assert [change.cause for change in changes.reliability] == ["joined", "timed_out"]
+
+
+@pytest.mark.parametrize("leaves", LEAVING)
+@given(scores.filter(lambda given: len(given) < 50 or sum(given[-50:]) >= 100))
+def test_who_was_not_due_comes_back_with_every_score(leaves, given_scores):
+    history = leaves(History().joins("A").scores("A", *given_scores), "A").after(9).joins("A")
+    assert node_after(history, "A").pool == bytes(given_scores[-50:])
+
+
+@given(scores, st.sampled_from(LEAVING), st.integers(0, 5000), st.integers(0, 5000))
+def test_no_way_out_and_back_in_is_better_than_staying(given_scores, leaves, away, later):
+    """But for who was kicked out while due: somebody readmitted that one."""
+    stayed = History().joins("A").scores("A", *given_scores)
+    left = History().joins("A").scores("A", *given_scores)
+    was_due = is_kickout_due(node_after(left, "A"), SEED)
+    leaves(left, "A").after(away).joins("A")
+    time = left.time + later
+    back, remained = (node_after(history, "A") for history in (left, stayed))
+    if was_due and leaves is History.is_kicked_out:
+        assert qos_at(back, time, SEED) == UNIT // 2
+    else:
+        assert qos_at(back, time, SEED) == qos_at(remained, time, SEED)
+
+
+def test_a_kickout_while_due_is_followed_by_an_empty_pool_and_whole_reliability():
+    history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A")
+    assert node_after(history, "A").pool == bytes(50)
+
+    history.after(1).joins("A")
+    made = node_after(history, "A")
+    assert (made.pool, made.base, made.since) == (b"", UNIT, history.time)
+    assert not is_kickout_due(made, SEED)
+    # Once: the next way out and in is an ordinary one.
+    history.scores("A", 2).is_kicked_out("A").joins("A")
+    assert node_after(history, "A").pool == bytes([2])
+
+
+def test_who_quits_while_due_is_due_again_as_soon_as_it_is_back():
+    history = History().joins("A").scores("A", *[0] * 50).quits("A").after(3600).joins("A")
+    made = node_after(history, "A")
+    assert made.kickout_due_since == history.events[-1].at
+    assert long_term(made, SEED, history.time) == 0
+
+
+def test_a_kickout_in_the_transaction_of_a_quit_starts_nobody_anew():
+    """A network may end a membership by both: the node was no member any more, so not due."""
+    history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").asks_to_quit("A")
+    events = in_one_transaction(history.after(12).aborts("1").is_kicked_out("A"), 2)
+    join = history.after(12).joins("A").events[-1]
+    fold, changes = folded([*events, join])
+    assert changes.anomalies == []
+    assert fold.ledger.nodes[node("A")].pool == bytes(50)
+
+
+def test_scores_that_arrive_while_it_is_away_do_not_save_a_kicked_out_pool():
+    history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").is_kicked_out("A")
+    history.after(1).submits("1").closes("g", "1").joins("A")
+    assert node_after(history, "A").pool == b""
+
+
+def test_the_letter_of_the_page_heals_whoever_joins_again():
+    history = timed_out(History().joins("A"), 3).quits("A").after(1).joins("A")
+    made = node_after(history, "A", TO_THE_LETTER)
+    assert (made.base, made.since) == (UNIT, history.time)
+    assert node_after(history, "A", RELAY).base == UNIT
+
+
+def test_the_relay_starts_nobody_anew():
+    history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").joins("A")
+    assert node_after(history, "A", RELAY).pool == bytes(50)
+    _, changes = folded(history, RELAY)
+    opened = [interval for interval in changes.kickouts if interval.node == node("A")]
+    assert opened[-1].closed_at is None

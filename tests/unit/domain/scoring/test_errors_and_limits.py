@@ -1,0 +1,99 @@
+"""What an error report is worth in a group, and a limit that no node can keep.
+
+See docs/reference/scoring-rules.md#task-groups and
+docs/reference/scoring-rules.md#limits-that-are-not-believed.
+"""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import reliability_at
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+from tests.support.histories import History, folded, node, node_after, rules_with
+from tests.unit.domain.scoring.test_groups import NAMES, of_three, told
+
+
+def failed_first():
+    """B reports an error at once; A and C need longer for their results."""
+    history = of_three().after(1).reports_error("2").after(1).submits("1").after(1).submits("3")
+    return history.closes("g", *NAMES)
+
+
+def test_an_instant_error_never_wins_a_group():
+    assert told(failed_first()) == [(1, 2, 10), (3, 1, 2), (2, 3, 5)]
+
+
+def test_under_the_relay_an_instant_error_wins():
+    assert told(failed_first(), RELAY) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
+
+
+def test_among_errors_alone_the_times_decide():
+    history = of_three().after(1).reports_error("2").after(1).reports_error("1").after(9)
+    assert told(history.closes("g", *NAMES)) == [(2, 2, 5), (1, 1, 10), (None, None, 0)]
+
+
+@given(st.permutations(NAMES), st.sets(st.sampled_from(NAMES)))
+def test_no_error_ranks_before_a_result_and_times_decide_within_each(order, failing):
+    history = of_three()
+    for name in order:
+        history.after(1)
+        (history.reports_error if name in failing else history.submits)(name)
+    ranks = dict(zip(NAMES, told(history.closes("g", *NAMES)), strict=True))
+    results = [name for name in order if name not in failing]
+    errors = [name for name in order if name in failing]
+    assert sorted(NAMES, key=lambda name: ranks[name][0]) == results + errors
+
+
+# Limits that nobody can be held to
+
+DOUBTING = rules_with(least_timeout_seconds=60)
+
+
+def impossible(limit):
+    """Two of three cannot make it within the limit."""
+    history = History().joins("A", "B", "C").creates(*NAMES, timeout=limit)
+    history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("3")
+    return history.after(1).times_out("1").closes("g", *NAMES).after(1).times_out("2")
+
+
+def test_a_limit_that_is_not_believed_costs_neither_a_score_nor_reliability():
+    fold, changes = folded(impossible(59), DOUBTING)
+    assert told(impossible(59), DOUBTING) == [(None, None, None), (None, None, None), (1, 1, 10)]
+    victims = [fold.ledger.nodes[node(name)] for name in "AB"]
+    assert [(one.pool, one.base, one.since) for one in victims] == 2 * [(b"", UNIT, 1000)]
+    # It is counted, and listed where it happened.
+    assert [anomaly.rule for anomaly in changes.anomalies] == 2 * ["limit_not_believed"]
+    void = [change for change in changes.reliability if change.cause == "timeout_void"]
+    assert [(change.node, change.before, change.after) for change in void] == [
+        (node("A"), UNIT, UNIT),
+        (node("B"), UNIT, UNIT),
+    ]
+
+
+@pytest.mark.parametrize("limit", [60, None])
+def test_a_limit_that_is_long_enough_or_never_said_counts(limit):
+    fold, changes = folded(impossible(limit), DOUBTING)
+    assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [
+        bytes([0]),
+        bytes([0]),
+        bytes([10]),
+    ]
+    assert changes.anomalies == []
+
+
+def test_by_default_every_limit_counts():
+    fold, changes = folded(impossible(1))
+    assert fold.ledger.nodes[node("A")].base == 3 * UNIT // 10
+    assert changes.anomalies == []
+
+
+@given(st.integers(0, 10**5), st.integers(0, 10**5))
+def test_a_void_timeout_leaves_reliability_to_heal_as_if_it_had_not_been(wait, later):
+    """Not even a rounding: H is the same to the last digit."""
+    told_of = History().joins("A").starts("0", "A").times_out("0")
+    told_of.creates("1", timeout=1).starts("1", "A").after(wait).times_out("1")
+    silent = History().joins("A").starts("0", "A").times_out("0")
+    doubted, untold = (node_after(history, "A", DOUBTING) for history in (told_of, silent))
+    time = told_of.time + later
+    assert reliability_at(doubted, time, DOUBTING) == reliability_at(untold, time, DOUBTING)

@@ -1,0 +1,78 @@
+"""Where version 2 of `seed` differs from version 1: tests/vectors/seed-2.json."""
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_evidence import spread_of
+from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due, reliability_at
+from oracle.domain.scoring.rule_json import fraction
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, weight_of
+from tests.support.histories import History, folded, node, node_after, rules_with
+from tests.support.vectors import vectors_of
+from tests.unit.domain.scoring.test_vectors_groups import told_by_times
+
+_LEAVES = {
+    "quit": History.quits,
+    "slashed": History.is_slashed,
+    "kicked_out": History.is_kicked_out,
+}
+
+
+def units(text: str) -> int:
+    return fraction("vector", text)
+
+
+@vectors_of("error_rank", file="seed-2")
+def test_a_group_ranks_errors_behind_results(vector):
+    _, changes = folded(told_by_times(vector["members"]))
+    (result,) = changes.results
+    expected = {node(name): score for name, score in vector["expected"].items()}
+    assert {member.node: member.score for member in result.members} == expected
+
+
+@vectors_of("coming_back", file="seed-2")
+def test_a_node_comes_back_with_what_the_vector_says(vector):
+    history = History().joins("A")
+    # Before the zeros' own timeouts are healed nothing else is looked at.
+    history.scores("A", *vector["scores"]).after(10**7)
+    for n in range(vector["timeouts"]):
+        history.starts(f"late {n}", "A").times_out(f"late {n}")
+    _LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
+    made, expected = node_after(history, "A"), vector["expected"]
+
+    assert made.pool == bytes(expected["pool"])
+    # Vectors are rounded to nearest, we round down at every step.
+    assert abs(reliability_at(made, history.time, SEED) - units(expected["h"])) <= 2
+    assert is_kickout_due(made, SEED) is expected["kickout_due"]
+
+
+@vectors_of("kickout_line", file="seed-2")
+def test_a_full_pool_is_below_the_line_or_not(vector):
+    rules = rules_with(kickout_below=units(vector["kickout_below"]))
+    assert is_below_line(vector["sum"], rules) is vector["due"]
+
+
+@vectors_of("least_timeout", file="seed-2")
+def test_a_timeout_counts_as_far_as_its_limit_is_believed(vector):
+    rules = rules_with(least_timeout_seconds=vector["least_timeout_seconds"])
+    history = History().joins("A", "B").creates("1", "2", timeout=vector["limit"])
+    history.starts("1", "A").starts("2", "B").after(1).submits("2").times_out("1")
+    made = node_after(history.closes("g", "1", "2"), "A", rules)
+    assert made.pool == bytes(vector["expected"]["pool"])
+    assert made.base == units(vector["expected"]["h"])
+
+
+@vectors_of("creator_share", file="seed-2")
+def test_a_kickout_is_held_where_one_creator_has_too_many_of_its_scores(vector):
+    rules = rules_with(kick_creator_share=units(vector["share"]))
+    named: list[Address | None] = [
+        node(f"creator {n}") for n, count in enumerate(vector["scores"]) for _ in range(count)
+    ]
+    spread = spread_of([*named, *[None] * vector["unknown"]])
+    assert (spread.why_held(rules) is not None) is vector["held"]
+
+
+@vectors_of("weight_floor", file="seed-2")
+def test_no_eligible_node_weighs_less_than_the_floor(vector):
+    stake, qos = units(vector["s"]), units(vector["qos"])
+    assert weight_of(UNIT, stake, qos, SEED_WEIGHTING) == units(vector["weight"])

@@ -1,0 +1,111 @@
+"""A creator has honest nodes time out, for the price of gas; who proposes their kickout, and why.
+
+See docs/explanation/kickouts.md#held-for-a-person.
+"""
+
+import json
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.fold import Fold
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.scoring.node_scores import is_kickout_due, qos_at
+from oracle.domain.scoring.rules import Rules
+from oracle.kickouts.kickout_eligibility import KickoutRules, evidence_at, held_among
+from oracle.store.database import UnitOfWork
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, node, node_after, rules_with
+
+GROUPS = 50
+TRAP_SECONDS = 1
+
+
+def trapped(creators: list[str]) -> History:
+    """Fifty groups that only the creator's own node can answer within their limit."""
+    history = History().joins("victim", "other victim", "own")
+    for n in range(GROUPS):
+        names = [f"{n} {who}" for who in ("victim", "other victim", "own")]
+        creator = node(creators[n % len(creators)])
+        history.creates(*names, creator=creator, timeout=TRAP_SECONDS, fee=0)
+        for name, runner in zip(names, ("victim", "other victim", "own"), strict=True):
+            history.starts(name, runner)
+        history.after(TRAP_SECONDS).submits(names[2]).after(1)
+        history.times_out(names[0]).times_out(names[1])
+        history.closes(f"group {n}", *names).succeeds(names[2])
+    return history
+
+
+def stored(uow: UnitOfWork, history: History, rules: Rules) -> None:
+    fold = Fold(rules)
+    fold.many(history.events)
+    uow.changes(fold.drain(), uow.rule_sets.number_of(rules))
+
+
+def told_of(store, history: History, rules: Rules = SEED):
+    """The evidence against the victim as it reads, and how many kickouts are held."""
+    with store.transaction() as uow:
+        stored(uow, history, rules)
+        intervals = uow.kickouts.open()
+        (interval,) = (one for one in intervals if one.node == node("victim"))
+        evidence = evidence_at(uow, KickoutRules(rules, ReportSettings()), interval)
+        return json.loads(evidence.text), evidence, held_among(uow, intervals, rules)
+
+
+def test_a_creators_trap_makes_honest_nodes_due_and_their_kickout_waits(new_sqlite_store):
+    with new_sqlite_store() as store:
+        told, evidence, held = told_of(store, trapped(["mallory"]))
+    assert (told["sum"], told["creators"], told["most_of_one_creator"]) == (0, 1, GROUPS)
+    assert {entry["creator"] for entry in told["entries"]} == {node("mallory")}
+    assert evidence.spread.why_held(SEED) == (
+        "50 of its 50 scores come from one creator's tasks (no other has any)"
+    )
+    # Both victims.
+    assert held == 2
+
+
+def test_where_no_such_limit_is_believed_the_trap_costs_its_victims_nothing():
+    doubting = rules_with(least_timeout_seconds=10)
+    history = trapped(["mallory"])
+    for name in ("victim", "other victim"):
+        made = node_after(history, name, doubting)
+        assert not is_kickout_due(made, doubting)
+        assert qos_at(made, history.time, doubting) == UNIT // 2
+
+
+@pytest.mark.parametrize(
+    ("creators", "held"),
+    [(["a", "b", "c"], 0), (["a", "b"], 0), (["a", "a", "b"], 2), (["a"], 2)],
+)
+def test_a_kickout_waits_where_more_than_half_of_its_scores_are_one_creators(
+    new_sqlite_store, creators, held
+):
+    with new_sqlite_store() as store:
+        told, _, counted = told_of(store, trapped(creators))
+    assert told["creators"] == len(set(creators))
+    assert counted == held
+
+
+def test_without_the_gate_nothing_waits(new_sqlite_store):
+    with new_sqlite_store() as store:
+        *_, held = told_of(store, trapped(["a"]), rules_with(kick_creator_share=UNIT))
+    assert held == 0
+
+
+def test_a_creator_who_is_named_after_the_kickout_was_due_changes_no_evidence(new_sqlite_store):
+    """Two reporters that look at different times have to write the same bytes."""
+    history = History().joins("victim", "own")
+    for n in range(GROUPS):
+        history.starts(f"{n} a", "victim").starts(f"{n} b", "own").after(1).submits(f"{n} b")
+        history.closes(f"group {n}", f"{n} a", f"{n} b")
+    due = History()
+    due.events = [*history.events]
+    history.after(1).creates(*(f"{n} a" for n in range(GROUPS)), creator=node("late"))
+    with new_sqlite_store() as store:
+        _, early, _ = told_of(store, due)
+    with new_sqlite_store() as store:
+        told, later, _ = told_of(store, history)
+    assert early.text == later.text
+    assert {entry["creator"] for entry in told["entries"]} == {None}
+    # Nobody knows whose they are: that is one creator.
+    assert told["most_of_one_creator"] == GROUPS

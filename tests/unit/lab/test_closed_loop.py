@@ -1,0 +1,111 @@
+"""The closed loop: what the network says is legal, money goes round, the same seed the same."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
+from oracle.lab.closed_loop.closed_loop import play
+from oracle.lab.closed_loop.loop_plan import Cast, honest_nodes, typical_node
+from oracle.lab.closed_loop.mixed_cast import mixed_cast
+from oracle.lab.closed_loop.players import ATTACKER, HONEST_OWNER
+from tests.support.examples import examples
+from tests.support.loops import column, network
+
+NAMES = st.sampled_from([strategy.name for strategy in STRATEGIES])
+SYSTEMS = st.sampled_from(["seed", "relay", "seed close=terminal"])
+
+
+def played(name, rules, loop):
+    return play(column(rules), loop, strategy_named(name).cast(loop))
+
+
+@examples(20)
+@given(NAMES, SYSTEMS, st.integers(0, 10**6))
+def test_whatever_is_played_the_fold_finds_every_event_legal(name, rules, seed):
+    assert played(name, rules, network(tasks=200, seed=seed)).anomalies == 0
+
+
+@examples(20)
+@given(NAMES, SYSTEMS, st.integers(0, 10**6))
+def test_what_nodes_earn_is_what_creators_pay(name, rules, seed):
+    result = played(name, rules, network(tasks=200, seed=seed))
+    money = [owner.money for owner in result.owners.values()]
+    assert sum(each.earned for each in money) == sum(each.paid for each in money) > 0
+
+
+@examples(10)
+@given(NAMES, SYSTEMS, st.integers(0, 10**6))
+def test_the_same_seed_gives_the_same_result(name, rules, seed):
+    loop = network(tasks=150, seed=seed)
+    assert played(name, rules, loop) == played(name, rules, loop)
+
+
+def test_another_seed_gives_another_result():
+    assert played("silent", "seed", network(seed=1)) != played("silent", "seed", network(seed=2))
+
+
+def test_a_policy_without_a_pool_of_candidates_is_asked_node_by_node():
+    loop = network(tasks=60, nodes=5)
+    result = play(column("seed@article"), loop, Cast(honest_nodes(loop)))
+    assert result.orders > 0
+    assert result.anomalies == 0
+
+
+@pytest.mark.parametrize("rules", ["article", "legacy"])
+def test_a_system_that_scores_no_groups_is_refused(rules):
+    numbers = (
+        "vram_weight=0.3 timeout_weight=0.3 speed_weight=0.4 least_timeout_seconds=60 "
+        "kickout_below=2 kickout_tasks=10"
+    )
+    changes = [f"legacy.{each}" for each in numbers.split()] if rules == "legacy" else []
+    with pytest.raises(ValueError, match="scores no groups"):
+        play(column(" ".join([rules, *changes])), network(), Cast(()))
+
+
+def test_the_selection_feeds_back_a_node_that_stops_is_drawn_less():
+    loop = network(tasks=1500)
+    one, *others = honest_nodes(loop)
+    dead = replace(one, stops_at=0, failures=0, owner=ATTACKER)
+    result = play(column(), loop, Cast([dead, *others]))
+    fair = result.owner(HONEST_OWNER).starts // len(others)
+    assert 0 < result.owner(ATTACKER).starts < fair // 4
+
+
+def test_a_node_that_stops_is_kicked_out_once_fifty_zeros_are_in():
+    loop = network("veto_delay=600", tasks=2500, nodes=5)
+    one, *others = honest_nodes(loop)
+    cast = Cast([replace(one, stops_at=0, kind="stopped"), *others])
+    result = play(column("seed weight_floor=0.2 penalty=1"), loop, cast)
+    assert result.kicked_good == 0
+    (out_after,) = result.out_after
+    assert out_after is not None
+    assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
+
+
+def test_cards_that_are_shared_are_paid_for_once_and_are_slower():
+    loop = network()
+    own = typical_node(loop)
+    apart = play(column(), loop, Cast([*honest_nodes(loop), own, own]))
+    together = [replace(own, card=1), replace(own, card=1)]
+    shared = play(column(), loop, Cast([*honest_nodes(loop), *together]))
+    assert shared.owner(ATTACKER).money.hosting < apart.owner(ATTACKER).money.hosting * 6 // 10
+    assert shared.owner(ATTACKER).money.profit != apart.owner(ATTACKER).money.profit
+
+
+def test_a_mixed_network_counts_good_nodes_apart_from_those_that_stop():
+    loop = network(tasks=1200, nodes=40)
+    result = play(column(), loop, mixed_cast(loop))
+    assert len(result.out_after) == len(result.stayed) == 4
+    assert 0 < result.wasted < result.tasks // 10
+    assert 0 < result.gini < UNIT
+    assert result.failed > 0
+
+
+def test_a_baseline_of_honest_nodes_harms_nobody():
+    loop = network(tasks=1200)
+    result = play(column(), loop, BASELINES["honest"](loop))
+    assert (result.kicked_good, result.slashed_good, result.lies) == (0, 0, 0)
+    assert result.owner(ATTACKER).money.profit > 0

@@ -1,0 +1,94 @@
+"""Each defence is worth something: the attack that it stops pays, or harms, without it."""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.lab.closed_loop.players import ATTACKER
+from tests.support.loops import found, network
+
+# Long enough for pools to fill.
+LONG = {"tasks": 3000}
+# And for kickouts to come, in a network in which a slow node is third.
+LONGER = {"tasks": 7000, "nodes": 20}
+
+
+def test_commit_and_reveal_takes_from_a_copier_what_copying_brings():
+    hidden = found("copy", "seed", network())
+    seen = found("copy", "seed", network("commit_reveal=false"))
+    assert seen.share > 2 * hidden.share
+    assert hidden.gain < seen.gain
+
+
+@pytest.mark.slow
+def test_an_error_report_is_drawn_more_where_it_ranks_by_its_time():
+    loop = network("error_is_slashed=false", tasks=1500)
+    last = found("instant-error", "seed error_rank=last", loop)
+    as_reported = found("instant-error", "seed error_rank=as_reported", loop)
+    assert as_reported.share > last.share + UNIT // 4
+
+
+@pytest.mark.slow
+def test_leaving_and_coming_back_brings_nothing_where_a_join_heals_nothing():
+    loop = network("rejoin_delay=1", **LONG)
+    kept = found("leave-and-return", "seed rejoin_heals=false", loop)
+    healed = found("leave-and-return", "seed rejoin_heals=true", loop)
+    assert healed.share > kept.share
+    assert kept.gain <= UNIT // 10
+
+
+@pytest.mark.slow
+def test_a_second_group_saves_honest_nodes_from_two_friends():
+    alone = found("collusion", "seed", network("revalidation=false", tasks=3000, nodes=30))
+    again = found("collusion", "seed", network(tasks=3000, nodes=30))
+    assert alone.slashed_good > 0
+    assert again.slashed_good < alone.slashed_good
+
+
+@pytest.mark.slow
+def test_a_trap_pays_where_the_network_has_no_floors():
+    free = found("trap-groups", "seed", network("floors=false", "tolls=false", **LONG))
+    paid = found("trap-groups", "seed", network(**LONG))
+    assert free.gain > UNIT // 4 > UNIT // 10 > paid.gain
+    assert free.kicked_good > 0
+    assert free.price is not None
+    assert paid.price is not None
+    assert free.price < paid.price
+
+
+@pytest.mark.slow
+def test_a_kickout_that_one_creator_makes_up_waits_for_a_person():
+    loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
+    strict = "seed kick_creator_share=0.2"
+    one, many = found("trap-groups", strict, loop), found("trap-groups-many", strict, loop)
+    assert one.held_good > one.kicked_good
+    assert many.kicked_good > one.kicked_good
+
+
+@pytest.mark.slow
+def test_a_floor_under_the_weight_lets_a_silent_node_be_drawn():
+    loop = network(tasks=1500, load=25)
+    without = found("silent", "seed weight_floor=0", loop)
+    floored = found("silent", "seed weight_floor=0.05", loop)
+    assert without.share < UNIT // 20
+    assert floored.share > 2 * without.share
+
+
+@pytest.mark.slow
+def test_leaving_while_a_kickout_is_pending_is_no_way_around_it():
+    free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
+    bound = found("kickout-wash", "seed", network("veto_delay=600", **LONGER))
+    unbound = found("kickout-wash", "seed", network(*free, **LONGER))
+    assert bound.out > 0
+    assert unbound.out == 0
+    assert unbound.share > bound.share
+
+
+@pytest.mark.slow
+def test_another_address_goes_on_after_a_kickout_and_earns_less_than_an_honest_node():
+    loop = network("veto_delay=600", **LONGER)
+    anew, honest = found("new-address", "seed", loop), found("silent", "seed", loop)
+    assert anew.share > UNIT
+    assert anew.out > 0
+    profit = anew.earned - anew.spent
+    (baseline,) = honest.baselines
+    assert profit < baseline.owner(ATTACKER).money.profit

@@ -1,0 +1,51 @@
+"""Goals and the search for numbers that come nearer to one."""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.lab.backtest.system_columns import SystemBase
+from oracle.lab.closed_loop.rule_measures import MEASURES, Goal
+from oracle.lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measured, search
+from tests.support.loops import column, network
+
+PLAN = ComparisonPlan(network(tasks=300, nodes=20))
+
+
+def test_the_first_system_is_at_one_whatever_the_goal():
+    (found,) = measured([column()], PLAN)
+    for name, measure in MEASURES.items():
+        assert Goal.read(name).of(found, found) == (UNIT if measure(found) else 0)
+
+
+def test_weights_say_how_much_a_measure_counts():
+    first, other = measured([column(), column("seed weight_floor=5")], PLAN)
+    failures, gini = Goal.read("failures").of(other, first), Goal.read("gini").of(other, first)
+    both = Goal.read("failures=3,gini").of(other, first)
+    assert (
+        both == (3 * MEASURES["failures"](other) * UNIT // MEASURES["failures"](first) + gini) // 4
+    )
+    assert min(failures, gini) <= both <= max(failures, gini)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("luck", "no measure 'luck'"),
+        ("gini,gini", "gini: given twice"),
+        ("gini=0", "gini: its weight must be"),
+        ("gini=0.5", "gini: its weight must be"),
+    ],
+)
+def test_a_goal_that_means_nothing_is_named(text, said):
+    with pytest.raises(ValueError, match=said):
+        Goal.read(text)
+
+
+def test_a_search_keeps_the_nearest_and_tries_no_more_than_it_may():
+    values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
+    wanted = SearchPlan(SystemBase.named("seed"), values, Goal.read("wasted,failures"), tries=5)
+    searched = search(wanted, PLAN)
+    assert len(searched.trials) <= 5
+    assert searched.first.changes == {}
+    assert searched.best.distance == min(trial.distance for trial in searched.trials) <= UNIT
+    assert search(wanted, PLAN) == searched

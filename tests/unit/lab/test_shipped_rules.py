@@ -1,0 +1,57 @@
+"""The rule sets that we ship, held to what known ways to cheat may gain under them."""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.lab.attack.attack import AttackPlan, find
+from oracle.lab.attack.known_findings import KNOWN, KNOWN_OF
+from oracle.lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
+from oracle.lab.closed_loop.loop_plan import LoopPlan
+from oracle.systems.registry import rule_sets
+from tests.support.loops import column
+
+LIMIT = 10
+LOOP = LoopPlan(tasks=4000)
+# Strategies are played in so many tests, that each stays short.
+PARTS = 4
+# Cheats that cost whoever tries them at least this part of the fees that honest work brings.
+DEAR = {
+    "instant-error": 2 * UNIT,
+    "collusion": 2 * UNIT,
+    "copy": UNIT // 2,
+    "skip-groups": UNIT // 2,
+    "silent": UNIT // 2,
+    "split-one-card": UNIT // 2,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("rules", ["seed", "relay"])
+def test_no_strategy_gains_or_harms_beyond_the_limit_but_those_that_are_known(rules, part):
+    findings = find([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
+    found = {each.strategy.name: each for each in findings}
+    assert {name: each.open_faults(LIMIT) for name, each in found.items()} == {
+        name: [] for name in found
+    }
+    dear = {name: least for name, least in DEAR.items() if name in found}
+    assert {name for name, least in dear.items() if found[name].gain > -least} == set()
+
+
+def test_every_known_finding_is_of_a_strategy_that_is_played():
+    every = [KNOWN, *KNOWN_OF.values()]
+    strategies = {strategy for known in every for strategy, _ in known}
+    assert strategies <= {each.name for each in STRATEGIES}
+    assert all(len(reason.split()) > 5 for known in every for reason in known.values())
+    assert KNOWN_OF.keys() <= set(rule_sets())
+
+
+def test_every_strategy_has_a_baseline_and_says_what_it_does():
+    assert {each.baseline for each in STRATEGIES} == set(BASELINES)
+    assert all(len(each.about.split()) > 3 for each in STRATEGIES)
+    assert len({each.name for each in STRATEGIES}) == len(STRATEGIES)
+
+
+def test_a_strategy_that_nobody_knows_is_refused_with_the_names_that_there_are():
+    with pytest.raises(ValueError, match=r"no strategy 'bribe' \(there is instant-error, copy"):
+        strategy_named("bribe")

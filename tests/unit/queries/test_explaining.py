@@ -1,0 +1,78 @@
+"""What version 2 of `seed` does to a node is said where its score is explained."""
+
+import pytest
+
+from oracle.cli.inspect.explain_commands import _lines as explained
+from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.fold.fold import Fold
+from oracle.queries.explain import EventArchive, Explanation, explain
+from oracle.queries.json_answers import explain_answer
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, node, rules_with, task
+from tests.unit.reporting.test_reporting import Unread, block
+
+DOUBTING = rules_with(least_timeout_seconds=60)
+
+
+@pytest.fixture
+def told(new_sqlite_store):
+    """Explain the node A after a history."""
+
+    def explaining(history: History, rules=SEED) -> Explanation:
+        fold = Fold(rules)
+        fold.many(history.events)
+        as_of = block(history.block, history.time)
+        with new_sqlite_store() as store:
+            with store.transaction() as uow:
+                uow.changes(fold.drain(), uow.rule_sets.number_of(rules))
+                uow.cursor.move_to(as_of, as_of, 0)
+            return explain(EventArchive(store, Unread(), rules), node("A"), as_of)
+
+    return explaining
+
+
+def text_of(told: Explanation) -> str:
+    return "\n".join(explained(told))
+
+
+def test_an_error_that_ranks_behind_slower_results_is_called_one(told):
+    history = History().joins("A", "B").creates("1", "2", creator=node("C"))
+    history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
+    seen = told(history.closes("g", "1", "2"))
+    assert "score 5 (rank 2 of 10 s, 1 s (an error))" in text_of(seen)
+    (entry,) = explain_answer(seen)["pool"]["entries"]
+    assert (entry["error_reported"], entry["others"][0]["error_reported"]) == (True, False)
+    assert entry["creator"] == node("C")
+
+
+def test_a_void_timeout_is_told_with_its_limit_and_healing_goes_on_across_it(told):
+    history = History().joins("A").starts("0", "A").times_out("0")
+    history.creates("1", timeout=5).starts("1", "A").after(600).times_out("1")
+    seen = told(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
+    text = text_of(seen)
+    assert "timeout void at block 2 (the task's limit of 5 s is below 60 s)" in text
+    assert f"task {task('1')}" in text
+    # One healing of half an hour, not two of parts of it.
+    assert text.count("healed in 600 s") == 1
+    assert "healed in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
+    changes = explain_answer(seen)["reliability"]["changes"]
+    assert [change["cause"] for change in changes] == [
+        *("joined", "timed_out", "timeout_void", "timed_out")
+    ]
+    assert changes[2]["before"] == changes[2]["after"] != decimal_text(UNIT)
+
+
+def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
+    history = History().joins("A", "B")
+    for n in range(50):
+        names = (f"{n} a", f"{n} b")
+        history.creates(*names, creator=node("C" if n else "D"))
+        history.starts(names[0], "A").starts(names[1], "B").after(1).submits(names[1])
+        history.closes(f"group {n}", *names)
+    seen = told(history)
+    text, answer = text_of(seen), explain_answer(seen)
+    assert "Creators of their tasks: 2; 49 of the scores from one" in text
+    why = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
+    assert f"held for a person: {why}" in text
+    assert answer["held"] == why
+    assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)

@@ -1,0 +1,51 @@
+"""What is signed, to the byte: one configuration, a report under it, a kickout on that report."""
+
+from oracle.domain.ids import Address, Hash
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, config_digest
+from tests.support.vectors import Vector, named_vectors, vectors_of
+
+TYPED = named_vectors("typed", file="rounds")
+CONFIG, REPORT, KICK = TYPED["config"], TYPED["report"], TYPED["kick"]
+DOMAIN = Domain(CONFIG["chain_id"], Address(CONFIG["contract"]))
+
+
+def test_the_configuration_has_the_digest_of_the_vector():
+    digest = config_digest(
+        DOMAIN,
+        CONFIG["count"],
+        [Address(one) for one in CONFIG["signers"]],
+        CONFIG["quorum"],
+        Hash(CONFIG["rules_hash"]),
+    )
+
+    assert digest == CONFIG["digest"]
+
+
+@vectors_of("data", file="rounds")
+def test_only_the_report_of_the_vectors_data_has_its_digest(vector: Vector):
+    report = ReportStatement(
+        Hash(CONFIG["digest"]),
+        REPORT["round"],
+        Hash(REPORT["prev"]),
+        REPORT["as_of"],
+        Hash(REPORT["as_of_hash"]),
+        REPORT["deadline"],
+        bytes.fromhex(vector["blob"][2:]),
+    )
+
+    is_of_it = vector["id"] == REPORT["data"]
+    assert (report.digest(DOMAIN) == REPORT["digest"]) is is_of_it
+
+
+def test_the_kickout_is_signed_on_the_report():
+    kick = KickStatement(
+        Hash(CONFIG["digest"]),
+        KICK["round"],
+        Hash(KICK["report"]),
+        Address(KICK["node"]),
+        Hash(KICK["evidence"]),
+        KICK["deadline"],
+    )
+
+    assert kick.report == REPORT["digest"]
+    assert kick.digest(DOMAIN) == KICK["digest"]
