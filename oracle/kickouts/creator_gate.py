@@ -42,5 +42,5 @@ def is_held(
 ) -> bool:
     """Tell whether a person would have to propose a kickout on these scores."""
     creators = creators_at(uow, interval, entries)
-    spread = spread_of(creators.get(entry.task) for entry in entries)
+    spread = spread_of(((creators.get(one.task), one.score) for one in entries), rules)
     return spread.why_held(rules) is not None

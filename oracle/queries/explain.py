@@ -91,7 +91,9 @@ class Explanation:
     @property
     def spread(self) -> CreatorSpread:
         """How many creators the scores come from."""
-        return spread_of(self.creator_of(entry.task) for entry in self.scores)
+        return spread_of(
+            ((self.creator_of(entry.task), entry.score) for entry in self.scores), self.rules
+        )
 
     def creator_of(self, key: TaskKey) -> Address | None:
         """Return who ordered a task, as far as was known at the block."""

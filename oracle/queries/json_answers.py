@@ -182,6 +182,7 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
             "size": rules.pool_size,
             "creators": told.spread.creators,
             "most_of_one_creator": told.spread.most,
+            "decisive_of_one_creator": told.spread.decisive,
             "entries": [_score(told, entry) for entry in told.scores],
         },
         "long_term": decimal_text(long_term(node, rules, time)),

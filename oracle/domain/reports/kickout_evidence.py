@@ -16,39 +16,66 @@ from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.reports.low_rounds import Shown
-from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.legacy_tally import WindowTally
-from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 
 # The arithmetic behind a score (docs/reference/scoring-rules.md); raised with whatever changes a
 # score.
 FORMULA_VERSION = 2
+# Scores are decisive where the mean of the others is this much of the line or more: an interval
+# opens just below the line, where leaving out almost anybody's scores lifts it a little.
+_CLEARLY_ABOVE = 5, 4
 
 
 class CreatorSpread(NamedTuple):
-    """Of `scores` scores, whose tasks are of `creators` creators, `most` are of one creator's."""
+    """Of `scores` scores, whose tasks are of `creators` creators, `most` are of one creator's.
+
+    `decisive`: scores of one creator's tasks without which the mean of the others is clearly
+    above the kickout line; 0: there is no such creator.
+    """
 
     scores: int
     creators: int
     most: int
+    decisive: int
 
     def why_held(self, rules: Rules) -> str | None:
-        """Say why a kickout on these scores is a person's to propose; None: it is not."""
-        if self.most * UNIT <= rules.kick_creator_share * self.scores:
+        """Say why a kickout on these scores is a person's to propose; None: it is not.
+
+        See docs/explanation/kickouts.md#held-for-a-person.
+        """
+        if rules.kick_creator_share >= UNIT:
             return None
-        others = "no other has any" if self.creators == 1 else f"of {self.creators} creators"
-        return f"{self.most} of its {self.scores} scores come from one creator's tasks ({others})"
+        if self.most * UNIT > rules.kick_creator_share * self.scores:
+            others = "no other has any" if self.creators == 1 else f"of {self.creators} creators"
+            return (
+                f"{self.most} of its {self.scores} scores come from one creator's tasks ({others})"
+            )
+        if self.decisive:
+            return (
+                f"it would be far from due without the {self.decisive} scores that come from one "
+                "creator's tasks"
+            )
+        return None
 
 
-def spread_of(creators: Iterable[Address | None]) -> CreatorSpread:
-    """Count the creators behind some scores, one of each score.
+def spread_of(scores: Iterable[tuple[Address | None, int]], rules: Rules) -> CreatorSpread:
+    """Count the creators behind some scores, each a creator and the score of his task.
 
     Tasks whose creator no event named (None) count as those of one creator: whoever orders them
     must not be able to hide behind that.
     """
-    counted = Counter(creators)
-    return CreatorSpread(counted.total(), len(counted), max(counted.values(), default=0))
+    counted, sums = Counter[Address | None](), Counter[Address | None]()
+    for creator, score in scores:
+        counted[creator] += 1
+        sums[creator] += score
+    count, total = counted.total(), sums.total()
+    decisive = (
+        own
+        for creator, own in counted.items()
+        if own < count and _is_clearly_above(total - sums[creator], count - own, rules)
+    )
+    most = max(counted.values(), default=0)
+    return CreatorSpread(count, len(counted), most, max(decisive, default=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +129,25 @@ def evidence_of(
             the threshold: then there is nothing to prove.
     """
     total = sum(entry.score for entry in entries)
-    legacy = rules.legacy
-    size = len(entries) if legacy is not None else rules.pool_size
+    size = len(entries) if rules.legacy is not None else rules.pool_size
     if len(entries) != size or any(entry.node != interval.node for entry in entries):
         raise ValueError(f"the evidence against {interval.node} is not a full pool of its scores")
-    is_low = is_below_line(total, rules) if legacy is None else _proves(total, size, legacy)
-    if not is_low:
+    if not _is_reason(total, size, rules):
         raise ValueError(f"the scores of {interval.node} sum to {total}: no reason for a kickout")
-    spread = spread_of(accused.creators.get(entry.task) for entry in entries)
+    spread = spread_of(
+        ((accused.creators.get(entry.task), entry.score) for entry in entries), rules
+    )
     content = {
         "chain_id": accused.chain_id,
         "contract": accused.contract,
         "creators": spread.creators,
+        "decisive_of_one_creator": spread.decisive,
         "due_since": _where(interval.opened_at),
         "entries": [_entry(entry, accused) for entry in entries],
         "formula_version": FORMULA_VERSION,
         "index": accused.index,
         "kick_below": accused.kick_below,
-        "kickout_below": _line(rules),
+        "kickout_below": decimal_text(_kickout_line(rules)),
         "most_of_one_creator": spread.most,
         "node": interval.node,
         "rounds": [one._asdict() for one in accused.rounds],
@@ -131,13 +159,20 @@ def evidence_of(
     return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n", spread)
 
 
-def _proves(total: int, count: int, legacy: LegacyRules) -> bool:
-    """Tell whether these scores of a window are enough for a kickout under legacy rules."""
-    return WindowTally(0, total, count, 0).is_too_low(legacy)
+def _is_reason(total: int, count: int, rules: Rules) -> bool:
+    """Tell whether these scores are enough for a kickout."""
+    legacy = rules.legacy
+    enough = legacy is None or count >= legacy.kickout_tasks
+    return enough and total * UNIT < _kickout_line(rules) * count
 
 
-def _line(rules: Rules) -> str:
-    return decimal_text((rules if rules.legacy is None else rules.legacy).kickout_below)
+def _is_clearly_above(total: int, count: int, rules: Rules) -> bool:
+    parts, whole = _CLEARLY_ABOVE
+    return total * UNIT * whole >= _kickout_line(rules) * count * parts
+
+
+def _kickout_line(rules: Rules) -> int:
+    return (rules if rules.legacy is None else rules.legacy).kickout_below
 
 
 def _entry(entry: ScoreEntry, accused: Accused) -> dict[str, object]:

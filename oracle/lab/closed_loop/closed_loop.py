@@ -73,7 +73,7 @@ def _settle(state: LoopState) -> None:
     state.touched.clear()
     changes = state.network.settle()
     for entry in changes.scores:
-        state.nodes[entry.node].scored_for.append(state.creators[entry.task])
+        state.nodes[entry.node].scored_for.append((state.creators[entry.task], entry.score))
     state.counts.anomalies += len(changes.anomalies)
     for change in changes.kickouts:
         follow(state, change)

@@ -140,14 +140,14 @@ class LoopNode:
     """A node as it plays, and what it has come to.
 
     `entered`: when it first joined. `joined_at` None: no member now. `leaving`: what it does when
-    its task ends. `kick_at`: when a pending kickout is executed. `scored_for`: the creators of
-    its last scored tasks.
+    its task ends. `kick_at`: when a pending kickout is executed. `scored_for`: creator and
+    score of its last scored tasks.
     """
 
     role: NodeRole
     address: Address
     chance: Chance
-    scored_for: deque[Address]
+    scored_for: deque[tuple[Address, int]]
     card: int
     entered: int
     task: "LoopTask | None" = None

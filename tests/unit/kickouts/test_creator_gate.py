@@ -6,9 +6,11 @@ See docs/explanation/kickouts.md#held-for-a-person.
 import json
 
 import pytest
+from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
+from oracle.domain.reports.kickout_evidence import CreatorSpread, spread_of
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
@@ -84,6 +86,38 @@ def test_a_kickout_waits_where_more_than_half_of_its_scores_are_one_creators(
         told, _, counted = told_of(store, trapped(creators))
     assert told["creators"] == len(set(creators))
     assert counted == held
+
+
+def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
+    """Fifty scores: 0 on so many tasks of one creator, the same score on those of nine others."""
+    honest = [(node(f"creator {n % 9}"), others_score) for n in range(50 - mallorys)]
+    return spread_of([*honest, *[(node("mallory"), 0)] * mallorys], SEED)
+
+
+def test_a_kickout_waits_that_would_be_far_from_due_without_one_creators_tasks():
+    # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
+    caught = pool_of_two(17, 3)
+    assert (caught.most, caught.decisive) == (17, 17)
+    assert caught.why_held(SEED) == (
+        "it would be far from due without the 17 scores that come from one creator's tasks"
+    )
+
+
+def test_a_node_that_is_bad_for_everybody_waits_for_nobody():
+    for score in (0, 1, 2):
+        assert pool_of_two(17, score).why_held(SEED) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
+def test_what_is_not_held_is_near_the_line_without_any_one_creator(scores):
+    named = [(node(f"creator {n}"), score) for n, score in scores]
+    if spread_of(named, SEED).why_held(SEED) is not None:
+        return
+    for one in {creator for creator, _ in named}:
+        rest = [score for creator, score in named if creator != one]
+        assert rest
+        # The line is 2.0.
+        assert 4 * sum(rest) < 5 * 2 * len(rest)
 
 
 def test_without_the_gate_nothing_waits(new_sqlite_store):

@@ -16,8 +16,8 @@ def follow(state: LoopState, change: KickoutDue) -> None:
     """Look at an interval that has opened: it is proposed once rounds have shown it."""
     if change.closed_at is None:
         node = state.nodes[change.node]
-        spread = spread_of(node.scored_for)
-        if spread.why_held(state.network.rules) is not None:
+        rules = state.network.rules
+        if spread_of(node.scored_for, rules).why_held(rules) is not None:
             state.counts.held[node.role.owner, node.role.kind] += 1
             return
         state.agenda.add(state.now + state.economics.report_seconds, _propose, state, node)

@@ -29,7 +29,7 @@ def enter(state: LoopState, role: NodeRole, card: int | None = None) -> None:
     if card is None:
         card = _OWN_CARDS + number if role.card is None else role.card
     chance = Chance(state.plan.seed, "node", number)
-    scored_for: deque[Address] = deque(maxlen=state.network.rules.pool_size)
+    scored_for: deque[tuple[Address, int]] = deque(maxlen=state.network.rules.pool_size)
     node = LoopNode(role, address, chance, scored_for, card, state.now)
     state.nodes[address] = node
     state.everybody.append(node)

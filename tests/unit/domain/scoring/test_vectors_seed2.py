@@ -68,7 +68,8 @@ def test_a_kickout_is_held_where_one_creator_has_too_many_of_its_scores(vector):
     named: list[Address | None] = [
         node(f"creator {n}") for n, count in enumerate(vector["scores"]) for _ in range(count)
     ]
-    spread = spread_of([*named, *[None] * vector["unknown"]])
+    every = [*named, *[None] * vector["unknown"]]
+    spread = spread_of([(creator, 0) for creator in every], rules)
     assert (spread.why_held(rules) is not None) is vector["held"]
 
 
