@@ -91,6 +91,7 @@ class RecordWriter:
             self._number += len(rows)
             while len(self._outcomes) > _MOST_WAITING:
                 self._outcomes.popleft()
+            gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
     def put_epoch(self, epoch: DrawEpoch) -> None:
         """Let an epoch be written, before it begins."""
