@@ -32,7 +32,7 @@ class GatewayRules:
     max_nodes: int = 100_000
     max_chains: int = 1_000
     max_ids: int = 2_000_000
-    max_rankings: int = 10_000
+    max_rankings: int = 1_000
 
     def __post_init__(self) -> None:
         may_be_zero = {"ranking_ms", "ahead_ms"}

@@ -1,8 +1,15 @@
 """Metrics of a gateway's selection service."""
 
-from prometheus_client import Counter, Gauge
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.metrics_core import Metric
+from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
+
+# Alerts must not take a gateway for a daemon that does nothing.
+_SHOWN = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 
 OUTCOMES = Counter(
     "oracle_gateway_outcomes_total",
@@ -39,3 +46,14 @@ NODES = Gauge(
     ["chain", "passed"],
     registry=REGISTRY,
 )
+
+
+class _Shown(CollectorRegistry):
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield from (family for family in REGISTRY.collect() if family.name.startswith(_SHOWN))
+
+
+def text() -> bytes:
+    """Return what a gateway has to show in Prometheus' text format; reads memory only."""
+    return generate_latest(_Shown())

@@ -5,8 +5,9 @@ A plain ASGI application: each request is answered in the server's loop, from me
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -32,10 +33,34 @@ class _Answer(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = (_JSON,)
 
 
+# What each path is answered by, and those that need no token: who was drawn can be repeated by
+# anybody.
+GATEWAY_PATHS: Mapping[str, Callable[[GatewayCalls, bytes], object]] = MappingProxyType(
+    {
+        "POST /v1/select": GatewayCalls.select,
+        "POST /v1/outcomes": GatewayCalls.outcomes,
+        "POST /v1/rankings": GatewayCalls.rankings,
+        "GET /v1/checks": GatewayCalls.checks,
+        "POST /v1/checks/run": GatewayCalls.run_checks,
+        "GET /v1/nodes/": GatewayCalls.node,
+        "GET /v1/epochs": GatewayCalls.epochs,
+        "GET /healthz": GatewayCalls.health,
+        "GET /metrics": GatewayCalls.metrics,
+    }
+)
+_OPEN = frozenset({"/v1/epochs", "/healthz"})
+
+
 class _Route(NamedTuple):
     method: str
-    call: Callable[[bytes], object]
-    is_open: bool = False
+    call: Callable[[GatewayCalls, bytes], object]
+
+
+# What a call may raise, as it is answered.
+_STATUS: dict[type[Exception], tuple[int, str]] = {
+    TooManyRecordsError: (429, "too many nodes, sessions or ids; nothing was taken"),
+    NobodyPassesError: (503, "no candidate passes the checks of its chain"),
+}
 
 
 class GatewayApp:
@@ -45,15 +70,10 @@ class GatewayApp:
         self._calls = calls
         self._token = sha256(token.encode()).digest()
         self._routes = {
-            "/v1/select": _Route("POST", calls.select),
-            "/v1/outcomes": _Route("POST", calls.outcomes),
-            "/v1/rankings": _Route("POST", calls.rankings),
-            "/v1/checks": _Route("GET", calls.checks),
-            "/v1/checks/run": _Route("POST", calls.run_checks),
-            # Who was drawn can be repeated by anybody.
-            "/v1/epochs": _Route("GET", calls.epochs, is_open=True),
-            "/healthz": _Route("GET", calls.health, is_open=True),
-            "/metrics": _Route("GET", calls.metrics),
+            path: _Route(method, call)
+            for (method, path), call in (
+                (name.split(" "), call) for name, call in GATEWAY_PATHS.items()
+            )
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,20 +85,33 @@ class GatewayApp:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(self, scope: Scope, receive: Receive) -> _Answer:
-        path = scope["path"]
-        route = self._routes.get(path)
-        if route is None and path.startswith(_NODES):
-            route = _Route("GET", lambda _: self._calls.node(path.removeprefix(_NODES)))
-        if not (route is not None and route.is_open) and not self._is_known(scope):
+        path, name = scope["path"], None
+        if path.startswith(_NODES):
+            path, name = _NODES, path.removeprefix(_NODES)
+        if path not in _OPEN and not self._is_known(scope):
             return _refused(401, "a token is wanted: Authorization: Bearer ...", closes=True)
+        route = self._routes.get(path)
         if route is None:
             return _refused(404, "there is no such path", closes=True)
         if scope["method"] != route.method:
             return _refused(405, f"takes {route.method}", closes=True)
         body = await _body(receive)
-        return (
-            _refused(400, "ended too early", closes=True) if body is None else _done(route, body)
-        )
+        if body is None:
+            return _refused(400, "ended too early", closes=True)
+        return self._done(route, body if name is None else name.encode("utf-8", "replace"))
+
+    def _done(self, route: _Route, body: bytes) -> _Answer:
+        try:
+            said = route.call(self._calls, body)
+        except BodyError as error:
+            return _refused(400, error.answer())
+        except (TooManyRecordsError, NobodyPassesError) as error:
+            return _refused(*_STATUS[type(error)])
+        if isinstance(said, bytes):
+            return _Answer(200, said, (_TEXT,))
+        if isinstance(said, Unready):
+            return _Answer(503, msgspec.json.encode(said.told))
+        return _Answer(200, msgspec.json.encode(said))
 
     def _is_known(self, scope: Scope) -> bool:
         """Compare in the same time, whatever is told."""
@@ -86,27 +119,6 @@ class GatewayApp:
         kind, _, token = told.partition(" ")
         is_right = hmac.compare_digest(sha256(token.encode("latin-1")).digest(), self._token)
         return is_right and kind.lower() == "bearer"
-
-
-# What a call may raise, as it is answered.
-_STATUS: dict[type[Exception], tuple[int, str]] = {
-    TooManyRecordsError: (429, "too many nodes, sessions or ids; nothing was taken"),
-    NobodyPassesError: (503, "no candidate passes the checks of its chain"),
-}
-
-
-def _done(route: _Route, body: bytes) -> _Answer:
-    try:
-        said = route.call(body)
-    except BodyError as error:
-        return _refused(400, error.answer())
-    except (TooManyRecordsError, NobodyPassesError) as error:
-        return _refused(*_STATUS[type(error)])
-    if isinstance(said, bytes):
-        return _Answer(200, said, (_TEXT,))
-    if isinstance(said, Unready):
-        return _Answer(503, msgspec.json.encode(said.told))
-    return _Answer(200, msgspec.json.encode(said))
 
 
 def _refused(status: int, told: object, *, closes: bool = False) -> _Answer:

@@ -13,7 +13,7 @@ from oracle.gateway.web.request_bodies import SelectBody, outcomes_in, ranking_i
 from oracle.systems.pocket.explain_row import explain_line
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.ranking import RankedNode
-from oracle.telemetry import gateway_metrics, metrics
+from oracle.telemetry import gateway_metrics
 
 
 class Unready(NamedTuple):
@@ -23,7 +23,7 @@ class Unready(NamedTuple):
 
 
 class GatewayCalls:
-    """Each takes a body, and returns what is answered; may raise what `GatewayApp` knows."""
+    """Each takes a body, and returns what becomes JSON; may raise what `GatewayApp` knows."""
 
     def __init__(self, service: SelectionService, clock: Callable[[], int]) -> None:
         self._service = service
@@ -87,9 +87,10 @@ class GatewayCalls:
         self._service.check_soon()
         return {"begun": True}
 
-    def node(self, node: str) -> dict[str, object]:
-        """Return what one node is ranked by, on each chain where it has a record."""
-        return {chain: _figures(stats) for chain, stats in self._service.node(node)}
+    def node(self, name: bytes) -> dict[str, object]:
+        """Return what the node of that name is ranked by, on each chain where it has a record."""
+        found = self._service.node(name.decode("utf-8", "replace"))
+        return {chain: _figures(stats) for chain, stats in found}
 
     def epochs(self, _body: bytes) -> dict[str, object]:
         """Return the seeds of epochs that are over, and the hashes of the others."""
@@ -116,7 +117,7 @@ class GatewayCalls:
 
     def metrics(self, _body: bytes) -> bytes:
         """Everything for Prometheus, from memory."""
-        return metrics.text()
+        return gateway_metrics.text()
 
 
 def _became(done: NodeSelection) -> str:
