@@ -46,7 +46,13 @@ class ChainCheck:
 
     def check(self) -> None:
         """Ask all nodes once."""
-        answers = self._probe.ask()
+        try:
+            answers = self._probe.ask()
+        except RuntimeError:
+            # The pool is closed under a round that has just begun.
+            if self._is_over:
+                return
+            raise
         if not self._is_over:
             self._service.checked(self._chain, answers)
 

@@ -42,7 +42,8 @@ def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iter
         # The seeds of the first draws stand in the database before anybody is drawn by them.
         service.epochs()
         service.writer.flush()
-        service.writer.start()
+        # An epoch begins in its time, whether anybody asks or not.
+        service.writer.start(service.epochs)
         freeze_garbage()
         address = opened.enter_context(serving(app, config.gateway.listener))
         schedule.start()

@@ -14,6 +14,8 @@ from oracle.systems.pocket.sync_check import HeightOut, best_height, out_of_sync
 # How long a passed check counts.
 SYNC_PASS_MS = 300_000
 CHAIN_PASS_MS = 600_000
+_STAKE_UNKNOWN, _NOT_STAKED = "stake_unknown", "not_staked"
+UNSTAKED = frozenset({_STAKE_UNKNOWN, _NOT_STAKED})
 
 
 class Unchecked(StrEnum):
@@ -31,7 +33,7 @@ class CheckRules:
     allowance: int = 5
     needs_stake: bool = False
     unchecked: Unchecked = Unchecked.ALLOW
-    # Nobody passes: all are drawn from, marked as degraded; else nobody is.
+    # Nobody passes: all that are staked are drawn from, marked as degraded; else nobody is.
     all_where_none_passes: bool = True
 
 
@@ -110,7 +112,7 @@ class NodeChecks:
         """Return why a node is no candidate; None: it is one."""
         state = self.nodes.get(node, CheckedNode())
         if self.rules.needs_stake and not state.is_staked:
-            return "stake_unknown" if state.is_staked is None else "not_staked"
+            return _STAKE_UNKNOWN if state.is_staked is None else _NOT_STAKED
         if state.fault is not None:
             return state.fault
         if now < min(state.chain_until, state.sync_until):

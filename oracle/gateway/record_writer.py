@@ -48,6 +48,7 @@ class RecordWriter:
         self._rules = rules
         self._number = next_number
         self._lose = lose
+        self._first: Callable[[], object] = lambda: None
         self._outcomes: deque[StoredOutcome] = deque()
         self._epochs: list[StoredEpoch] = []
         self._checks: dict[tuple[str, str], StoredCheck] = {}
@@ -58,8 +59,9 @@ class RecordWriter:
         self._now = 0
         self._forgot = 0
 
-    def start(self) -> None:
-        """Begin to write, now and then."""
+    def start(self, first: Callable[[], object]) -> None:
+        """Begin to write, now and then; each time, `first` is called before."""
+        self._first = first
         self._thread.start()
 
     def end(self) -> None:
@@ -112,8 +114,15 @@ class RecordWriter:
             pass
 
     def _run(self) -> None:
-        while not self._ended.wait(_EVERY_SECONDS):
-            self.flush()
+        try:
+            while not self._ended.wait(_EVERY_SECONDS):
+                self._first()
+                self.flush()
+        except BaseException:
+            # A bug: nothing that has to survive would be written any more.
+            self.failure = "the writer has ended"
+            self._lose()
+            raise
 
     def _write_some(self) -> bool:
         """Write one transaction; tell whether there is more that can be written now."""

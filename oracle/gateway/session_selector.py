@@ -15,7 +15,7 @@ from typing import NamedTuple
 from oracle.gateway.draw_seeds import DrawEpoch, DrawSeeds
 from oracle.gateway.gateway_records import GatewayRecords, OutcomeCounts, ToldOutcome
 from oracle.gateway.gateway_rules import GatewayRules
-from oracle.gateway.node_checks import NodeChecks
+from oracle.gateway.node_checks import UNSTAKED, NodeChecks
 from oracle.gateway.session_ranking import SessionRanking, drawn_from
 
 
@@ -146,9 +146,9 @@ class SessionSelector:
         failed = {} if checks is None else checks.left_out(rest, now)
         is_nobody = bool(rest) and len(failed) == len(set(rest))
         if is_nobody and checks is not None:
-            if not checks.rules.all_where_none_passes:
+            # Who has no stake is drawn in no case.
+            failed = {node: why for node, why in failed.items() if why in UNSTAKED}
+            if not checks.rules.all_where_none_passes or len(failed) == len(set(rest)):
                 raise NobodyPassesError
-            failed = {}
-
         made = drawn_from(records.ranking(chain, candidates, left_out | failed, now), now)
         return made.as_degraded() if is_nobody else made

@@ -14,7 +14,7 @@ from oracle.gateway.gateway_config import ChecksSection
 from oracle.gateway.gateway_rules import GatewayRules
 from oracle.gateway.node_checks import CheckedNode, CheckRules, NodeChecks
 from oracle.gateway.selection_service import SelectionService
-from oracle.gateway.session_selector import SelectionRequest
+from oracle.gateway.session_selector import NobodyPassesError, SelectionRequest
 from oracle.store.database import Store
 from tests.integration.gateway.json_rpc_node import RpcNode, answering
 
@@ -119,6 +119,7 @@ def test_who_is_no_staked_member_of_the_daemons_network_is_out(
         urls = dict.fromkeys((staked, poor, quit_one), closed_port())
         with checking(opened, urls, needs_stake=True) as (service, _):
             every = (staked, poor, quit_one)
-            assert left_out(service, *every) == {}  # nobody passes: all are drawn from
+            with pytest.raises(NobodyPassesError):
+                left_out(service, *every)
             StakeWatch(daemon, 1, service).look()
             assert left_out(service, *every) == dict.fromkeys((poor, quit_one), "not_staked")

@@ -1,7 +1,10 @@
 """A service that was restarted says what one says that never was."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from shutil import copyfile
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -44,17 +47,25 @@ def opened(empty_sqlite_url: str) -> Iterator[Store]:
         yield store
 
 
-@given(histories(), st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
+def copied(template: Path, to: Path) -> Store:
+    copyfile(template, to)
+    return Store.open(f"sqlite:///{to}")
+
+
+@given(
+    history=histories(),
+    restarts=st.sets(st.integers(0, 60), max_size=5),
+    checks=st.sets(st.integers(0, 60)),
+)
 @examples(15)
 def test_restarts_change_no_ticket(
-    history: list[ToldOutcome], restarts: set[int], checks: set[int]
+    sqlite_template: Path, history: list[ToldOutcome], restarts: set[int], checks: set[int]
 ):
     clock = Clock()
-    with (
-        TemporaryDirectory() as folder,
-        Store.open(f"sqlite:///{Path(folder) / 'a'}", create=True) as first,
-        Store.open(f"sqlite:///{Path(folder) / 'b'}", create=True) as second,
-    ):
+    with TemporaryDirectory() as folder, ExitStack() as opened:
+        first, second = (
+            opened.enter_context(copied(sqlite_template, Path(folder) / name)) for name in "ab"
+        )
         always, often = service(first, clock), service(second, clock)
         for number, one in enumerate(history):
             clock.now = one.outcome.t_ms
@@ -143,6 +154,16 @@ def test_what_is_told_while_the_database_is_away_is_written_when_it_is_back(
         rows = list(uow.gateway.outcomes.all())
     assert [one.node for one in rows] == ["node-0", "node-1", "node-2"]
     assert [one.number for one in rows] == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_breaks_ends_the_service(opened: Store, clock: Clock):
+    lost = threading.Event()
+    ours = service(opened, clock, lost.set)
+    ours.writer.start(lambda: 1 / 0)
+    assert lost.wait(60)
+    ours.writer._thread.join()
+    assert ours.failure == "the writer has ended"
 
 
 def test_the_clock_going_back_stops_time_here(opened: Store, clock: Clock):

@@ -167,6 +167,17 @@ def test_where_nobody_passes_and_the_settings_say_so_nobody_is_drawn():
         checked(all_where_none_passes=False).ranking(asking("b"), T0)
 
 
+def test_who_has_no_stake_is_not_drawn_even_where_nobody_passes():
+    checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
+    checks.answered({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
+    ours = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
+    with pytest.raises(NobodyPassesError):
+        ours.ranking(asking("a", "b"), T0)
+    checks.staked(["a"])
+    made = ours.ranking(asking("a", "b"), T0)
+    assert (made.chances, made.degraded) == ((("a", 10),), True)
+
+
 def test_a_passed_check_brings_a_node_back_and_is_stored():
     stored: list[tuple[str, list[str], int]] = []
     hooks = Hooks(passed=lambda chain, nodes, now: stored.append((chain, list(nodes), now)))
