@@ -1,9 +1,9 @@
 """Pocket's selector along a history of our events (docs/explanation/pocket.md).
 
-The failure flag of `portal_api_head` depends on when nodes are looked at. Upstream looks at every node of the session
-for every relay; here an evaluation happens at each `task_started`, of every member, in the scope
-of that task, just before the assignment. Asking for verdicts is reading: it changes nothing, so
-that the same events give the same state however often somebody asks.
+The failure flag of `portal_api_head` depends on when nodes are looked at. Upstream looks at every
+node of the session for every relay; here an evaluation happens at each `task_started`, of every
+member, in the scope of that task, just before the assignment. Asking for verdicts is reading: it
+changes nothing, so that the same events give the same state however often somebody asks.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from oracle.domain.events import network_events as said
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import DomainEvent, ms_of
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
@@ -97,9 +97,9 @@ class PocketFollower:
             for address, node in policy_input.nodes.items()
             if node.membership is Membership.MEMBER
         )
-        wanted = requirement_of(task)
+        wanted, params = requirement_of(task), self.selector.params
         out = {
-            address: why_out(policy_input.nodes[address], wanted, policy_input, self.selector.params)
+            address: why_out(policy_input.nodes[address], wanted, policy_input, params)
             for address in members
         }
         left_out = {address: reason for address, reason in out.items() if reason is not None}
@@ -131,7 +131,7 @@ class PocketFollower:
     def _started(self, event: said.TaskStarted) -> None:
         scope = self._tasks.started(event)
         if scope is not None:
-            self.selector.looked(scope, self._members, event.ms)
+            self.selector.looked(scope, self._members, ms_of(event))
 
     def _ended(
         self,
@@ -143,7 +143,7 @@ class PocketFollower:
         | said.TaskCancelled,
     ) -> None:
         for outcome in self._tasks.ended(event):
-            self._record(outcome, event.ms)
+            self._record(outcome, ms_of(event))
 
     def _record(self, outcome: TaskOutcome, at: int) -> None:
         if outcome.took_ms is not None:
