@@ -6,6 +6,8 @@ See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#paramete
 import math
 from dataclasses import dataclass, fields
 
+from typing_extensions import override
+
 _Demand = tuple[str, bool, str]
 
 
@@ -82,6 +84,7 @@ class ArticleParameters(Parameters):
     # Whether a passed health check ends that time.
     health_clears: bool = True
 
+    @override
     def _own_demands(self) -> tuple[_Demand, ...]:
         bounded = self.out_cap_ms >= self.out_ms_per_failure
         return (("out_cap_ms", bounded, "must be out_ms_per_failure or more"),)
@@ -109,6 +112,7 @@ class PortalParameters(Parameters):
     # its comments say (docs/explanation/pocket.md#code-against-article, 1).
     zero_success_rate: int = 1
 
+    @override
     def _own_demands(self) -> tuple[_Demand, ...]:
         return (
             ("zero_success_rate", self.zero_success_rate in (0, 1), "must be 0 or 1"),
