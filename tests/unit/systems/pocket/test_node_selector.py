@@ -77,9 +77,7 @@ _heights = st.dictionaries(
 
 @given(heights=_heights, allowance=st.integers(0, 50), lie=st.integers(10**7, 10**9))
 def test_one_liar_among_four_moves_no_height(heights, allowance, lie):
-    honest = best_height(heights.values(), allowance)
     told = best_height([*heights.values(), lie], allowance)
-    assert honest is not None
     assert told is not None
     assert told <= max(heights.values())
 
