@@ -250,7 +250,7 @@ def told(follower: PocketFollower, now: int) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("policy", (*POLICIES, MEANT), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", [*POLICIES, MEANT], ids=lambda policy: policy.name)
 @examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
 def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent], cut, policy):
