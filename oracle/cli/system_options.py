@@ -168,10 +168,16 @@ def _policy(name: str, source: InputSource) -> SelectionPolicy:
         policy = policy_named(name)
     except ValueError as error:
         raise InputError(f"--policy: {error}") from None
-    if source.app is None or not isinstance(policy, CrynuxPolicy):
+    if source.app is None:
+        return policy
+    told = source.app.config.dispatch
+    if policy.name == told.policy:
+        # What the daemon draws by.
+        policy = tuned(policy, told.change)
+    if not isinstance(policy, CrynuxPolicy):
         return policy
     # The least weight is a setting of who dispatches, and no rule of scoring.
-    return replace(policy, weighting=floored(policy.weighting, source.app.config.dispatch))
+    return replace(policy, weighting=floored(policy.weighting, told))
 
 
 def _set(base: str, source: InputSource) -> Mapping[str, str]:

@@ -1,10 +1,11 @@
 """What contracts said, in our words, past tense (docs/reference/events-and-jsonl.md#vocabulary).
 
-Each event stands at its position and carries its block's time in whole seconds.
+Each event stands at its position and carries its block's time in whole seconds, and in
+milliseconds where its source knows them (docs/reference/events-and-jsonl.md#position-and-time).
 Amounts are in wei, video memory in whole GB.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from oracle.domain.blocks import Position
@@ -43,7 +44,18 @@ class LastStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeJoined:
+class TimedEvent:
+    """What every event may say beside its position and time.
+
+    `time_ms`: the time in whole milliseconds, within the second that `time` is; None: the source
+    knows seconds only. Scores never look at it.
+    """
+
+    time_ms: int | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined(TimedEvent):
     at: Position
     time: int
     node: Address
@@ -56,7 +68,7 @@ class NodeJoined:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUpdated:
+class NodeUpdated(TimedEvent):
     at: Position
     time: int
     node: Address
@@ -69,7 +81,7 @@ class NodeUpdated:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAdded:
+class ModelAdded(TimedEvent):
     at: Position
     time: int
     node: Address
@@ -77,28 +89,28 @@ class ModelAdded:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePaused:
+class NodePaused(TimedEvent):
     at: Position
     time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeResumed:
+class NodeResumed(TimedEvent):
     at: Position
     time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeQuit:
+class NodeQuit(TimedEvent):
     at: Position
     time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodePauseAsked:
+class NodePauseAsked(TimedEvent):
     """Takes effect at once, or where the task ends that the node runs."""
 
     at: Position
@@ -107,7 +119,7 @@ class NodePauseAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeQuitAsked:
+class NodeQuitAsked(TimedEvent):
     """Takes effect at once, or where the task ends that the node runs."""
 
     at: Position
@@ -116,21 +128,21 @@ class NodeQuitAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSlashed:
+class NodeSlashed(TimedEvent):
     at: Position
     time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeKickedOut:
+class NodeKickedOut(TimedEvent):
     at: Position
     time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCreated:
+class TaskCreated(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -149,14 +161,14 @@ class TaskCreated:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskQueued:
+class TaskQueued(TimedEvent):
     at: Position
     time: int
     task: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStarted:
+class TaskStarted(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -166,7 +178,7 @@ class TaskStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSubmitted:
+class TaskSubmitted(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -174,7 +186,7 @@ class TaskSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskErrorReported:
+class TaskErrorReported(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -182,7 +194,7 @@ class TaskErrorReported:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultCommitted:
+class ResultCommitted(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -190,7 +202,7 @@ class ResultCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultDisclosed:
+class ResultDisclosed(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -198,14 +210,14 @@ class ResultDisclosed:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskValidated:
+class TaskValidated(TimedEvent):
     at: Position
     time: int
     task: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSucceeded:
+class TaskSucceeded(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -213,7 +225,7 @@ class TaskSucceeded:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRefunded:
+class TaskRefunded(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -221,7 +233,7 @@ class TaskRefunded:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskInvalidated:
+class TaskInvalidated(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -229,7 +241,7 @@ class TaskInvalidated:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAborted:
+class TaskAborted(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -239,7 +251,7 @@ class TaskAborted:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskTimedOut:
+class TaskTimedOut(TimedEvent):
     at: Position
     time: int
     task: TaskKey
@@ -248,7 +260,7 @@ class TaskTimedOut:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCancelled:
+class TaskCancelled(TimedEvent):
     """Time ran out; who is to blame, if anybody, follows from our record (`cancelling`).
 
     Without `node` it ends a task that nobody has started, and says nothing of any other.
@@ -261,7 +273,7 @@ class TaskCancelled:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupValidated:
+class GroupValidated(TimedEvent):
     at: Position
     time: int
     group: GroupKey
@@ -298,3 +310,8 @@ TaskEvent = (
     | TaskCancelled
 )
 DomainEvent = NodeEvent | TaskEvent | GroupValidated
+
+
+def ms_of(event: DomainEvent) -> int:
+    """Return when it was, in milliseconds: to the second where no more is known."""
+    return event.time * 1000 if event.time_ms is None else event.time_ms

@@ -1,9 +1,9 @@
 """Pocket's selector along a history of our events (docs/explanation/pocket.md).
 
-The failure flag of `portal_api_head` depends on when nodes are looked at. Upstream looks at every node of the session
-for every relay; here an evaluation happens at each `task_started`, of every member, in the scope
-of that task, just before the assignment. Asking for verdicts is reading: it changes nothing, so
-that the same events give the same state however often somebody asks.
+The failure flag of `portal_api_head` depends on when nodes are looked at. Upstream looks at every
+node of the session for every relay; here an evaluation happens at each `task_started`, of every
+member, in the scope of that task, just before the assignment. Asking for verdicts is reading: it
+changes nothing, so that the same events give the same state however often somebody asks.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,16 @@ from enum import StrEnum
 from typing import Any
 
 from oracle.domain.events import network_events as said
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import DomainEvent, ms_of
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import Out, Requirement, misfit, requirement_of
+from oracle.systems.crynux.requirements import Out, misfit, requirement_of
 from oracle.systems.pocket.attribution import Attribution, TaskOutcome, scope_of
 from oracle.systems.pocket.explain_row import parts_of
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import Parameters
+from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
@@ -33,21 +34,6 @@ class StakeOut(StrEnum):
     # The chain never said what it has staked.
     UNKNOWN = "stake_unknown"
     NONE = "not_staked"
-
-
-def why_out(
-    node: Node, wanted: Requirement, policy_input: PolicyInput, params: Parameters
-) -> Out | StakeOut | None:
-    """Return why a member cannot have the task, None where it can."""
-    if node.paused:
-        return Out.PAUSED
-    if node.running:
-        return Out.BUSY
-    if node.address in policy_input.taken:
-        return Out.TAKEN
-    if params.needs_stake and not node.stake:
-        return StakeOut.UNKNOWN if node.stake is None else StakeOut.NONE
-    return misfit(node, wanted)
 
 
 class PocketFollower:
@@ -92,27 +78,44 @@ class PocketFollower:
 
     def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Judge every member of the scene for the task, ascending by address."""
+        ranking = self.ranking(task, policy_input)
+        verdicts = [
+            CandidateVerdict(row.node, row.chances, None, parts_of(row)) for row in ranking.rows
+        ]
+        verdicts += [
+            CandidateVerdict(address, None, reason) for address, reason in ranking.left_out.items()
+        ]
+        return sorted(verdicts, key=lambda verdict: verdict.node)
+
+    def ranking(self, task: Task, policy_input: PolicyInput) -> Ranking:
+        """Rank the members that could have the task; ties ascend by address.
+
+        Left out are the others, each with the reason.
+        """
         members = sorted(
             address
             for address, node in policy_input.nodes.items()
             if node.membership is Membership.MEMBER
         )
-        wanted = requirement_of(task)
-        out = {
-            address: why_out(policy_input.nodes[address], wanted, policy_input, self.selector.params)
-            for address in members
-        }
-        left_out = {address: reason for address, reason in out.items() if reason is not None}
-        ranking = self.selector.rank(
-            scope_of(task.kind), members, policy_input.time * 1000, left_out
-        )
-        rows = {row.node: row for row in ranking.rows}
-        return [
-            CandidateVerdict(address, rows[address].chances, None, parts_of(rows[address]))
-            if address in rows
-            else CandidateVerdict(address, None, left_out[address])
-            for address in members
-        ]
+        left_out = {}
+        for address in members:
+            reason = self.why_out(policy_input.nodes[address], task, policy_input)
+            if reason is not None:
+                left_out[address] = reason.value
+        now = policy_input.time * 1000
+        return self.selector.rank(scope_of(task.kind), members, now, left_out)
+
+    def why_out(self, node: Node, task: Task, policy_input: PolicyInput) -> Out | StakeOut | None:
+        """Return why a member cannot have the task, None where it can."""
+        if node.paused:
+            return Out.PAUSED
+        if node.running:
+            return Out.BUSY
+        if node.address in policy_input.taken:
+            return Out.TAKEN
+        if self.selector.params.needs_stake and not node.stake:
+            return StakeOut.UNKNOWN if node.stake is None else StakeOut.NONE
+        return misfit(node, requirement_of(task))
 
     def _joined(self, event: said.NodeJoined) -> None:
         """A node that joins starts anew: its history is cleared in every scope."""
@@ -131,7 +134,7 @@ class PocketFollower:
     def _started(self, event: said.TaskStarted) -> None:
         scope = self._tasks.started(event)
         if scope is not None:
-            self.selector.looked(scope, self._members, event.ms)
+            self.selector.looked(scope, self._members, ms_of(event))
 
     def _ended(
         self,
@@ -143,7 +146,7 @@ class PocketFollower:
         | said.TaskCancelled,
     ) -> None:
         for outcome in self._tasks.ended(event):
-            self._record(outcome, event.ms)
+            self._record(outcome, ms_of(event))
 
     def _record(self, outcome: TaskOutcome, at: int) -> None:
         if outcome.took_ms is not None:

@@ -71,7 +71,7 @@ class NodeSelector:
             now_ms: what lies a window back counts no more, nor what is yet to come.
             left_out: candidates that a check does not let through, each with the reason.
         """
-        memory = self._chain(chain)
+        memory = self.chains.get(chain) or memory_of(self.params)
         every = [memory.stats(node, now_ms) for node in candidates if node not in left_out]
         return rank(every, self.params, left_out)
 

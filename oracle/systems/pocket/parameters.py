@@ -6,6 +6,8 @@ See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#paramete
 import math
 from dataclasses import dataclass, fields
 
+from typing_extensions import override
+
 _Demand = tuple[str, bool, str]
 
 
@@ -32,33 +34,32 @@ class Parameters:
     needs_stake: bool = False
 
     def __post_init__(self) -> None:
-        for field, sound, meaning in (*self._number_demands(), *self._other_demands()):
+        for field, sound, meaning in (*self._common_demands(), *self._own_demands()):
             if not sound:
                 raise ValueError(f"{field}: {meaning}")
 
-    def _number_demands(self) -> list[_Demand]:
+    def _common_demands(self) -> list[_Demand]:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
-        finite = [(name, math.isfinite(value), "must be a number") for name, value in numbers]
         positive = ("expected", "cost_per_expected")
         counts = ("max_tickets", "max_samples", "shelve_failures", "zero_weight_attempts")
         low = ("p90_weight", "p90_min_results")
+        is_strict = 0 <= self.success_rate_full < 1
         return [
-            *finite,
+            *((name, math.isfinite(value), "must be a number") for name, value in numbers),
             *((n, v > 0, "must be above 0") for n, v in numbers if n in positive or "_ms" in n),
             *((n, v >= 1, "must be 1 or more") for n, v in numbers if n in counts),
             *((n, v >= 0, "must be 0 or more") for n, v in numbers if n in low),
-        ]
-
-    def _other_demands(self) -> tuple[_Demand, ...]:
-        within = 0 <= self.success_rate_full < 1
-        return (
             (
                 "success_rate_full",
-                within,
+                is_strict,
                 "must be 0 or more and below 1: the comparison is strict",
             ),
-        )
+        ]
+
+    def _own_demands(self) -> tuple[_Demand, ...]:
+        """Return what a profile demands of its own numbers."""
+        return ()
 
     @property
     def multiplier(self) -> float:
@@ -83,10 +84,10 @@ class ArticleParameters(Parameters):
     # Whether a passed health check ends that time.
     health_clears: bool = True
 
-    def _other_demands(self) -> tuple[_Demand, ...]:
+    @override
+    def _own_demands(self) -> tuple[_Demand, ...]:
         bounded = self.out_cap_ms >= self.out_ms_per_failure
-        own = ("out_cap_ms", bounded, "must be out_ms_per_failure or more")
-        return (*Parameters._other_demands(self), own)
+        return (("out_cap_ms", bounded, "must be out_ms_per_failure or more"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +112,9 @@ class PortalParameters(Parameters):
     # its comments say (docs/explanation/pocket.md#code-against-article, 1).
     zero_success_rate: int = 1
 
-    def _other_demands(self) -> tuple[_Demand, ...]:
+    @override
+    def _own_demands(self) -> tuple[_Demand, ...]:
         return (
-            *Parameters._other_demands(self),
             ("zero_success_rate", self.zero_success_rate in (0, 1), "must be 0 or 1"),
             (
                 "cleared_ttl_ms",

@@ -32,7 +32,13 @@ class PortalMemory:
 
     def health_passed(self, node: Address, now: int) -> None:
         """Clear the flag, as upstream's sync check does."""
-        self._record(node).set_flag(now + self._params.cleared_ttl_ms, flag=False)
+        self.set_flag(node, now + self._params.cleared_ttl_ms, flag=False)
+
+    def set_flag(self, node: Address, until: int, *, flag: bool) -> None:
+        """Write a node's failure flag, whatever there is in its record."""
+        self._record(node).set_flag(until, flag=flag)
+        if flag:
+            self._suspects.add(node)
 
     def forget(self, node: Address) -> None:
         self.records.pop(node, None)

@@ -86,15 +86,13 @@ class PortalRecord:
 
         See docs/explanation/pocket.md#portal-api.
         """
-        flagged = self.is_flagged(now)
         if not self.has_counts(now):
             return
-        if self.successes:
-            if flagged:
-                self.set_flag(now + params.cleared_ttl_ms, flag=False)
-        elif (
-            not flagged and not params.zero_success_rate and self.failures >= params.shelve_failures
-        ):
+        flagged = self.is_flagged(now)
+        if self.successes and flagged:
+            self.set_flag(now + params.cleared_ttl_ms, flag=False)
+        has_failed = self.successes == 0 and params.zero_success_rate == 0
+        if has_failed and not flagged and self.failures >= params.shelve_failures:
             self.set_flag(now + params.flag_ttl_ms, flag=True)
 
     def _count(

@@ -69,9 +69,15 @@ def turned(network: Network, path: Path, *flags: str) -> None:
     assert run(["run", "--once", *flags, "--config", str(path)]) == 0
 
 
+@pytest.mark.parametrize("policy", ["seed", "article", "portal_api_head"])
 def test_a_task_is_drawn_for_started_and_verified(
-    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    network: Network,
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    policy: str,
 ):
+    settings["dispatch"]["policy"] = policy
     path = write(settings, tmp_path / "config.toml")
     task = network.create()
     turned(network, path)
@@ -85,7 +91,7 @@ def test_a_task_is_drawn_for_started_and_verified(
     check = told(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
     assert check["verdict"] == "agrees"
     facts = told(capsys, "config", "check", "--config", path)["facts"]
-    assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
+    assert f"by {policy} from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
     # 1 ether over 145,000 gas of 200 gwei.
     assert facts["starts"].startswith("34 a day fit limits.max_cost_per_day_wei")
 
