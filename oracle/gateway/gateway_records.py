@@ -133,11 +133,9 @@ class GatewayRecords:
         """Rank the candidates that are not left out; where a look leaves anything, it has."""
         nodes = [Address(node) for node in candidates]
         reasons = {Address(node): why for node, why in left_out.items()}
-        if chain not in self._selector.chains:
-            # No record of it is begun: anybody may ask for any chain.
-            return NodeSelector(self._rules.params).rank(chain, nodes, now, reasons)
         made = self._selector.rank(chain, nodes, now, reasons)
-        self._selector.looked(chain, frozenset(nodes) - reasons.keys(), now)
+        if chain in self._selector.chains:
+            self._selector.looked(chain, frozenset(nodes) - reasons.keys(), now)
         return made
 
     def _is_known(self, outcome_id: str, now: int) -> bool:

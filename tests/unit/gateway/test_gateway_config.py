@@ -1,6 +1,9 @@
 """The settings of a gateway: refused by their names, and nothing secret is ever shown."""
 
+import re
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from oracle.gateway.gateway_config import (
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
 from oracle.telemetry.logging_setup import without_secrets
 from reference.source_comments import above_fields
+from tests.unit.gateway.relays import T0, asking, failed, selector
 
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
 WHOLE = """
@@ -107,6 +111,40 @@ def test_a_token_that_others_may_read_is_refused(tmp_path: Path):
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
         token_of(GatewaySection(token_file=path), {})
+
+
+def shown(language: str) -> str:
+    """What the guide shows in a block that begins with this."""
+    blocks = re.findall(r"(?:^    .*\n|^\n)+", GUIDE.read_text("utf-8"), re.MULTILINE)
+    return next(dedent(block) for block in blocks if block.strip().startswith(language))
+
+
+def test_the_settings_that_the_guide_shows_are_sound(tmp_path: Path):
+    config = load_gateway(written(tmp_path, shown("[gateway]")))
+    assert config.policy == type(config.policy)()
+    assert set(config.checks["0021"].urls) == {"node-1", "node-2"}
+
+
+def test_the_program_that_the_guide_shows_draws_a_node(capsys: pytest.CaptureFixture[str]):
+    exec(shown("from oracle.gateway"), {})  # noqa: S102  of our own page
+    assert capsys.readouterr().out.strip() in {"['node-1']", "['node-2']"}
+
+
+def test_the_function_that_the_guide_shows_repeats_a_draw():
+    names: dict[str, Any] = {}
+    exec(shown("from hashlib"), names)  # noqa: S102  of our own page
+    ours = selector()
+    ours.take([failed("node-0")], T0)
+    for _ in range(20):
+        done = ours.select(asking(), T0)
+        proof = {
+            "commitment": done.epoch.commitment,
+            "session": "s",
+            "counter": done.counter,
+            "values": [value.hex() for value in done.values],
+            "chances": done.ranking.chances,
+        }
+        assert names["node"](proof, done.epoch.seed) == done.nodes[0]
 
 
 def test_every_setting_is_described_above_its_name_and_in_the_guide():
