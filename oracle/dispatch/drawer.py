@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.pocket_pool import PocketPool
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.node import Membership, Node
@@ -25,7 +26,6 @@ from oracle.systems.crynux.crynux_policy import why_not
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
 from oracle.systems.pocket.follower import PocketFollower
-from oracle.systems.pocket.pocket_pool import PocketPool
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import Drawn
 

@@ -161,8 +161,10 @@ def with_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
     """Return the rows with their shares in the choice: by tickets, or alike where none has any."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
-    chances = [row.tickets if total else 1 for row in rows]
+    of = total or len(rows)
+    # The chances are the last two fields; `_replace` takes three times as long.
     return tuple(
-        row._replace(chances=n, probability=n / (total or len(rows)))
-        for row, n in zip(rows, chances, strict=True)
+        RankedNode(*row[:-2], chances, chances / of)
+        for row in rows
+        for chances in (row.tickets if total else 1,)
     )

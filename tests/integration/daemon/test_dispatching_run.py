@@ -209,3 +209,39 @@ def test_what_no_source_ever_published_has_no_default(
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("dispatch", "complaint"),
+    [
+        ({"policy": "legacies"}, "dispatch.policy: "),
+        (
+            {"policy": "article", "change": {"flag_ttl_ms": 1}},
+            "dispatch.change: flag_ttl_ms: no such parameter of article (there is expected, ",
+        ),
+        (
+            {"policy": "portal_api_head", "change": {"expected": "0"}},
+            "dispatch.change: expected: must be above 0",
+        ),
+        (
+            {"policy": "article", "weight_floor": 0.01},
+            "dispatch.weight_floor: article has tickets and no least weight",
+        ),
+    ],
+)
+def test_a_policy_and_its_numbers_are_judged_before_anything_is_drawn(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], dispatch, complaint
+):
+    settings["dispatch"] |= dispatch
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_policy_that_scores_nobody_is_no_rule_set(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["rules"] = {"set": "article"}
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 2
+    assert "rules.set: article has no rules and scores nobody" in capsys.readouterr().err

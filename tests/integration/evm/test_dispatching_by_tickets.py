@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from oracle.chain.protocols import ChainReader, LogReader
+from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.indexer.loop import index_next
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from oracle.store.database import Store
 from oracle.systems.assignment import Drawing
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
@@ -29,11 +33,15 @@ def draws_by(office: DispatchOffice, policy: str) -> None:
     office.restart(dispatch=settings(office.premises.built_at, policy=policy))
 
 
+def where(office: DispatchOffice) -> tuple[ChainReader, Store, LogReader, DispatchSettings]:
+    """What verifying wants."""
+    assert office.dispatch is not None
+    return office.source, office.store, office.folder.reader, office.dispatch
+
+
 def last_draw(office: DispatchOffice, task: bytes) -> Drawing:
     """The draw of a task made again, with its candidates; it went where it was drawn."""
-    assert office.dispatch is not None
-    where = (office.source, office.store, office.folder.reader, office.dispatch)
-    check = verify_draw(*where, key_of(task))
+    check = verify_draw(*where(office), key_of(task))
     assert check.verdict is DrawVerdict.AGREES
     return check.drawings[-1]
 
@@ -99,9 +107,7 @@ def test_the_draws_are_the_chains_whatever_the_windows_restarts_and_reorgs(
     office.premises.chain.rpc("anvil_reorg", 1, [])
     tasks += [runs(office) for _ in range(2)]
     drawn = [office.draws(task) for task in tasks]
-    assert office.dispatch is not None
-    where = (office.source, office.store, office.folder.reader, office.dispatch)
-    told = verify_all(*where)
+    told = verify_all(*where(office))
     assert (told.verdict, told.started) == (DrawVerdict.AGREES, 5)
 
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
@@ -115,3 +121,11 @@ def test_the_draws_are_the_chains_whatever_the_windows_restarts_and_reorgs(
                 other.ingest.most_blocks = blocks
             assert [other.draws(task) for task in tasks] == drawn
             other.close()
+
+
+def test_what_is_folded_anew_is_remembered_anew(office: DispatchOffice):
+    draws_by(office, "article")
+    failed = is_timed_out(office, runs(office))
+    rebuild_state(office.store, office.folder, RebuildOptions())
+    assert dict(last_draw(office, runs(office)).candidates)[failed] == 0
+    assert verify_all(*where(office)).verdict is DrawVerdict.AGREES

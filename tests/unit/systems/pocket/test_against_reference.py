@@ -7,8 +7,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
-from oracle.systems.pocket.portal_memory import PortalMemory
-from oracle.systems.pocket.portal_record import PortalRecord
+from oracle.systems.pocket.portal_memory import PortalMemory, PortalRecord
 from oracle.systems.pocket.ranking import rank
 from tests.support.examples import examples
 from tests.unit.systems.pocket.reference import Gateway, Seen
