@@ -73,21 +73,19 @@ class GatewayRecords:
         """
         batch = told if isinstance(told, list) else list(told)
         self._make_room(batch, now)
-        since = now - self._rules.window_ms
+        since, put = now - self._rules.window_ms, self.put
         late = repeated = 0
         taken: list[ToldOutcome] = []
         for one in batch:
-            outcome, session, told_id = one
-            if outcome.t_ms <= since:
+            t = one.outcome.t_ms
+            if t <= since:
                 late += 1
-                continue
-            if told_id is not None and self._is_known(told_id, now):
+            elif one.id is not None and self._is_known(one.id, now):
                 repeated += 1
-                continue
-            if outcome.t_ms > now:
-                one = ToldOutcome(outcome._replace(t_ms=now), session, told_id)  # noqa: PLW2901
-            self.put(one)
-            taken.append(one)
+            else:
+                told_now = one if t <= now else _at(one, now)
+                put(told_now)
+                taken.append(told_now)
         self._batches.append((now + self._rules.window_ms, len(taken)))
         self._live += len(taken)
         return OutcomeCounts(len(taken), repeated, late), taken
@@ -178,3 +176,7 @@ class GatewayRecords:
         for node in [node for node, heard in self._heard.items() if heard <= since]:
             del self._heard[node]
             self._selector.forget(node)
+
+
+def _at(told: ToldOutcome, now: int) -> ToldOutcome:
+    return told._replace(outcome=told.outcome._replace(t_ms=now))

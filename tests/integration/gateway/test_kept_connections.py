@@ -67,6 +67,14 @@ def test_requests_that_come_together_are_answered_in_their_order():
     assert places == sorted(places)
 
 
+def test_a_body_that_is_as_long_as_it_may_be_is_taken_in():
+    body = bytes(range(256)) * 4096
+    with door(body_bytes=len(body)) as url, connected(url) as sock:
+        for _ in range(2):
+            sock.sendall(post(body))
+            assert answer(sock, len(body)) == body
+
+
 @pytest.mark.parametrize(
     "sent",
     [
