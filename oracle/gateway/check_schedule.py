@@ -18,16 +18,28 @@ from oracle.store.database import Store
 from oracle.telemetry.logging_setup import is_power_of_two
 
 
+# So that outcomes that blame nodes' settings do not have them asked without a pause.
+_LEAST_SECONDS = 5.0
+
+
 class ChainCheck:
     """Rounds of checks of one chain, one at a time; `run_soon` brings the next one forward."""
 
-    def __init__(self, chain: str, told: ChecksSection, service: SelectionService) -> None:
+    def __init__(
+        self,
+        chain: str,
+        told: ChecksSection,
+        service: SelectionService,
+        least_seconds: float = _LEAST_SECONDS,
+    ) -> None:
+        """`least_seconds`: between two rounds, whoever asks for the next one."""
         self._chain = chain
+        self._least_seconds = least_seconds
         self._told = told
         self._service = service
         self._probe = NodeProbe(told.urls, told.timeout_seconds, told.most_at_once)
         self._soon = threading.Event()
-        self._is_over = False
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"checks {chain}", daemon=True)
 
     def start(self) -> None:
@@ -35,12 +47,12 @@ class ChainCheck:
         self._thread.start()
 
     def run_soon(self) -> None:
-        """Let the next round begin now, or as soon as this one has ended."""
+        """Let the next round begin now, or a little after the last one."""
         self._soon.set()
 
     def end(self) -> None:
         """Begin no round any more."""
-        self._is_over = True
+        self._over.set()
         self._soon.set()
         self._probe.close()
 
@@ -50,18 +62,21 @@ class ChainCheck:
             answers = self._probe.ask()
         except RuntimeError:
             # The pool is closed under a round that has just begun.
-            if self._is_over:
+            if self._over.is_set():
                 return
             raise
-        if not self._is_over:
+        if not self._over.is_set():
             self._service.checked(self._chain, answers)
 
     def _run(self) -> None:
-        while not self._is_over:
+        while not self._over.is_set():
+            self._soon.clear()
             self.check()
             share = random.random() * self._told.jitter  # noqa: S311  no secret
-            self._soon.wait(self._told.every_seconds * (1 + share))
-            self._soon.clear()
+            seconds = self._told.every_seconds * (1 + share)
+            least = min(seconds, self._least_seconds)
+            if not self._over.wait(least):
+                self._soon.wait(seconds - least)
 
 
 class StakeWatch:

@@ -30,7 +30,7 @@ def checking(
     checks = {CHAIN: NodeChecks(rules, {node: CheckedNode() for node in urls})}
     service = SelectionService(store, GatewayRules(ranking_ms=0), checks, lambda: None)
     told = ChecksSection(chain_id=1, urls=urls, every_seconds=every, timeout_seconds=1.0)
-    check = ChainCheck(CHAIN, told, service)
+    check = ChainCheck(CHAIN, told, service, least_seconds=0.01)
     try:
         yield service, check
     finally:
@@ -102,6 +102,21 @@ def test_a_node_that_is_well_again_is_drawn_after_the_next_round(opened: Store):
         node.chain_id = 1
         check.run_soon()
         until(lambda: left_out(service, "a", "b") == {})
+
+
+def test_who_asks_for_checks_without_end_gets_one_in_so_many_seconds(opened: Store):
+    node = RpcNode()
+    with answering(node), checking(opened, {"a": node.url}) as (service, _):
+        told = ChecksSection(chain_id=1, urls={"a": node.url})
+        check = ChainCheck(CHAIN, told, service, least_seconds=3600)
+        check.start()
+        until(lambda: len(node.asked) == 2)
+        for _ in range(100):
+            check.run_soon()
+        check.end()
+        check._thread.join(PATIENCE_SECONDS)
+        assert not check._thread.is_alive()
+    assert node.asked == ["eth_chainId", "eth_blockNumber"]
 
 
 def test_who_is_no_staked_member_of_the_daemons_network_is_out(

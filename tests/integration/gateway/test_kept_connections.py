@@ -115,6 +115,7 @@ def test_who_sends_a_body_slowly_is_cut_off():
     assert refused("deadline") >= before
 
 
+@pytest.mark.slow
 def test_who_rests_too_long_between_two_requests_is_let_go():
     with door(header_seconds=1.0) as url, connected(url, post(b"x" * LENGTH)) as sock:
         assert answer(sock) == b"x" * LENGTH
