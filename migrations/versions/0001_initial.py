@@ -368,7 +368,6 @@ def upgrade() -> None:
         sa.Column("best", sa.BigInteger(), nullable=True),
         sa.Column("chain_until_ms", sa.BigInteger(), nullable=False),
         sa.Column("sync_until_ms", sa.BigInteger(), nullable=False),
-        sa.Column("is_staked", sa.Boolean(), nullable=True),
         sa.Column("fault", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("chain", "node", name=op.f("pk_node_check")),
         sqlite_with_rowid=False,

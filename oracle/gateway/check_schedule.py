@@ -17,7 +17,6 @@ from oracle.gateway.selection_service import SelectionService
 from oracle.store.database import Store
 from oracle.telemetry.logging_setup import is_power_of_two
 
-
 # So that outcomes that blame nodes' settings do not have them asked without a pause.
 _LEAST_SECONDS = 5.0
 
@@ -90,7 +89,8 @@ class StakeWatch:
         self._failures = 0
 
     def start(self) -> None:
-        """Look now, and then again and again."""
+        """Look before this returns, and then again and again."""
+        self._try()
         threading.Thread(target=self._run, name="stakes", daemon=True).start()
 
     def end(self) -> None:
@@ -112,15 +112,16 @@ class StakeWatch:
         self._service.staked(staked)
 
     def _run(self) -> None:
-        wait = 0.0
-        while not self._ended.wait(wait):
-            wait = self._every_seconds
-            try:
-                self.look()
-            except OracleError as error:
-                self._failures += 1
-                if is_power_of_two(self._failures):
-                    structlog.get_logger().warning("stakes_not_read", reason=str(error))
+        while not self._ended.wait(self._every_seconds):
+            self._try()
+
+    def _try(self) -> None:
+        try:
+            self.look()
+        except OracleError as error:
+            self._failures += 1
+            if is_power_of_two(self._failures):
+                structlog.get_logger().warning("stakes_not_read", reason=str(error))
 
 
 class CheckSchedule:

@@ -45,10 +45,9 @@ def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iter
         # An epoch begins in its time, whether anybody asks or not.
         service.writer.start(service.epochs)
         freeze_garbage()
-        address = opened.enter_context(serving(app, config.gateway.listener))
-        schedule.start()
         opened.callback(schedule.end)
-        yield address
+        schedule.start()
+        yield opened.enter_context(serving(app, config.gateway.listener))
 
 
 def _refuse_daemons(store: Store) -> None:

@@ -47,10 +47,7 @@ class ProbeAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """One node's state on one chain. Times in milliseconds since 1970, 0: never.
-
-    `stake` is None where it is not known.
-    """
+    """One node's state on one chain. Times in milliseconds since 1970, 0: never."""
 
     at: int = 0
     chain_id: int | None = None
@@ -58,7 +55,6 @@ class CheckedNode:
     best: int | None = None
     chain_until: int = 0
     sync_until: int = 0
-    is_staked: bool | None = None
     fault: str | None = None
 
     @property
@@ -71,10 +67,14 @@ class CheckedNode:
 
 @dataclass(slots=True)
 class NodeChecks:
-    """The nodes of one chain that are checked."""
+    """The nodes of one chain that are checked.
+
+    `members`: who is staked, whether it is checked or not; None: it is not known of anybody.
+    """
 
     rules: CheckRules
     nodes: dict[str, CheckedNode] = field(default_factory=dict)
+    members: frozenset[str] | None = None
 
     def answered(self, answers: Mapping[str, ProbeAnswer], now: int) -> list[str]:
         """Take in one round of answers; return the nodes that passed the sync check."""
@@ -97,11 +97,9 @@ class NodeChecks:
             self.nodes[node] = _passed(state, _fault(answer, late.get(Address(node)), rules))
         return [node for node in answers if now < self.nodes[node].sync_until]
 
-    def staked(self, members: Iterable[str]) -> None:
-        """Take in who is staked; all others are not."""
-        known = set(members)
-        for node, state in self.nodes.items():
-            self.nodes[node] = replace(state, is_staked=node in known)
+    def is_staked(self, node: str) -> bool | None:
+        """Tell whether a node is staked; None: it is not known."""
+        return None if self.members is None else node in self.members
 
     def left_out(self, candidates: Iterable[str], now: int) -> dict[str, str]:
         """Return who gets nothing, and why."""
@@ -111,8 +109,8 @@ class NodeChecks:
     def why_out(self, node: str, now: int) -> str | None:
         """Return why a node is no candidate; None: it is one."""
         state = self.nodes.get(node, CheckedNode())
-        if self.rules.needs_stake and not state.is_staked:
-            return _STAKE_UNKNOWN if state.is_staked is None else _NOT_STAKED
+        if self.rules.needs_stake and not self.is_staked(node):
+            return _STAKE_UNKNOWN if self.members is None else _NOT_STAKED
         if state.fault is not None:
             return state.fault
         if now < min(state.chain_until, state.sync_until):

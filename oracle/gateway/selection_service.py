@@ -126,10 +126,10 @@ class SelectionService:
 
     def staked(self, members: Iterable[str]) -> None:
         """Take in who is staked, on every chain."""
-        known = set(members)
+        known = frozenset(members)
         with self._lock:
             for checks in self._selector.checks.values():
-                checks.staked(known)
+                checks.members = known
 
     def _now(self) -> int:
         self._newest = max(self._newest, self._clock())
@@ -162,12 +162,11 @@ class SelectionService:
 def _stored(chain: str, node: str, state: CheckedNode) -> StoredCheck:
     return StoredCheck(
         chain, node, state.at, state.chain_id, state.height, state.best, state.chain_until,
-        state.sync_until, state.is_staked, state.fault,
+        state.sync_until, state.fault,
     )  # fmt: skip
 
 
 def _recalled(stored: StoredCheck) -> CheckedNode:
-    staked = None if stored.is_staked is None else bool(stored.is_staked)
     return CheckedNode(
         at=stored.at_ms,
         chain_id=stored.chain_id,
@@ -175,6 +174,5 @@ def _recalled(stored: StoredCheck) -> CheckedNode:
         best=stored.best,
         chain_until=stored.chain_until_ms,
         sync_until=stored.sync_until_ms,
-        is_staked=staked,
         fault=stored.fault,
     )

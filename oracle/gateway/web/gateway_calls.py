@@ -70,7 +70,7 @@ class GatewayCalls:
                 node: {
                     "passed": checks.why_out(node, now) is None,
                     "reason": checks.why_out(node, now),
-                    "staked": state.is_staked,
+                    "staked": checks.is_staked(node),
                     "chain_id": state.chain_id,
                     "height": state.height,
                     "best": state.best,

@@ -45,7 +45,6 @@ class StoredCheck(NamedTuple):
     best: int | None
     chain_until_ms: int
     sync_until_ms: int
-    is_staked: bool | None
     fault: str | None
 
 

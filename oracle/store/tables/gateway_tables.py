@@ -1,6 +1,6 @@
 """What a gateway's selection service keeps; empty in a daemon's database."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
@@ -47,8 +47,6 @@ node_check = Table(
     # Until when what passed counts, in milliseconds since 1970; 0: it did not pass.
     Column("chain_until_ms", BigInteger, nullable=False),
     Column("sync_until_ms", BigInteger, nullable=False),
-    # NULL: not known.
-    Column("is_staked", Boolean),
     # NULL: it passed.
     Column("fault", Text),
     sqlite_with_rowid=False,

@@ -77,5 +77,6 @@ def test_where_stake_is_wanted_an_unknown_one_is_none():
     ours = checks(needs_stake=True)
     ours.answered(at(10, 10), T0)
     assert ours.left_out(["n0", "n1"], T0) == {"n0": "stake_unknown", "n1": "stake_unknown"}
-    ours.staked(["n0"])
-    assert ours.left_out(["n0", "n1"], T0) == {"n1": "not_staked"}
+    ours.members = frozenset({"n0", "never checked"})
+    found = ours.left_out(["n0", "n1", "never checked"], T0)
+    assert found == {"n1": "not_staked"}

@@ -173,7 +173,7 @@ def test_who_has_no_stake_is_not_drawn_even_where_nobody_passes():
     ours = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
     with pytest.raises(NobodyPassesError):
         ours.ranking(asking("a", "b"), T0)
-    checks.staked(["a"])
+    checks.members = frozenset({"a"})
     made = ours.ranking(asking("a", "b"), T0)
     assert (made.chances, made.degraded) == ((("a", 10),), True)
 
