@@ -90,6 +90,9 @@ def test_a_task_is_drawn_for_started_and_verified(
 
     check = told(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
     assert check["verdict"] == "agrees"
+    asked = tmp_path / "task.json"
+    asked.write_text('{"kind": "sd"}')
+    assert told(capsys, "select", "--task", asked, "--config", path)["policy"] == policy
     facts = told(capsys, "config", "check", "--config", path)["facts"]
     assert f"by {policy} from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
     # 1 ether over 145,000 gas of 200 gwei.
