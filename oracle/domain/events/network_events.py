@@ -5,10 +5,10 @@ milliseconds where its source knows them (docs/reference/events-and-jsonl.md#pos
 Amounts are in wei, video memory in whole GB.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.domain.blocks import Position
+from oracle.domain.events.timed_event import TimedEvent
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
 Version = tuple[int, int, int]
@@ -44,20 +44,7 @@ class LastStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TimedEvent:
-    """What every event may say beside its position and time.
-
-    `time_ms`: the time in whole milliseconds, within the second that `time` is; None: the source
-    knows seconds only. Scores never look at it.
-    """
-
-    time_ms: int | None = field(default=None, kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
 class NodeJoined(TimedEvent):
-    at: Position
-    time: int
     node: Address
     stake: int | None = None
     gpu_name: str | None = None
@@ -69,8 +56,6 @@ class NodeJoined(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class NodeUpdated(TimedEvent):
-    at: Position
-    time: int
     node: Address
     stake: int | None = None
     gpu_name: str | None = None
@@ -82,30 +67,22 @@ class NodeUpdated(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelAdded(TimedEvent):
-    at: Position
-    time: int
     node: Address
     model: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodePaused(TimedEvent):
-    at: Position
-    time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResumed(TimedEvent):
-    at: Position
-    time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuit(TimedEvent):
-    at: Position
-    time: int
     node: Address
 
 
@@ -113,8 +90,6 @@ class NodeQuit(TimedEvent):
 class NodePauseAsked(TimedEvent):
     """Takes effect at once, or where the task ends that the node runs."""
 
-    at: Position
-    time: int
     node: Address
 
 
@@ -122,29 +97,21 @@ class NodePauseAsked(TimedEvent):
 class NodeQuitAsked(TimedEvent):
     """Takes effect at once, or where the task ends that the node runs."""
 
-    at: Position
-    time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSlashed(TimedEvent):
-    at: Position
-    time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKickedOut(TimedEvent):
-    at: Position
-    time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCreated(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     creator: Address | None = None
     fee: int | None = None
@@ -162,15 +129,11 @@ class TaskCreated(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskQueued(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address
     # The node's place in its task, 0 to 2, in commit/disclose networks only.
@@ -179,71 +142,53 @@ class TaskStarted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class TaskErrorReported(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCommitted(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class ResultDisclosed(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
 class TaskValidated(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSucceeded(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRefunded(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInvalidated(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAborted(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address | None = None
     reason: AbortReason | None = None
@@ -252,8 +197,6 @@ class TaskAborted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskTimedOut(TimedEvent):
-    at: Position
-    time: int
     task: TaskKey
     node: Address | None = None
     last_status: LastStatus | None = None
@@ -266,16 +209,12 @@ class TaskCancelled(TimedEvent):
     Without `node` it ends a task that nobody has started, and says nothing of any other.
     """
 
-    at: Position
-    time: int
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupValidated(TimedEvent):
-    at: Position
-    time: int
     group: GroupKey
     # In the chain's order, one or more.
     tasks: tuple[TaskKey, ...]
@@ -310,8 +249,3 @@ TaskEvent = (
     | TaskCancelled
 )
 DomainEvent = NodeEvent | TaskEvent | GroupValidated
-
-
-def ms_of(event: DomainEvent) -> int:
-    """Return when it was, in milliseconds: to the second where no more is known."""
-    return event.time * 1000 if event.time_ms is None else event.time_ms

@@ -8,7 +8,6 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from oracle.domain.events import network_events as said
-from oracle.domain.events.network_events import ms_of
 from oracle.domain.ids import Address, TaskKey
 
 Terminal = (
@@ -102,7 +101,7 @@ class Attribution:
         if not _may_start(task, event):
             return None
         scope = scope_of(task.kind)
-        task.parts.append(Part(event.node, scope, ms_of(event), event.round))
+        task.parts.append(Part(event.node, scope, event.ms, event.round))
         return scope
 
     def answered(self, event: Answer) -> None:
@@ -113,7 +112,7 @@ class Attribution:
             return
         alone = part.place is None
         if isinstance(event, said.TaskErrorReported) or alone == _is_submission(event):
-            part.answered = ms_of(event)
+            part.answered = event.ms
             part.disclosed = isinstance(event, said.TaskErrorReported)
 
     def disclosed(self, event: said.ResultDisclosed) -> None:
@@ -178,7 +177,7 @@ def _is_meant(part: Part, event: Terminal) -> bool:
 
 
 def _outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
-    stopped = ms_of(event) if part.answered is None else part.answered
+    stopped = event.ms if part.answered is None else part.answered
     well = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
     fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
     if isinstance(event, said.TaskCancelled):

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from oracle.domain.events import network_events as said
-from oracle.domain.events.network_events import DomainEvent, ms_of
+from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
@@ -134,7 +134,7 @@ class PocketFollower:
     def _started(self, event: said.TaskStarted) -> None:
         scope = self._tasks.started(event)
         if scope is not None:
-            self.selector.looked(scope, self._members, ms_of(event))
+            self.selector.looked(scope, self._members, event.ms)
 
     def _ended(
         self,
@@ -146,7 +146,7 @@ class PocketFollower:
         | said.TaskCancelled,
     ) -> None:
         for outcome in self._tasks.ended(event):
-            self._record(outcome, ms_of(event))
+            self._record(outcome, event.ms)
 
     def _record(self, outcome: TaskOutcome, at: int) -> None:
         if outcome.took_ms is not None:

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.event_names import TYPES
 from oracle.domain.events.jsonl import event_to_json, parse_event, parse_wanted_task
-from oracle.domain.events.network_events import TaskQueued, ms_of
+from oracle.domain.events.network_events import TaskQueued
 from tests.support.histories import task
 
 QUEUED = f'{{"type":"task_queued","block":5,"log":0,"time":7,"time_ms":%s,"task":"{task("1")}"}}'
@@ -19,7 +19,7 @@ def test_a_time_in_milliseconds_comes_back_and_an_unknown_one_is_left_out(time, 
     line = event_to_json(event)
     assert parse_event(line) == event
     assert ("time_ms" in line) == (rest is not None)
-    assert ms_of(event) == time * 1000 + (rest or 0)
+    assert event.ms == time * 1000 + (rest or 0)
 
 
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
