@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from socket import socket
+from socket import IPPROTO_TCP, TCP_NODELAY, socket
 from typing import Any
 
 import h11
@@ -136,6 +136,9 @@ class _Server(uvicorn.Server):
         is_tls = self._context is not None
         is_connected = False
         try:
+            # asyncio does so for connections that it took itself: an answer is written in parts,
+            # and would else wait 40 ms between them where the client keeps its connection.
+            connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._protocol(self, connection),
                 connection.sock,

@@ -131,7 +131,7 @@ def test_who_is_no_staked_member_of_the_daemons_network_is_out(
         made[2].membership = Membership.QUIT
         with daemon.transaction() as uow:
             uow.nodes.save(made)
-        urls = dict.fromkeys((staked, poor, quit_one), closed_port())
+        urls = {str(node): closed_port() for node in (staked, poor, quit_one)}
         with checking(opened, urls, needs_stake=True) as (service, _):
             every = (staked, poor, quit_one)
             with pytest.raises(NobodyPassesError):

@@ -1,5 +1,6 @@
 """A listener whose connections bring many requests: their limits hold as those of the others."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.listener import Listener, ListenerLimits
@@ -56,6 +58,21 @@ def test_one_connection_brings_one_request_after_the_other():
             body = str(number).encode().rjust(LENGTH)
             sock.sendall(post(body))
             assert answer(sock) == body
+
+
+def test_the_parts_of_an_answer_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch):
+    told: list[int] = []
+    before = H11Protocol.connection_made
+
+    def noting(self: H11Protocol, transport: asyncio.Transport) -> None:
+        sock = transport.get_extra_info("socket")
+        told.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        before(self, transport)
+
+    monkeypatch.setattr(H11Protocol, "connection_made", noting)
+    with door() as url, connected(url, post(b"x" * LENGTH)) as sock:
+        assert answer(sock) == b"x" * LENGTH
+    assert told == [1]
 
 
 def test_requests_that_come_together_are_answered_in_their_order():

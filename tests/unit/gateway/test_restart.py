@@ -163,7 +163,7 @@ def test_a_writer_that_breaks_ends_the_service(opened: Store, clock: Clock):
     ours.writer.start(lambda: 1 / 0)
     assert lost.wait(60)
     ours.writer._thread.join()
-    assert ours.failure == "the writer has ended"
+    assert str(ours.failure) == "the writer has ended"
 
 
 def test_the_clock_going_back_stops_time_here(opened: Store, clock: Clock):

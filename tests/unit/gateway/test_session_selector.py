@@ -143,9 +143,10 @@ def test_a_session_that_is_over_for_a_node_is_over_for_that_session_alone(kind: 
     assert ours.ranking(asking("a", session="over"), T0 + 3_600_000).ranking.left_out == {}
 
 
-def checked(**rules: bool) -> SessionSelector:
+def checked(*, all_where_none_passes: bool = True) -> SessionSelector:
     """Node `a` passes, `b` is on another chain."""
-    checks = NodeChecks(CheckRules(chain_id=1, **rules))
+    rules = CheckRules(chain_id=1, all_where_none_passes=all_where_none_passes)
+    checks = NodeChecks(rules)
     checks.answered({"a": ProbeAnswer(1, 100), "b": ProbeAnswer(2, 100)}, T0)
     return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
 
