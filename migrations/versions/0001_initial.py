@@ -157,6 +157,13 @@ def upgrade() -> None:
     op.create_index(op.f("ix_draw_seed_block"), "draw", ["seed_block"], unique=False)
     op.create_index(op.f("ix_draw_voided_block"), "draw", ["voided_block"], unique=False)
     op.create_table(
+        "draw_epoch",
+        sa.Column("start_ms", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("end_ms", sa.BigInteger(), nullable=False),
+        sa.Column("seed", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("start_ms", "seed", name=op.f("pk_draw_epoch")),
+    )
+    op.create_table(
         "endpoint_fact",
         sa.Column("endpoint", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
@@ -352,6 +359,20 @@ def upgrade() -> None:
     op.create_index(op.f("ix_node_changed_at"), "node", ["changed_at"], unique=False)
     op.create_index(op.f("ix_node_recovers_until"), "node", ["recovers_until"], unique=False)
     op.create_table(
+        "node_check",
+        sa.Column("chain", sa.Text(), nullable=False),
+        sa.Column("node", sa.Text(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("chain_id", sa.BigInteger(), nullable=True),
+        sa.Column("height", sa.BigInteger(), nullable=True),
+        sa.Column("best", sa.BigInteger(), nullable=True),
+        sa.Column("chain_until_ms", sa.BigInteger(), nullable=False),
+        sa.Column("sync_until_ms", sa.BigInteger(), nullable=False),
+        sa.Column("fault", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("chain", "node", name=op.f("pk_node_check")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "node_index",
         sa.Column("lane_index", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("node", sa.LargeBinary(), nullable=False),
@@ -453,6 +474,20 @@ def upgrade() -> None:
         sqlite_where=sa.text("expiry_reason IS NULL"),
         postgresql_where=sa.text("expiry_reason IS NULL"),
     )
+    op.create_table(
+        "relay_outcome",
+        sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("taken_ms", sa.BigInteger(), nullable=False),
+        sa.Column("t_ms", sa.BigInteger(), nullable=False),
+        sa.Column("chain", sa.Text(), nullable=False),
+        sa.Column("node", sa.Text(), nullable=False),
+        sa.Column("session", sa.Text(), nullable=False),
+        sa.Column("latency_ms", sa.Double(), nullable=True),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("outcome_id", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("number", name=op.f("pk_relay_outcome")),
+    )
+    op.create_index(op.f("ix_relay_outcome_taken_ms"), "relay_outcome", ["taken_ms"], unique=False)
     op.create_table(
         "reliability_change",
         sa.Column("node", sa.LargeBinary(), nullable=False),
@@ -870,6 +905,8 @@ def downgrade() -> None:
     op.drop_table("reorg_log")
     op.drop_index(op.f("ix_reliability_change_block"), table_name="reliability_change")
     op.drop_table("reliability_change")
+    op.drop_index(op.f("ix_relay_outcome_taken_ms"), table_name="relay_outcome")
+    op.drop_table("relay_outcome")
     op.drop_index(
         "one_live_signature",
         table_name="pub_signature",
@@ -885,6 +922,7 @@ def downgrade() -> None:
     op.drop_table("open_group")
     op.drop_index(op.f("ix_node_index_node"), table_name="node_index")
     op.drop_table("node_index")
+    op.drop_table("node_check")
     op.drop_index(op.f("ix_node_recovers_until"), table_name="node")
     op.drop_index(op.f("ix_node_changed_at"), table_name="node")
     op.drop_table("node")
@@ -912,6 +950,7 @@ def downgrade() -> None:
     op.drop_table("group_result")
     op.drop_table("group_member")
     op.drop_table("endpoint_fact")
+    op.drop_table("draw_epoch")
     op.drop_index(op.f("ix_draw_voided_block"), table_name="draw")
     op.drop_index(op.f("ix_draw_seed_block"), table_name="draw")
     op.drop_index(

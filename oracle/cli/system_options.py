@@ -68,7 +68,8 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME",
         help=f"Pick by this policy, and its own rules if it has some: {', '.join(policies())}; "
-        "default: that of the configured rule set, or seed for a file.",
+        "default: what the daemon draws by, if that has no rules of its own, else that of the "
+        "configured rule set; seed for a file.",
     ),
 ]
 
@@ -113,7 +114,7 @@ def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
 
 
 def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) -> SystemChoice:
-    """Return the policy of a name, or the one of the ground's rules, with its rules.
+    """Return the policy of a name, or by default the configuration's, with its rules.
 
     The policy of a system that has rules of its own gets those, with the changes; any other
     looks at the ground's. A change of a number of the policy, such as `weight_floor`, is its own.
@@ -121,7 +122,7 @@ def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) ->
     Raises:
         InputError: no such policy, rule or number, or a rule missing that has no default.
     """
-    wanted = source.rules.name if name is None else name
+    wanted = _by_default(source) if name is None else name
     policy, system = _policy(wanted, source), systems().get(wanted)
     own = system is not None and system.has_rules
     base = wanted if own else source.rules.name
@@ -152,6 +153,14 @@ def chosen_for_queue(name: str | None, source: InputSource) -> SystemChoice:
     return chosen(name, {}, source)
 
 
+def _by_default(source: InputSource) -> str:
+    """Return what the daemon draws by, if that has no rules of its own; else the rules' name."""
+    told = None if source.app is None else source.app.config.dispatch
+    if told is None or told.start_block is None or told.policy not in systems():
+        return source.rules.name
+    return source.rules.name if systems()[told.policy].has_rules else told.policy
+
+
 def _is_bare(policy: SelectionPolicy, source: InputSource) -> bool:
     """Tell whether a policy of the legacy system has to do without the legacy rules."""
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
@@ -168,10 +177,16 @@ def _policy(name: str, source: InputSource) -> SelectionPolicy:
         policy = policy_named(name)
     except ValueError as error:
         raise InputError(f"--policy: {error}") from None
-    if source.app is None or not isinstance(policy, CrynuxPolicy):
+    if source.app is None:
+        return policy
+    told = source.app.config.dispatch
+    if policy.name == told.policy:
+        # What the daemon draws by.
+        policy = tuned(policy, told.change)
+    if not isinstance(policy, CrynuxPolicy):
         return policy
     # The least weight is a setting of who dispatches, and no rule of scoring.
-    return replace(policy, weighting=floored(policy.weighting, source.app.config.dispatch))
+    return replace(policy, weighting=floored(policy.weighting, told))
 
 
 def _set(base: str, source: InputSource) -> Mapping[str, str]:

@@ -240,7 +240,7 @@ class ReadApp:
         if told.address is not None:
             settings, window = self.report_settings, told.anchor_window
             yield ReportCutter(self.rules, settings, anchor_window=window)
-        yield DrawHook(self.dispatch_settings)
+        yield DrawHook(self.dispatch_settings, self.reader)
         yield KickoutHook()
 
     def _open_store(self, *, create: bool) -> Store:

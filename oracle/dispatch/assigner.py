@@ -9,17 +9,20 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from oracle.chain.protocols import LogReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import BlockDrawer
+from oracle.dispatch.policy_memory import PolicyMemory
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.errors import InputError
+from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
+from oracle.systems.pocket.follower import PocketFollower
 
 # What the database remembers of the draws: by which settings, and up to which block.
 _SETTINGS = "dispatch_settings"
@@ -28,9 +31,10 @@ _THROUGH = "dispatch_through"
 
 @dataclass(frozen=True, slots=True)
 class StoredNetworkView:
-    """The network as the database has it."""
+    """The network as the database has it; `memory`: of a policy that remembers, for who draws."""
 
     uow: UnitOfWork
+    memory: PolicyMemory | None = None
 
     def waiting(self) -> Sequence[Task]:
         return self.uow.tasks.waiting()
@@ -44,13 +48,23 @@ class StoredNetworkView:
     def changed_since(self, block: int | None) -> Iterable[Node]:
         return self.uow.nodes.all() if block is None else self.uow.nodes.changed_since(block)
 
+    def remembered(self, block: int) -> PocketFollower:
+        if self.memory is None:
+            raise FatalError("nobody remembers outcomes: this view is not for drawing")
+        return self.memory.at(self.uow, block)
+
 
 class DrawHook(BlockHook):
     """Draws while the fold goes from block to block, from `start_block` on."""
 
-    def __init__(self, settings: DispatchSettings | None) -> None:
-        """`settings` None: nobody is drawn; a rewind takes back what was drawn before."""
+    def __init__(self, settings: DispatchSettings | None, reader: LogReader) -> None:
+        """`settings` None: nobody is drawn; a rewind takes back what was drawn before.
+
+        `reader` reads the stored events, for a policy that remembers them.
+        """
         self._drawer = None if settings is None else BlockDrawer(settings)
+        policy = None if settings is None else settings.pocket
+        self._memory = None if policy is None else PolicyMemory(policy, reader)
         self.first_block = None if settings is None else settings.start_block
 
     @override
@@ -58,6 +72,14 @@ class DrawHook(BlockHook):
         """Begin anew from what is stored: the state was rewound or a transaction was lost."""
         if self._drawer is not None:
             self._drawer.forget()
+        if self._memory is not None:
+            self._memory.forget_newest()
+
+    @override
+    def rebuilding(self) -> None:
+        """Read everything anew: what was stored may have been put right."""
+        if self._memory is not None:
+            self._memory.forget_above(-1)
 
     @override
     def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
@@ -69,7 +91,7 @@ class DrawHook(BlockHook):
         """Draw at the end of a block; one that was drawn at before is only looked at again."""
         if self._drawer is None:
             return
-        view, known = StoredNetworkView(uow), uow.bookmarks.get(_THROUGH)
+        view, known = StoredNetworkView(uow, self._memory), uow.bookmarks.get(_THROUGH)
         if known is not None and int(known) >= block.number:
             if self._drawer.at != block.number:
                 self._drawer.resume(view, block, active_draws_in(uow))
@@ -86,6 +108,8 @@ class DrawHook(BlockHook):
     @override
     def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Undo what was drawn, and what ended, above the ancestor."""
+        if self._memory is not None:
+            self._memory.forget_above(ancestor)
         uow.draws.take_back_above(ancestor)
         known = uow.bookmarks.get(_THROUGH)
         if known is not None and int(known) > ancestor:

@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import Weighting
+from oracle.systems.pocket.pocket_policy import PocketPolicy
+from oracle.systems.registry import policy_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,8 @@ class DispatchSettings:
 
     `start_block`: the first block at whose end a task may be armed (decision 0060).
     `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
-    are on their way to the chain at the same time.
+    are on their way to the chain at the same time. `change`: numbers of the policy that are not
+    its published ones, as text; `weighting` is not looked at where it is one of Pocket's.
     """
 
     start_block: int
@@ -28,6 +31,13 @@ class DispatchSettings:
     pricing: Pricing
     alpha: Fraction
     max_in_flight: int
+    change: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pocket(self) -> PocketPolicy | None:
+        """Return the policy where it is one that remembers outcomes; None: by rows alone."""
+        found = policy_named(self.policy, self.change)
+        return found if isinstance(found, PocketPolicy) else None
 
     @property
     def sign(self) -> str:
@@ -37,6 +47,7 @@ class DispatchSettings:
             "rules": hashlib.sha256(self.rules.to_json().encode()).hexdigest(),
             "policy": self.policy,
             "weight_floor": self.weighting.weight_floor,
+            "change": dict(self.change),
             "fixed_seconds": _seconds(self.pricing.fixed_seconds),
             "unit_seconds": _seconds(self.pricing.unit_seconds),
         }

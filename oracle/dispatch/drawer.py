@@ -1,19 +1,21 @@
 """Plans the draws of one block after the other, over whatever tells how the network stands."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.pocket_pool import PocketPool
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.node import Node
+from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.errors import FatalError
 from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
     InLine,
+    Pool,
     Turn,
     armed_in,
     line_of,
@@ -23,6 +25,7 @@ from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import why_not
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import Drawn
 
@@ -44,6 +47,10 @@ class NetworkView(Protocol):
 
     def changed_since(self, block: int | None) -> Iterable[Node]:
         """Return the nodes whose row changed above `block`; None: every node."""
+        ...
+
+    def remembered(self, block: int) -> PocketFollower:
+        """Return what a policy that remembers knows at the end of `block`."""
         ...
 
 
@@ -97,6 +104,7 @@ class BlockDrawer:
         """`explains`: say with every draw who the candidates were, and their weights."""
         self.settings = settings
         self.explains = explains
+        self._remembers = settings.pocket is not None
         self.forget()
 
     def forget(self) -> None:
@@ -106,6 +114,8 @@ class BlockDrawer:
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
         # Neither busy nor paused, whatever their reliability.
         self._idle: dict[Address, Node] = {}
+        # Of a policy that remembers alone: whom it ranks.
+        self._members: dict[Address, Node] = {}
         # The block up to which the pool has seen the nodes' changes.
         self._seen: int | None = None
 
@@ -141,17 +151,31 @@ class BlockDrawer:
 
     def _pool_at(
         self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
-    ) -> _PoolAt:
+    ) -> Pool:
         for node in view.changed_since(self._seen):
-            self._pool.put(node)
-            self._idle.pop(node.address, None)
-            if unavailable(node, block.time, self.settings.rules) in {None, Out.EXCLUDED}:
-                self._idle[node.address] = node
+            self._put(node, block.time)
         self._seen = block.number
         rules = self.settings.rules
+        if self._remembers:
+            network = PolicyInput(self._members, rules, block.time)
+            follower, idle = view.remembered(block.number), list(self._idle.values())
+            return PocketPool(follower, network, idle, self.explains)
         free = [one for one in self._idle.values() if unavailable(one, block.time, rules) is None]
         rows = view.nodes(active.values())
         return _PoolAt(self._pool, rows, block.time, free, self.explains)
+
+    def _put(self, node: Node, time: int) -> None:
+        """Take in a node's row as it is now."""
+        self._idle.pop(node.address, None)
+        if unavailable(node, time, self.settings.rules) in {None, Out.EXCLUDED}:
+            self._idle[node.address] = node
+        if not self._remembers:
+            self._pool.put(node)
+        elif node.membership is Membership.MEMBER:
+            # A copy, as the pool keeps: the fold goes on changing its own.
+            self._members[node.address] = replace(node)
+        else:
+            self._members.pop(node.address, None)
 
 
 def line_at(view: NetworkView, pricing: Pricing) -> list[InLine]:

@@ -14,12 +14,12 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.errors import TransientError
+from oracle.errors import FatalError, TransientError
 from oracle.systems.assignment import Drawing
 from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.pocket.follower import PocketFollower
 
 # Headers asked for at once.
 _AT_ONCE = 128
@@ -67,7 +67,7 @@ class Redrawing:
 
     def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
         self._start = settings.start_block
-        self._view = _WorkingSetView(settings.rules)
+        self._view = _WorkingSetView(settings)
         self._drawer = BlockDrawer(settings, explains=True)
         self._headers = headers
 
@@ -103,8 +103,9 @@ class Redrawing:
 class _WorkingSetView:
     """Tasks and nodes as a fold in memory has them."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._fold = Fold(rules)
+    def __init__(self, settings: DispatchSettings) -> None:
+        self._fold = Fold(settings.rules)
+        self._follower = None if settings.pocket is None else settings.pocket.follow()
         self._waiting: dict[TaskKey, Task] = {}
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
         self._changed: set[Address] = set()
@@ -117,6 +118,9 @@ class _WorkingSetView:
     def fold(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
         """Go on to the end of a block; return the tasks that started in it."""
         self._fold.block(number, events, journal=False)
+        if self._follower is not None:
+            for event in events:
+                self._follower.take(event)
         changes = self._fold.drain()
         self._changed.update(changes.nodes)
         for key, task in changes.tasks.items():
@@ -145,3 +149,10 @@ class _WorkingSetView:
         found = list(rows.values()) if block is None else [rows[one] for one in self._changed]
         self._changed.clear()
         return found
+
+    def remembered(self, block: int) -> PocketFollower:
+        """Return the one follower: what it is asked for is where the fold stands."""
+        del block
+        if self._follower is None:
+            raise FatalError("the policy remembers nothing")
+        return self._follower

@@ -63,6 +63,9 @@ class BlockHook:
     def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Take back what was written above block `ancestor`."""
 
+    def rebuilding(self) -> None:
+        """Know that all stored rows are folded anew: they may be others than before."""
+
     def reset(self) -> None:
         """Remember nothing: memory may not be what the database says."""
 

@@ -151,6 +151,8 @@ def rebuild_up_to(
     uow.dead_letters.clear_open()
     bind_rules(uow, folder.rules)
     folder.forget()
+    for hook in folder.hooks:
+        hook.rebuilding()
     cursor = uow.cursor.get()
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     check = _Check(folder.hooks)

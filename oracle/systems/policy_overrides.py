@@ -4,12 +4,11 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import Field, fields, replace
 from decimal import Decimal
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.rule_json import json_value, kind_of, may_be_absent
+from oracle.domain.scoring.rule_json import json_value, kind_of
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.pocket_policy import PocketPolicy
@@ -20,7 +19,6 @@ _KEPT_IN: Mapping[type, str] = MappingProxyType(
     {CrynuxPolicy: "weighting", PocketPolicy: "params"}
 )
 
-_NONE = "none"
 _TRUTHS = {"true": True, "false": False}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
@@ -39,7 +37,7 @@ def tuned(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolic
     """Return a policy with some of its own numbers changed; its name and version stay.
 
     A change is a field of `Weighting` or of Pocket's `Parameters` and a text: decimals (`0.01`),
-    whole numbers, `true` or `false`, a name where there are names, `none` where one may be absent.
+    whole numbers, `true` or `false`.
 
     Raises:
         ValueError: no such parameter, a text that is no value of it, or one that means nothing
@@ -91,8 +89,6 @@ def _fields_of(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
 
 def _text(value: object, field: Field[Any]) -> str:
     told = getattr(value, field.name)
-    if told is None:
-        return _NONE
     if isinstance(told, bool):
         return "true" if told else "false"
     if isinstance(told, float):
@@ -103,17 +99,11 @@ def _text(value: object, field: Field[Any]) -> str:
 
 def _read(field: Field[Any], text: str) -> object:
     """Return the value that a text means."""
-    if text == _NONE and may_be_absent(field):
-        return None
     kind = kind_of(field)
     if kind is bool:
         if text not in _TRUTHS:
             raise ValueError(f"{field.name}: must be true or false, not {text!r}")
         return _TRUTHS[text]
-    if issubclass(kind, StrEnum):
-        if text not in list(kind):
-            raise ValueError(f"{field.name}: must be {' or '.join(kind)}, not {text!r}")
-        return kind(text)
     return _number(field, kind, text)
 
 

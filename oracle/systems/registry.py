@@ -203,6 +203,11 @@ def policies() -> Mapping[str, SelectionPolicy]:
 
 
 def _values(name: str) -> Mapping[str, Any]:
+    if name not in _RULE_SETS and name in policies():
+        raise ValueError(
+            f"{name} has no rules and scores nobody: it is a policy, for dispatch.policy"
+            f" (rule sets: {', '.join(_RULE_SETS)})"
+        )
     if name not in _RULE_SETS:
         raise ValueError(f"no rule set {name!r} (there is {', '.join(_RULE_SETS)})")
     return _RULE_SETS[name]

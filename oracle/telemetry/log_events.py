@@ -12,6 +12,11 @@ LOG_EVENTS: Mapping[str, str] = {
     "how many so far; told at the 1st, 2nd, 4th, 8th … of a reason.",
     "disagreement": "Another signer signed something else than ours for the same round or node: "
     "both digests, periods and data hashes, and the block.",
+    "gateway_started": "The selection service of a gateway answers from now on: where.",
+    "gateway_not_written": "What gateways told could not be written to the database, and is kept "
+    "in memory: why; told at the 1st, 2nd, 4th, 8th … time.",
+    "stakes_not_read": "A gateway could not read a daemon's database; who is staked there stays "
+    "as it was: why; told at the 1st, 2nd, 4th, 8th … time.",
     "endpoint_recovered": "An endpoint whose work another one had taken answers again.",
     "endpoint_leaves_logs_out": "An endpoint's answer lacked logs and did not say so; they were "
     "found elsewhere.",

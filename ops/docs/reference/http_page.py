@@ -9,6 +9,7 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import health_app
 from oracle.daemon.web.statements_app import statements_app
+from oracle.gateway.web.gateway_app import GATEWAY_PATHS
 from oracle.quorum.board import Board
 from oracle.store.database import Store
 from reference.markdown import head, table
@@ -19,6 +20,12 @@ daemon: there is no password, so keep it private. `[statements]` answers the oth
 Whoever asks too often gets 429; each connection brings one answer.
 """
 
+_GATEWAY = """\
+## A gateway's selection service
+
+A process of its own ([how to run it](../../docs/how-to/run-a-gateway.md)); a token guards it.
+"""
+
 
 def routes() -> list[tuple[str, str]]:
     """Return each path and what its function says of itself, "" where it says nothing."""
@@ -27,6 +34,14 @@ def routes() -> list[tuple[str, str]]:
         for application in _applications().values()
         for route in application.routes
         if isinstance(route, APIRoute)
+    ]
+
+
+def gateway_routes() -> list[tuple[str, str]]:
+    """The same of a gateway's selection service, with the method before the path."""
+    return [
+        (call, " ".join(inspect.cleandoc(method.__doc__ or "").split()))
+        for call, method in GATEWAY_PATHS.items()
     ]
 
 
@@ -43,6 +58,12 @@ def _no_store() -> Store:
 def page() -> str:
     """Return the page."""
     rows = [(f"`{path}`", about) for path, about in routes()]
-    return (
-        head("HTTP", "`oracle/daemon/web/`", about=_ABOUT) + "\n" + table(("GET", "answers"), rows)
+    gateway = [(f"`{path}`", about) for path, about in gateway_routes()]
+    return "\n".join(
+        (
+            head("HTTP", "`oracle/daemon/web/`", about=_ABOUT),
+            table(("GET", "answers"), rows),
+            _GATEWAY,
+            table(("call", "answers"), gateway),
+        )
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
 
@@ -10,6 +11,7 @@ from pydantic_core import PydanticUndefined
 
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.sections import Section
+from oracle.gateway.gateway_config import GatewayConfig
 from reference.markdown import head, table
 from reference.source_comments import above_fields
 
@@ -36,13 +38,25 @@ class Setting:
 def settings() -> Iterator[Setting]:
     """Yield every setting, in the order of the file."""
     for section, field in Config.model_fields.items():
-        kind = field.annotation
-        if not isinstance(kind, type) or not issubclass(kind, Section):
-            raise TypeError(f"[{section}] is no section")
-        said = _said(kind)
-        for key, info in kind.model_fields.items():
-            name = f"{section}.{key}"
-            yield Setting(name, _takes(info), _default(info), said[key])
+        yield from _of_section(section, field.annotation)
+
+
+def gateway_settings() -> Iterator[Setting]:
+    """Yield every setting of a gateway's file; of `[checks.<chain>]` those of one chain."""
+    for section, field in GatewayConfig.model_fields.items():
+        _, *inner = get_args(field.annotation) or [None]
+        if inner:
+            yield from _of_section(f"{section}.<chain>", inner[0])
+        else:
+            yield from _of_section(section, field.annotation)
+
+
+def _of_section(section: str, kind: object) -> Iterator[Setting]:
+    if not isinstance(kind, type) or not issubclass(kind, Section):
+        raise TypeError(f"[{section}] is no section")
+    said = _said(kind)
+    for key, info in kind.model_fields.items():
+        yield Setting(f"{section}.{key}", _takes(info), _default(info), said[key])
 
 
 def _said(section: type[Section]) -> dict[str, str]:
@@ -56,15 +70,16 @@ def _said(section: type[Section]) -> dict[str, str]:
 
 def page() -> str:
     """Return the page."""
-    parts = [head("Settings", "`oracle/daemon/config/`", about=_ABOUT)]
-    for section in Config.model_fields:
-        rows = [
-            (f"`{one.name}`", one.takes, one.default, one.about)
-            for one in settings()
-            if one.name.startswith(f"{section}.")
-        ]
-        parts.append(f"## [{section}]\n\n" + table(("setting", "takes", "default", "is"), rows))
-    return "\n".join(parts)
+    parts = [head("Settings", "`oracle/daemon/config/`", about=_ABOUT), *_parts(settings())]
+    parts.append("# Settings of `qos-oracle gateway`\n\nIn a file of their own.\n")
+    return "\n".join([*parts, *_parts(gateway_settings())])
+
+
+def _parts(every: Iterator[Setting]) -> Iterator[str]:
+    """Yield a table for each section."""
+    for section, found in groupby(every, lambda one: one.name.rpartition(".")[0]):
+        rows = [(f"`{one.name}`", one.takes, one.default, one.about) for one in found]
+        yield f"## [{section}]\n\n" + table(("setting", "takes", "default", "is"), rows)
 
 
 def _takes(info: FieldInfo) -> str:

@@ -6,11 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dashboard import endpoint_rows, index_rows, score_rows, sending_rows
+from dashboard import endpoint_rows, gateway_rows, index_rows, score_rows, sending_rows
 from dashboard.panels import Panel, Row
 
 # In the order in which somebody who was woken up asks.
-ROWS = (*index_rows.ROWS, *sending_rows.ROWS, *score_rows.ROWS, *endpoint_rows.ROWS)
+ROWS = (
+    *index_rows.ROWS,
+    *sending_rows.ROWS,
+    *score_rows.ROWS,
+    *endpoint_rows.ROWS,
+    *gateway_rows.ROWS,
+)
 
 # Grafana's grid is 24 wide; a row of ours holds three panels of the same size.
 _WIDTH, _HEIGHT, _TITLE = 8, 7, 1

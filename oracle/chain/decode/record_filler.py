@@ -15,7 +15,8 @@ from oracle.domain.logs import Call, Log
 # said before this one.
 RecordReader: TypeAlias = Callable[..., Any]
 
-_PLACED = ("at", "time")
+# What no mapping fills: position and time are those of the log, and a log knows no milliseconds.
+PLACED = ("at", "time", "time_ms")
 
 
 def reader_of(
@@ -29,7 +30,7 @@ def reader_of(
     Raises:
         ValueError: a field is missing, or there is no such field.
     """
-    named = {field.name: field for field in fields(kind) if field.name not in _PLACED}
+    named = {field.name: field for field in fields(kind) if field.name not in PLACED}
     unknown_columns = values.keys() - named.keys()
     if unknown_columns:
         raise ValueError(f"{kind.__name__} has no {', '.join(sorted(unknown_columns))}")
@@ -38,8 +39,12 @@ def reader_of(
             raise ValueError(f"{kind.__name__}: nothing for {name}")
     put = {field.name: getattr(kind, field.name).__set__ for field in fields(kind)}
     read = [(put[name], get) for name, get in values.items()]
-    left_out = [(put[name], each.default) for name, each in named.items() if name not in values]
-    put_at, put_time = (put[name] for name in _PLACED)
+    left_out = [
+        (put[each.name], each.default)
+        for each in fields(kind)
+        if each.default is not MISSING and each.name not in values
+    ]
+    put_at, put_time = put["at"], put["time"]
     new, position = object.__new__, tuple.__new__
 
     def made_of(row: Log | Call, parts: Parts | None = None, sub: int = 0) -> Any:  # noqa: ANN401  # a `kind`

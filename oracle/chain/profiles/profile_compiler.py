@@ -14,7 +14,7 @@ from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.decoder_plan import LogTaker, call_inputs, plan_of
 from oracle.chain.decode.field_bounds import fitted, is_unsigned, literal_fits, zero_of
 from oracle.chain.decode.log_parts import Getter, Given, Parts
-from oracle.chain.decode.record_filler import RecordReader, reader_of
+from oracle.chain.decode.record_filler import PLACED, RecordReader, reader_of
 from oracle.chain.profiles.enum_mapping import WORDS, word_of
 from oracle.chain.profiles.profile import CompiledMapping, Enum, EventMapping, Literal, Value
 from oracle.chain.profiles.value_paths import Inputs, arguments_in, hint
@@ -135,7 +135,7 @@ class _Fields:
 
     def _values(self, reading: EventMapping, kind: type[DomainEvent]) -> dict[str, Getter]:
         """Return what reads every field of ours that the reading fills."""
-        wanted = {own.name: own for own in fields(kind) if own.name not in {"at", "time"}}
+        wanted = {own.name: own for own in fields(kind) if own.name not in PLACED}
         needed = {own.name for own in wanted.values() if own.default is MISSING}
         for name in needed - reading.values.keys():
             self.compiler.faults.append(f"{reading.key}: {NAMES[kind]} needs {name}")

@@ -6,19 +6,18 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from oracle.daemon.config.sections import Section
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import (
-    RELAY_WEIGHTING,
-    SEED_WEIGHTING,
-    Weighting,
-)
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
+from oracle.systems.registry import policy_named
+from oracle.systems.rule_overrides import changes_of
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
@@ -30,8 +29,12 @@ class DispatchSection(Section):
     enabled: bool = False
     # Nodes are drawn from the end of this block on; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
-    # How nodes are weighed: `seed` or `relay`.
-    policy: Literal["seed", "relay"] = "seed"
+    # How nodes are weighed: `seed`, `relay`, or by Pocket's tickets: `article`,
+    # `portal_api_head`.
+    policy: Literal["seed", "relay", "article", "portal_api_head"] = "seed"
+    # Numbers of the policy that differ from its own, by their names: `{ expected = "12.5" }`;
+    # docs/explanation/pocket.md#parameters lists those of Pocket.
+    change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
     # The least weight of a node that may be drawn, as a fraction; left out: the policy's own.
     weight_floor: Decimal | None = Field(default=None, ge=0, allow_inf_nan=False)
     # Tasks in the queue for each member; the least valuable beyond are dropped.
@@ -50,7 +53,7 @@ def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: 
 
     See docs/explanation/dispatch.md#settings-without-a-default.
     """
-    faults = []
+    faults = _faults_in_policy(dispatch)
     if dispatch.enabled and not has_key:
         faults.append("keys.dispatcher_keystore: is missing, and dispatch.enabled is on")
     if dispatch.start_block is None:
@@ -71,11 +74,22 @@ def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: 
     return faults
 
 
+def _faults_in_policy(dispatch: DispatchSection) -> list[str]:
+    try:
+        policy = policy_named(dispatch.policy, dispatch.change)
+    except ValueError as error:
+        return [f"dispatch.change: {error}"]
+    if dispatch.weight_floor is not None and not isinstance(policy, CrynuxPolicy):
+        return [f"dispatch.weight_floor: {policy.name} has tickets and no least weight"]
+    return []
+
+
 def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings | None:
     """Return the numbers of the section, which has no faults; None: nobody is drawn."""
     if told.start_block is None or told.queue_alpha is None:
         return None
-    own = SEED_WEIGHTING if told.policy == "seed" else RELAY_WEIGHTING
+    policy = policy_named(told.policy, told.change)
+    own = policy.weighting if isinstance(policy, CrynuxPolicy) else SEED_WEIGHTING
     return DispatchSettings(
         start_block=told.start_block,
         rules=rules,
@@ -84,6 +98,7 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
         pricing=Pricing(_exactly(told.fixed_seconds or {}), _exactly(told.unit_seconds or {})),
         alpha=Fraction(told.queue_alpha),
         max_in_flight=told.max_in_flight,
+        change=told.change,
     )
 
 

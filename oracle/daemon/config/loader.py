@@ -130,7 +130,7 @@ def load(path: Path) -> Config:
         InputError: one line for each fault of the whole configuration; or it holds a secret, and
             others may read it.
     """
-    written = _read(path)
+    written = read_toml(path)
     if is_secret_in(written):
         refuse_readable_by_others(path)
     faults = _unknown_variables(os.environ)
@@ -138,13 +138,15 @@ def load(path: Path) -> Config:
     try:
         config = Config(**written)
     except ValidationError as error:
-        faults += [_fault(found["loc"], found["type"], found["msg"]) for found in error.errors()]
+        faults += [
+            fault_line(found["loc"], found["type"], found["msg"]) for found in error.errors()
+        ]
     except SettingsError as error:
         faults.append(str(error))
     if config is not None:
         faults += _disagreements(config)
     if config is None or faults:
-        raise InputError(_complaint(path, faults))
+        raise InputError(complaint(path, faults))
     for part in secret_parts(_secret_values(config)):
         hide(part)
     return config
@@ -158,7 +160,12 @@ def _secret_values(config: Config) -> Iterator[str]:
             yield from [value] if isinstance(value, str) else value
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a file says.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+    """
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -182,7 +189,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _fault(place: tuple[int | str, ...], kind: str, message: str) -> str:
+def fault_line(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    """Return a fault that pydantic found, by the name of the setting."""
     words = {"missing": "is missing", "extra_forbidden": "is not a setting"}
     name = ".".join(str(part) for part in place)
     return f"{name}: {words.get(kind, message.removeprefix('Value error, '))}"
@@ -274,7 +282,8 @@ def _faults_in_time(config: Config) -> list[str]:
     return faults
 
 
-def _complaint(path: Path, faults: list[str]) -> str:
+def complaint(path: Path, faults: list[str]) -> str:
+    """Return all that is wrong with a file, in one text."""
     if len(faults) == 1:
         return f"{path}: {faults[0]}"
     return "\n".join([f"{path}: {len(faults)} faults", *(f"  {fault}" for fault in faults)])

@@ -1,7 +1,7 @@
 """Serves an application at a listener, in a thread: uvicorn behind our own accept.
 
-One request is answered over each connection. What a client sends slowly waits in the acceptor;
-what it takes slowly is cut off.
+One request is answered over each connection, or where the listener says so one after the other.
+What a client sends slowly waits in the acceptor; what it takes slowly is cut off.
 """
 
 import asyncio
@@ -10,18 +10,19 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from socket import socket
+from socket import IPPROTO_TCP, TCP_NODELAY, socket
 from typing import Any
 
 import h11
 import structlog
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from oracle.daemon.web.acceptor import MOST_HEAD_BYTES, Acceptor, PendingConnection
-from oracle.daemon.web.listener import Listener
+from oracle.daemon.web.connection_table import ConnectionTable
+from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.daemon.web.refusals import Refusals
 from oracle.daemon.web.request_limits import RequestLimits
 from oracle.telemetry.logging_setup import is_power_of_two
@@ -35,7 +36,7 @@ _BUSY = (
 
 
 @contextmanager
-def serving(web: FastAPI, listener: Listener) -> Iterator[str]:
+def serving(web: ASGIApp, listener: Listener) -> Iterator[str]:
     """Serve in a thread; yields the address, `http://host:port`.
 
     Raises:
@@ -60,18 +61,23 @@ class _Server(uvicorn.Server):
     """uvicorn without its sockets: connections come from the acceptor."""
 
     def __init__(
-        self, web: FastAPI, listener: Listener, listening: socket, context: ssl.SSLContext | None
+        self, web: ASGIApp, listener: Listener, listening: socket, context: ssl.SSLContext | None
     ) -> None:
         self.refusals = Refusals(listener.section)
         self.limits = listener.limits
         self._context = context
-        limited = RequestLimits(web, self.limits.requests_per_second, self.refusals)
-        super().__init__(_configuration(limited))
+        limited = RequestLimits(web, self.limits, self.refusals)
+        super().__init__(_configuration(limited, self.limits))
         self._acceptor = Acceptor(
             listening, self.limits, self._begin, self.refusals.note, is_tls=context is not None
         )
         self._answered: set[PendingConnection] = set()
+        # Between two requests; where there are too many, the one that rests longest goes.
+        self._idle = ConnectionTable[PendingConnection](
+            self.limits.waiting, self.limits.per_address
+        )
         self._most_answered = self.limits.answers
+        self._protocol = _ManyRequests if self.limits.keeps_open else _OneRequest
         self._tasks: set[asyncio.Task[None]] = set()
         self._faults = 0
 
@@ -89,6 +95,7 @@ class _Server(uvicorn.Server):
     def whole(self, connection: PendingConnection) -> bool:
         """Note that its request is here; False: too many others are answered at this moment."""
         self._acceptor.whole(connection)
+        self._idle.remove(connection)
         if connection not in self._answered and len(self._answered) >= self._most_answered:
             self.refusals.note("answers", connection.address)
             return False
@@ -98,7 +105,18 @@ class _Server(uvicorn.Server):
     def gone(self, connection: PendingConnection) -> None:
         """Note that nothing more comes or goes over it."""
         self._acceptor.whole(connection)
+        self._idle.remove(connection)
         self._answered.discard(connection)
+
+    def answered(self, connection: PendingConnection) -> None:
+        """Note that its request was answered, and that it may bring another one."""
+        self._answered.discard(connection)
+        now = asyncio.get_running_loop().time()
+        surplus = self._idle.add(connection, connection.address, now)
+        if surplus is not None:
+            oldest, reason = surplus
+            oldest.drop()
+            self.refusals.note(reason, oldest.address)
 
     def _begin(self, connection: PendingConnection) -> None:
         if self._context is None and not self.whole(connection):
@@ -118,8 +136,11 @@ class _Server(uvicorn.Server):
         is_tls = self._context is not None
         is_connected = False
         try:
+            # asyncio does so for connections that it took itself: an answer is written in parts,
+            # and would else wait 40 ms between them where the client keeps its connection.
+            connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _OneRequest(self, connection),
+                lambda: self._protocol(self, connection),
                 connection.sock,
                 ssl=self._context,
                 ssl_handshake_timeout=self.limits.header_seconds if is_tls else None,
@@ -159,8 +180,7 @@ class _OneRequest(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._connection.drop = transport.abort
-        seconds = self._server.limits.answer_seconds
-        self._deadline = self.loop.call_later(seconds, self._too_late)
+        self._begin_deadline()
         if self._connection.head:
             self.data_received(bytes(self._connection.head))
 
@@ -173,17 +193,49 @@ class _OneRequest(H11Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._end_deadline()
         self._server.gone(self._connection)
         super().connection_lost(exc)
+
+    def _begin_deadline(self) -> None:
+        if self._deadline is None:
+            seconds = self._server.limits.answer_seconds
+            self._deadline = self.loop.call_later(seconds, self._too_late)
+
+    def _end_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _too_late(self) -> None:
         self._server.refusals.note("deadline", self._connection.address)
         self.transport.abort()
 
 
-def _configuration(application: RequestLimits) -> uvicorn.Config:
+class _ManyRequests(_OneRequest):
+    """The same, one request after the other; each has its time from its first byte on."""
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._begin_deadline()
+        super().data_received(data)
+
+    @override
+    def on_response_complete(self) -> None:
+        self._end_deadline()
+        if not self.transport.is_closing():
+            self._server.answered(self._connection)
+        # Answers what has come meanwhile.
+        super().on_response_complete()
+        if self.conn.their_state is not h11.IDLE and not self.transport.is_closing():
+            self._begin_deadline()
+            if not self._server.whole(self._connection):
+                self.transport.abort()
+
+
+def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicorn.Config:
+    # Who rests between two requests is let go as who has not sent its first one.
+    headers = [] if limits.keeps_open else [("connection", "close")]
     return uvicorn.Config(
         application,
         loop="asyncio",
@@ -195,7 +247,8 @@ def _configuration(application: RequestLimits) -> uvicorn.Config:
         log_level=logging.ERROR,
         access_log=False,
         server_header=False,
-        headers=[("connection", "close")],
+        headers=headers,
+        timeout_keep_alive=max(1, round(limits.header_seconds)),
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )

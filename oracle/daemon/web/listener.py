@@ -17,9 +17,6 @@ from oracle.signing.keystore import refuse_readable_by_others
 # and the database have theirs, whatever knocks.
 _SHARE_OF_DESCRIPTORS = 6
 _LEAST_CONNECTIONS = 8
-# Of its connections half are kept for answers, and never more than these: the server has forty
-# threads, and most answers need none.
-_MOST_ANSWERS = 64
 # Connections that the kernel holds until they are taken; Linux has no more by itself.
 _BACKLOG = 4096
 # What the process asks for, where it may: one listener's connections, six times and more.
@@ -41,7 +38,10 @@ class ListenerLimits:
 
     `connections` at once, `per_address` of them from one address (IPv6: one network of 64 bits);
     a request must be whole in `header_seconds`, and its answer taken in `answer_seconds`.
-    `requests_per_second`: on average from one address, five seconds' worth at once.
+    `requests_per_second`: on average from one address, five seconds' worth at once. `body_bytes`:
+    the most of a request's body; 0: none is taken in. `keeps_open`: a connection may bring more
+    than one request. Of the connections half are kept for answers, and never more than
+    `most_answers`: the server has forty threads, and most answers need none.
     """
 
     connections: int = 8192
@@ -49,11 +49,14 @@ class ListenerLimits:
     header_seconds: float = 10.0
     answer_seconds: float = 30.0
     requests_per_second: float = 20.0
+    body_bytes: int = 0
+    keeps_open: bool = False
+    most_answers: int = 64
 
     @property
     def answers(self) -> int:
         """Requests that are answered at the same time."""
-        return min(_MOST_ANSWERS, self._room // 2)
+        return min(self.most_answers, self._room // 2)
 
     @property
     def waiting(self) -> int:

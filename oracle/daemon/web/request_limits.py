@@ -7,10 +7,15 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from oracle.daemon.web.listener import ListenerLimits
 from oracle.daemon.web.rate_limit import ClientBuckets, network_of
 from oracle.daemon.web.refusals import Refusals
 
 _TOO_MANY, _TOO_LARGE = 429, 413
+# Whoever is refused is not listened to any further.
+_CLOSE = {"connection": "close"}
+# Of a length that is read at all.
+_MOST_DIGITS = 12
 # So many seconds' worth of requests may come at once.
 _SECONDS_AT_ONCE = 5
 # Who watches the daemon hears that it lives, whoever else asks from behind the same address.
@@ -18,18 +23,19 @@ _ALWAYS = frozenset({"/livez"})
 
 
 class RequestLimits:
-    """An ASGI application in front of another: so many requests a second, and none with a body."""
+    """An ASGI application in front of another: so many requests a second, of so many bytes."""
 
     def __init__(
         self,
         web: ASGIApp,
-        per_second: float,
+        limits: ListenerLimits,
         refusals: Refusals,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`per_second`: requests from one address, on average."""
         self._web = web
         self._refusals = refusals
+        self._body_bytes = limits.body_bytes
+        per_second = limits.requests_per_second
         at_once = max(1, round(_SECONDS_AT_ONCE * per_second))
         self._buckets = ClientBuckets(per_second, at_once, clock)
 
@@ -39,13 +45,21 @@ class RequestLimits:
         await (refusal or self._web)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
-        headers = Headers(scope=scope)
-        if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-            return JSONResponse({"error": "nothing is taken in here"}, _TOO_LARGE)
+        if not self._takes_body(Headers(scope=scope)):
+            most = self._body_bytes
+            words = f"at most {most} bytes, told first" if most else "nothing is taken in here"
+            return JSONResponse({"error": words}, _TOO_LARGE, _CLOSE)
         # A proxy on this machine says for whom it asks; see docs/how-to/run-several-reporters.md.
         client = scope.get("client")
         address = "" if client is None else client[0]
         if scope["path"] in _ALWAYS or self._buckets.take(address):
             return None
         self._refusals.note("rate", network_of(address))
-        return JSONResponse({"error": "too many requests"}, _TOO_MANY)
+        return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
+
+    def _takes_body(self, headers: Headers) -> bool:
+        """Tell whether as much may come as is announced; what is announced is not exceeded."""
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers or not length.isdecimal():
+            return False
+        return len(length) <= _MOST_DIGITS and int(length) <= self._body_bytes

@@ -22,7 +22,9 @@ _PLACE: Mapping[str, Spelling] = {
     "log": spelled.LOG_INDEX,
     "sub": spelled.INT63,
     "time": spelled.INT63,
+    "time_ms": spelled.INT63,
 }
+_TIMES = ("time", "time_ms")
 _LONGEST_QUOTE = 80
 _MOST_BRACKETS = 1_000
 # Left out where they are 0.
@@ -63,7 +65,7 @@ class _Shape(NamedTuple):
 
 
 def _shape_of(kind: type[DomainEvent]) -> _Shape:
-    known = [field for field in fields(kind) if field.name not in ("at", "time")]
+    known = [field for field in fields(kind) if field.name not in ("at", *_TIMES)]
     own = {field.name: _FIELDS[field.name] for field in known}
     required = tuple(field.name for field in known if field.default is MISSING)
     return _Shape(NAMES[kind], kind, own, {**_PLACE, **own}, ("block", "log", "time", *required))
@@ -166,6 +168,7 @@ def parse_event(line: str) -> DomainEvent:
     at = Position(
         values.pop("block"), values.pop("tx", 0), values.pop("log"), values.pop("sub", 0)
     )
+    _check_milliseconds(values)
     return shape.kind(at=at, **values)
 
 
@@ -183,10 +186,17 @@ def parse_wanted_task(text: str) -> TaskCreated:
     if name not in (None, NAMES[TaskCreated]):
         raise ValueError(f"type: must be {NAMES[TaskCreated]}, not {_quoted(name)}")
     values = _values(_SHAPES[NAMES[TaskCreated]], said)
-    at = Position(*(values.pop(key, 0) for key in _PLACE if key != "time"))
+    at = Position(*(values.pop(key, 0) for key in _PLACE if key not in _TIMES))
     values.setdefault("time", 0)
+    _check_milliseconds(values)
     values.setdefault("task", TaskKey(ZERO_HASH))
     return TaskCreated(at=at, **values)
+
+
+def _check_milliseconds(values: Mapping[str, Any]) -> None:
+    ms = values.get("time_ms")
+    if ms is not None and ms // 1000 != values["time"]:
+        raise ValueError(f"time_ms: {ms} does not lie in the second of time, {values['time']}")
 
 
 def field_value(field: str, value: object) -> object:
@@ -274,8 +284,10 @@ def event_to_json(event: DomainEvent) -> str:
     """Write one event as a line, without its end; what is absent or default is left out."""
     name = NAMES[type(event)]
     said: dict[str, object] = {"type": name}
-    place = {**event.at._asdict(), "time": event.time}
+    place = {**event.at._asdict(), "time": event.time, "time_ms": event.time_ms}
     for key in _PLACE:
+        if place[key] is None:
+            continue
         if place[key] or key not in _OPTIONAL_PLACE:
             said[key] = spelled.wire_int(place[key])
     for key, spelling in _SHAPES[name].own.items():

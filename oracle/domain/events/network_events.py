@@ -1,13 +1,14 @@
 """What contracts said, in our words, past tense (docs/reference/events-and-jsonl.md#vocabulary).
 
-Each event stands at its position and carries its block's time in whole seconds.
+Each event stands at its position and carries its block's time in whole seconds, and in
+milliseconds where its source knows them (docs/reference/events-and-jsonl.md#position-and-time).
 Amounts are in wei, video memory in whole GB.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.domain.blocks import Position
+from oracle.domain.events.timed_event import TimedEvent
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
 Version = tuple[int, int, int]
@@ -43,9 +44,7 @@ class LastStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeJoined:
-    at: Position
-    time: int
+class NodeJoined(TimedEvent):
     node: Address
     stake: int | None = None
     gpu_name: str | None = None
@@ -56,9 +55,7 @@ class NodeJoined:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUpdated:
-    at: Position
-    time: int
+class NodeUpdated(TimedEvent):
     node: Address
     stake: int | None = None
     gpu_name: str | None = None
@@ -69,70 +66,52 @@ class NodeUpdated:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAdded:
-    at: Position
-    time: int
+class ModelAdded(TimedEvent):
     node: Address
     model: str
 
 
 @dataclass(frozen=True, slots=True)
-class NodePaused:
-    at: Position
-    time: int
+class NodePaused(TimedEvent):
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeResumed:
-    at: Position
-    time: int
+class NodeResumed(TimedEvent):
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeQuit:
-    at: Position
-    time: int
+class NodeQuit(TimedEvent):
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodePauseAsked:
+class NodePauseAsked(TimedEvent):
     """Takes effect at once, or where the task ends that the node runs."""
 
-    at: Position
-    time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeQuitAsked:
+class NodeQuitAsked(TimedEvent):
     """Takes effect at once, or where the task ends that the node runs."""
 
-    at: Position
-    time: int
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSlashed:
-    at: Position
-    time: int
+class NodeSlashed(TimedEvent):
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class NodeKickedOut:
-    at: Position
-    time: int
+class NodeKickedOut(TimedEvent):
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCreated:
-    at: Position
-    time: int
+class TaskCreated(TimedEvent):
     task: TaskKey
     creator: Address | None = None
     fee: int | None = None
@@ -149,16 +128,12 @@ class TaskCreated:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskQueued:
-    at: Position
-    time: int
+class TaskQueued(TimedEvent):
     task: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStarted:
-    at: Position
-    time: int
+class TaskStarted(TimedEvent):
     task: TaskKey
     node: Address
     # The node's place in its task, 0 to 2, in commit/disclose networks only.
@@ -166,72 +141,54 @@ class TaskStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSubmitted:
-    at: Position
-    time: int
+class TaskSubmitted(TimedEvent):
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class TaskErrorReported:
-    at: Position
-    time: int
+class TaskErrorReported(TimedEvent):
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class ResultCommitted:
-    at: Position
-    time: int
+class ResultCommitted(TimedEvent):
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class ResultDisclosed:
-    at: Position
-    time: int
+class ResultDisclosed(TimedEvent):
     task: TaskKey
     node: Address
 
 
 @dataclass(frozen=True, slots=True)
-class TaskValidated:
-    at: Position
-    time: int
+class TaskValidated(TimedEvent):
     task: TaskKey
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSucceeded:
-    at: Position
-    time: int
+class TaskSucceeded(TimedEvent):
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRefunded:
-    at: Position
-    time: int
+class TaskRefunded(TimedEvent):
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskInvalidated:
-    at: Position
-    time: int
+class TaskInvalidated(TimedEvent):
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAborted:
-    at: Position
-    time: int
+class TaskAborted(TimedEvent):
     task: TaskKey
     node: Address | None = None
     reason: AbortReason | None = None
@@ -239,31 +196,25 @@ class TaskAborted:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskTimedOut:
-    at: Position
-    time: int
+class TaskTimedOut(TimedEvent):
     task: TaskKey
     node: Address | None = None
     last_status: LastStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCancelled:
+class TaskCancelled(TimedEvent):
     """Time ran out; who is to blame, if anybody, follows from our record (`cancelling`).
 
     Without `node` it ends a task that nobody has started, and says nothing of any other.
     """
 
-    at: Position
-    time: int
     task: TaskKey
     node: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class GroupValidated:
-    at: Position
-    time: int
+class GroupValidated(TimedEvent):
     group: GroupKey
     # In the chain's order, one or more.
     tasks: tuple[TaskKey, ...]

@@ -5,7 +5,7 @@ by folding the stored events again in memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from oracle.domain.blocks import BlockRange, Position
@@ -31,8 +31,8 @@ class NetworkSnapshot:
 
     `nodes`: every node ever named. `waiting`: tasks that wait for a node, in order of creation.
     `given`: for the groups of those, and the one asked about, the nodes that had a task of it.
-    `drawn`: who is to start a waiting task, by a draw of the daemon that stands; a file knows
-    none.
+    `drawn`: who is to start a waiting task, by a draw of the daemon that stands; a file and an
+    earlier time know none.
     """
 
     rules: Rules
@@ -96,10 +96,11 @@ def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSna
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
         time = cursor.time if asked.at is None else asked.at
-        is_now = time >= cursor.time and asked.rules == archive.rules
-        if not is_now or asked.follower is not None:
+        drawn = {each.task: each.node for each in uow.draws.active()}
+        if time < cursor.time or asked.rules != archive.rules or asked.follower is not None:
             blocks = BlockRange(0, cursor.number)
-            return _folded(stored_events(uow, archive.reader, blocks), asked, time)
+            folded = _folded(stored_events(uow, archive.reader, blocks), asked, time)
+            return folded if time < cursor.time else replace(folded, drawn=drawn)
         waiting = sorted(uow.tasks.waiting(), key=_age)
         return NetworkSnapshot(
             rules=asked.rules,
@@ -108,7 +109,7 @@ def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSna
             nodes={node.address: node for node in uow.nodes.all()},
             waiting=waiting,
             given=_given(uow.tasks.of_groups(_groups(waiting, asked))),
-            drawn={each.task: each.node for each in uow.draws.active()},
+            drawn=drawn,
         )
 
 

@@ -28,8 +28,8 @@ _MOST_ENDED = 100_000
 class Part:
     """One node's part in a task; the only one, unless the network commits and discloses.
 
-    `answered`: when its execution clock stopped, in seconds. `disclosed`: nothing more is wanted
-    of it before its result is accepted.
+    `started`, `answered`: when its execution clock started and stopped, in milliseconds.
+    `disclosed`: nothing more is wanted of it before its result is accepted.
     """
 
     node: Address
@@ -47,8 +47,6 @@ class OpenTask:
 
     created: bool = False
     kind: said.TaskKind | None = None
-    size: int | None = None
-    timeout: int | None = None
     accepted: bool = False
     parts: list[Part] = field(default_factory=list)
 
@@ -65,28 +63,26 @@ class OpenTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """How a part ended. Seconds; `duration` None: it failed. `is_fault` False: nobody's fault."""
+    """How a part ended; `took_ms` None: it failed. `is_fault` False: nobody's fault."""
 
     node: Address
     scope: str
-    size: int
-    duration: float | None
+    took_ms: int | None
     is_fault: bool
-    early_by: float | None
+
+
+def scope_of(kind: said.TaskKind | None) -> str:
+    """Return the scope of work of that kind."""
+    return "any" if kind is None else kind.value
 
 
 class Attribution:
-    """Follows tasks from creation to end. `by_kind`: the scope is the kind of the task."""
+    """Follows tasks from creation to end. The scope of a task is its kind."""
 
-    def __init__(self, *, by_kind: bool) -> None:
-        self._by_kind = by_kind
+    def __init__(self) -> None:
         self._open: dict[TaskKey, OpenTask] = {}
         self._ended: set[TaskKey] = set()
         self._ended_in_order: deque[TaskKey] = deque()
-
-    def scope_of(self, kind: said.TaskKind | None) -> str:
-        """Return the scope of work of that kind."""
-        return kind.value if self._by_kind and kind is not None else "any"
 
     def created(self, event: said.TaskCreated) -> None:
         """Remember what a task asks for."""
@@ -96,7 +92,6 @@ class Attribution:
         if task.created:
             return
         task.created, task.kind = True, event.kind
-        task.size, task.timeout = event.size, event.timeout
 
     def started(self, event: said.TaskStarted) -> str | None:
         """Return the scope in which a node has got a task; None: it has not."""
@@ -105,8 +100,8 @@ class Attribution:
         task = self._open.setdefault(event.task, OpenTask())
         if not _may_start(task, event):
             return None
-        scope = self.scope_of(task.kind)
-        task.parts.append(Part(event.node, scope, event.time, event.round))
+        scope = scope_of(task.kind)
+        task.parts.append(Part(event.node, scope, event.ms, event.round))
         return scope
 
     def answered(self, event: Answer) -> None:
@@ -117,7 +112,7 @@ class Attribution:
             return
         alone = part.place is None
         if isinstance(event, said.TaskErrorReported) or alone == _is_submission(event):
-            part.answered = event.time
+            part.answered = event.ms
             part.disclosed = isinstance(event, said.TaskErrorReported)
 
     def disclosed(self, event: said.ResultDisclosed) -> None:
@@ -182,19 +177,11 @@ def _is_meant(part: Part, event: Terminal) -> bool:
 
 
 def _outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
-    stopped = event.time if part.answered is None else part.answered
-    elapsed = max(0, stopped - part.started)
+    stopped = event.ms if part.answered is None else part.answered
     well = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
     fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
     if isinstance(event, said.TaskCancelled):
         # Its own end is not looked at: all answers that count came before.
         fault = task.waits_for(part)
-    early_by = None if task.timeout is None else float(task.timeout - elapsed)
-    return TaskOutcome(
-        node=part.node,
-        scope=part.scope,
-        size=task.size or 1,
-        duration=float(elapsed) if well else None,
-        is_fault=fault,
-        early_by=early_by if fault else None,
-    )
+    took_ms = max(0, stopped - part.started) if well else None
+    return TaskOutcome(part.node, part.scope, took_ms, fault)

@@ -4,7 +4,7 @@ See docs/explanation/pocket.md#what-its-users-complained-of.
 """
 
 from oracle.systems.pocket.js_arithmetic import to_fixed
-from oracle.systems.pocket.parameters import Benchmark
+from oracle.systems.pocket.parameters import PortalParameters
 from oracle.systems.pocket.ranking import RankedNode, Reason
 
 
@@ -18,39 +18,47 @@ def _why(row: RankedNode) -> str:
     stats, params = row.stats, row.params
     attempts = f"{stats.attempts} attempts"
     rate = f"success rate {stats.success_rate:.4f} of {attempts}"
-    state = "flagged as failing" if stats.failing else "no success"
-    few = f"with {stats.attempts} of {params.shelve_failures} attempts"
     said = {
         Reason.UNTESTED: "no outcome lately, so it counts as fast",
         Reason.LOW_SUCCESS: f"{rate} is not above {params.success_rate_full}",
-        Reason.PROBATION_ONE: f"{state}, {few}",
-        Reason.FLAGGED: f"{state}, with {attempts}",
-        Reason.SHELVED: f"{state} in {attempts}",
+        Reason.OUT: f"out until {_seconds(stats.out_until_ms)} for its failures, {rate}",
     }
+    if isinstance(params, PortalParameters):
+        state = "flagged as failing" if stats.failing else "no success"
+        few = f"with {stats.attempts} of {params.shelve_failures} attempts"
+        said |= {
+            Reason.PROBATION_ONE: f"{state}, {few}",
+            Reason.FLAGGED: f"{state}, with {attempts}",
+            Reason.SHELVED: f"{state} in {attempts}",
+        }
     return said.get(row.reason) or _latency(row)
 
 
 def _latency(row: RankedNode) -> str:
-    unit, stats = row.params.unit, row.stats
-    weighted = f"weighted latency {to_fixed(stats.weighted)} {unit}"
+    stats = row.stats
+    weighted = f"weighted latency {to_fixed(stats.weighted)} s"
     lost = row.params.max_tickets - row.factor_before
     before = f"; {lost} lost to the nodes ranked before" if lost else ""
     if row.benchmark is None:
-        expected = f"{row.params.top_tier:g} {unit}"
-        if stats.median <= row.params.top_tier:
-            median = f"median {to_fixed(stats.median)} {unit}"
-            return f"{median} is within the expected {expected}{before}"
+        if stats.median <= row.params.expected:
+            median = f"median {to_fixed(stats.median)} s"
+            return f"{median} is within the expected {row.params.expected:g} s{before}"
         return f"{weighted} is the first that is measured, and costs nothing"
-    over = f"{to_fixed(row.difference)} {unit} over {to_fixed(row.benchmark)} {unit}"
-    absolute = row.params.benchmark is Benchmark.EXPECTED
+    over = f"{to_fixed(row.difference)} s over {to_fixed(row.benchmark)} s"
     bottom = ", and nothing is left" if row.factor_after == 0 else ""
-    return f"{weighted} is {over}, which costs {row.lost}{'' if absolute else before}{bottom}"
+    return f"{weighted} is {over}, which costs {row.lost}{before}{bottom}"
+
+
+def _seconds(ms: int | None) -> str:
+    """Write a time in whole milliseconds as seconds."""
+    whole, rest = divmod(ms or 0, 1000)
+    return f"{whole}.{rest:03}"
 
 
 def parts_of(row: RankedNode) -> dict[str, str]:
     """Return what the tickets were made of, by the names of docs/explanation/pocket.md, in order.
 
-    Rates have 18 digits, latencies 5, in the parameters' unit. What does not apply is not there.
+    Rates have 18 digits, latencies 5, in seconds. What does not apply is not there.
     """
     stats = row.stats
     parts = {
@@ -64,6 +72,8 @@ def parts_of(row: RankedNode) -> dict[str, str]:
     if row.benchmark is not None:
         parts["benchmark"] = to_fixed(row.benchmark)
         parts["difference"] = to_fixed(row.difference)
+    if stats.out_until_ms is not None:
+        parts["out_until"] = _seconds(stats.out_until_ms)
     return parts | {
         "lost": str(row.lost),
         "factor_before": str(row.factor_before),
@@ -71,6 +81,5 @@ def parts_of(row: RankedNode) -> dict[str, str]:
         "tickets": str(row.tickets),
         "reason": row.reason.value,
         "probability": f"{row.probability:.18f}",
-        "unit": row.params.unit,
         "why": explain_line(row),
     }

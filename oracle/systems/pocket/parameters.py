@@ -1,56 +1,27 @@
-"""Every number of Pocket's selector as one value, refused if incoherent.
+"""Every number of Pocket's selector as one value for each profile, refused if incoherent.
 
 See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#parameters.
 """
 
 import math
 from dataclasses import dataclass, fields
-from enum import StrEnum
 
+from typing_extensions import override
 
-class Benchmark(StrEnum):
-    """What a node's latency is compared with: the node before it, or what is expected."""
-
-    PREVIOUS = "previous"
-    EXPECTED = "expected"
-
-
-class FlagSetAt(StrEnum):
-    EVALUATION = "evaluation"
-    OUTCOME = "outcome"
-
-
-class SampleWindow(StrEnum):
-    """How samples leave: all at once, `samples_ttl` after the first; or each by its own age."""
-
-    TUMBLING = "tumbling"
-    SLIDING = "sliding"
-
-
-class AllShelved(StrEnum):
-    """Who may be picked where nobody has a ticket: everybody alike, or the least bad alone."""
-
-    UNIFORM = "uniform"
-    LEAST_BAD = "least_bad"
+_Demand = tuple[str, bool, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """One profile; the defaults are those of `article`. Times are in seconds.
+    """What both profiles rank by. Latencies are in seconds.
 
     Raises:
         ValueError: a setting that means nothing, alone or beside the others; the field is named.
     """
 
     # What a success may take; the benchmark is never below it (35 per second is 5.25 / 0.15).
+    # For slow work it is raised: docs/explanation/pocket.md#units.
     expected: float = 0.15
-    # Durations count as multiples of `expected` (docs/explanation/pocket.md#units), for work that
-    # is slow or of many sizes.
-    scaled: bool = False
-    # Added to `expected` for each unit of a task's size.
-    expected_per_size: float = 0.0
-    # Once the scope has so many successes, its median replaces `expected`; None: never.
-    rolling_from: int | None = None
     # Tickets lost by one `expected` of latency more.
     cost_per_expected: float = 5.25
     max_tickets: int = 10
@@ -59,148 +30,101 @@ class Parameters:
     p90_weight: float = 0.3
     # P90 counts above so many results, strictly.
     p90_min_results: int = 20
-    # From the last outcome.
-    counts_ttl: float = 300.0
-    samples_ttl: float = 300.0
-    window: SampleWindow = SampleWindow.TUMBLING
-    max_samples: int = 500
-    # Attempts at which a node without success, or flagged, has no ticket any more.
-    shelve_failures: int = 50
-    # Attempts at which a factor driven to 0 stays 0 instead of 1; None: never.
-    zero_weight_attempts: int | None = 50
-    flag_ttl: float = 300.0
-    cleared_ttl: float = 7200.0
-    flag_set_at: FlagSetAt = FlagSetAt.EVALUATION
-    # Success rate of a node that has only failed: 0; 1 is the bug of the code
-    # (docs/explanation/pocket.md#code-against-article, 1).
-    zero_success_rate: int = 0
-    benchmark: Benchmark = Benchmark.PREVIOUS
-    # Tasks at once in the scope; an untested node gets one. None: no cap.
-    in_flight_cap: int | None = None
-    all_shelved: AllShelved = AllShelved.UNIFORM
-    # More errors in a row than this count as a flag; None: not looked at.
-    errors_limit: int | None = None
-    errors_ttl: float = 60.0
-    # Whether failures raise that counter: at HEAD it is written under another key
-    # (docs/explanation/pocket.md#code-against-article, 2).
-    errors_counted: bool = False
-    # Failures so long before a task's timeout that remove a node
-    # (docs/explanation/pocket.md#special-rules, archival); None: none.
-    early_failures: int | None = None
-    early_margin: float = 2.0
-    early_ttl: float = 7200.0
-    removed_ttl: float = 3600.0
+    # A node of which the chain never said that it has a stake, or that has none, is left out.
+    needs_stake: bool = False
 
     def __post_init__(self) -> None:
-        for field, sound, meaning in (
-            *self._number_demands(),
-            *self._threshold_demands(),
-            *self._demands_on_each_other(),
-        ):
+        for field, sound, meaning in (*self._common_demands(), *self._own_demands()):
             if not sound:
                 raise ValueError(f"{field}: {meaning}")
 
-    def _number_demands(self) -> list[tuple[str, bool, str]]:
+    def _common_demands(self) -> list[_Demand]:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
-        finite = [(name, math.isfinite(value), "must be a number") for name, value in numbers]
-        lasting = ("counts", "samples", "flag", "cleared", "errors", "early", "removed")
-        positive = ("expected", "cost_per_expected", *(f"{name}_ttl" for name in lasting))
-        counts = (
-            "max_tickets", "max_samples", "shelve_failures", "zero_weight_attempts",
-            "rolling_from", "in_flight_cap", "early_failures",
-        )  # fmt: skip
-        low = ("p90_weight", "p90_min_results", "expected_per_size", "early_margin")
+        positive = ("expected", "cost_per_expected")
+        counts = ("max_tickets", "max_samples", "shelve_failures", "zero_weight_attempts")
+        low = ("p90_weight", "p90_min_results")
+        is_strict = 0 <= self.success_rate_full < 1
         return [
-            *finite,
-            *((n, v > 0, "must be above 0") for n, v in numbers if n in positive),
+            *((name, math.isfinite(value), "must be a number") for name, value in numbers),
+            *((n, v > 0, "must be above 0") for n, v in numbers if n in positive or "_ms" in n),
             *((n, v >= 1, "must be 1 or more") for n, v in numbers if n in counts),
             *((n, v >= 0, "must be 0 or more") for n, v in numbers if n in low),
-        ]
-
-    def _threshold_demands(self) -> tuple[tuple[str, bool, str], ...]:
-        limit = self.errors_limit
-        return (
             (
                 "success_rate_full",
-                0 <= self.success_rate_full < 1,
+                is_strict,
                 "must be 0 or more and below 1: the comparison is strict",
             ),
-            ("zero_success_rate", self.zero_success_rate in (0, 1), "must be 0 or 1"),
-            ("errors_limit", limit is None or limit >= 0, "must be 0 or more"),
-        )
+        ]
 
-    def _demands_on_each_other(self) -> tuple[tuple[str, bool, str], ...]:
-        sized, rolling = self.expected_per_size > 0, self.rolling_from is not None
-        return (
-            (
-                "cleared_ttl",
-                self.cleared_ttl >= self.flag_ttl,
-                "must be flag_ttl or more: a cleared flag would be forgotten before a set one",
-            ),
-            ("expected_per_size", self.scaled or not sized, "means nothing unless scaled"),
-            ("rolling_from", self.scaled or not rolling, "means nothing unless scaled"),
-            (
-                "rolling_from",
-                not (rolling and sized),
-                "cannot stand beside expected_per_size: a median knows no sizes",
-            ),
-            (
-                "rolling_from",
-                self.rolling_from is None or self.rolling_from <= self.max_samples,
-                "must be max_samples or less: no more are kept",
-            ),
-            (
-                "errors_counted",
-                self.errors_limit is not None or not self.errors_counted,
-                "means nothing without errors_limit",
-            ),
-        )
-
-    @property
-    def unit(self) -> str:
-        """Return the unit of latencies: seconds, or multiples of what was expected."""
-        return "x" if self.scaled else "s"
-
-    @property
-    def top_tier(self) -> float:
-        """Return the latency that is expected, in the unit of latencies."""
-        return 1.0 if self.scaled else self.expected
+    def _own_demands(self) -> tuple[_Demand, ...]:
+        """Return what a profile demands of its own numbers."""
+        return ()
 
     @property
     def multiplier(self) -> float:
-        """Return the tickets lost for each unit of latency."""
-        return self.cost_per_expected if self.scaled else self.cost_per_expected / self.expected
+        """Return the tickets lost for each second of latency."""
+        return self.cost_per_expected / self.expected
 
 
-# The intention, as the article, the comments and the older code have it.
-ARTICLE = Parameters()
-# portal-api at a53c4952, bug for bug.
-PORTAL_API_HEAD = Parameters(zero_success_rate=1, errors_limit=50)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArticleParameters(Parameters):
+    """The article: what counts is what lies less than a window back.
 
-
-def compute(expected: float, *, expected_per_size: float = 0.0) -> Parameters:
-    """Return the suggested start for slow work that takes about `expected` seconds.
-
-    See docs/explanation/pocket.md#parameters.
-
-    Raises:
-        ValueError: `expected` is not above 0.
+    See docs/explanation/pocket.md#the-article.
     """
-    lasting = max(300.0, 100 * expected)
-    flagged = max(300.0, 10 * expected)
-    return Parameters(
-        expected=expected,
-        scaled=True,
-        expected_per_size=expected_per_size,
-        counts_ttl=lasting,
-        samples_ttl=lasting,
-        shelve_failures=3,
-        zero_weight_attempts=None,
-        flag_ttl=flagged,
-        cleared_ttl=flagged,
-        flag_set_at=FlagSetAt.OUTCOME,
-        benchmark=Benchmark.EXPECTED,
-        in_flight_cap=1,
-        all_shelved=AllShelved.LEAST_BAD,
-    )
+
+    needs_stake: bool = True
+    # An outcome of t counts while now < t + window_ms.
+    window_ms: int = 300_000
+    # What one failure takes a node out for: 5 minutes over 50 failures.
+    out_ms_per_failure: int = 6_000
+    # "For up to 5 minutes", from the failure.
+    out_cap_ms: int = 300_000
+    # Whether a passed health check ends that time.
+    health_clears: bool = True
+
+    @override
+    def _own_demands(self) -> tuple[_Demand, ...]:
+        bounded = self.out_cap_ms >= self.out_ms_per_failure
+        return (("out_cap_ms", bounded, "must be out_ms_per_failure or more"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortalParameters(Parameters):
+    """The code of portal-api; its defaults are those of the last version, bugs included.
+
+    See docs/explanation/pocket.md#portal-api.
+    """
+
+    # From the last outcome.
+    counts_ttl_ms: int = 300_000
+    # From the first of the samples, all at once.
+    samples_ttl_ms: int = 300_000
+    max_samples: int = 500
+    # Attempts at which a node without success, or flagged, has no ticket any more.
+    shelve_failures: int = 50
+    # Attempts at which a factor driven to 0 stays 0 instead of 1.
+    zero_weight_attempts: int = 50
+    flag_ttl_ms: int = 300_000
+    cleared_ttl_ms: int = 7_200_000
+    # Success rate of a node that has only failed. 1 is the bug of the code; with 0 it does what
+    # its comments say (docs/explanation/pocket.md#code-against-article, 1).
+    zero_success_rate: int = 1
+
+    @override
+    def _own_demands(self) -> tuple[_Demand, ...]:
+        return (
+            ("zero_success_rate", self.zero_success_rate in (0, 1), "must be 0 or 1"),
+            (
+                "cleared_ttl_ms",
+                self.cleared_ttl_ms >= self.flag_ttl_ms,
+                "must be flag_ttl_ms or more: a cleared flag would be forgotten before a set one",
+            ),
+        )
+
+
+# What the article says (docs/reference/sources.md#pocket-node-selector).
+ARTICLE = ArticleParameters()
+# portal-api at a53c4952, bug for bug.
+PORTAL_API_HEAD = PortalParameters()

@@ -1,17 +1,32 @@
-"""Choosing nodes out of a ranking, by numbers that somebody else drew.
+"""Choosing nodes out of a ranking, by numbers that anybody can make again from a seed.
 
-See docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#evaluation.
+See docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#the-selector.
 """
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
+from hashlib import sha256
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.parameters import AllShelved
 from oracle.systems.pocket.ranking import RankedNode, Ranking, with_chances
 
+_COUNTER_BYTES = 8
+_DRAWN_BYTES = 8
 
-def pick(ranking: Ranking, u: float) -> Address:
+
+def unit_of(seed: bytes, session: str, counter: int) -> Fraction:
+    """Return the number in [0, 1) that a seed gives a session's draw of that number.
+
+    It is the first 8 bytes of sha256(seed || session || counter) over 2^64, `counter` being
+    written as 8 bytes; all numbers are big-endian. A fraction, since no double holds 64 bits.
+    """
+    said = seed + session.encode() + counter.to_bytes(_COUNTER_BYTES, "big")
+    drawn = sha256(said).digest()[:_DRAWN_BYTES]
+    return Fraction(int.from_bytes(drawn, "big"), 1 << 8 * _DRAWN_BYTES)
+
+
+def pick(ranking: Ranking, u: float | Fraction) -> Address:
     """Return the node that holds ticket number floor(u * total); `u` in [0, 1).
 
     Raises:
@@ -20,11 +35,11 @@ def pick(ranking: Ranking, u: float) -> Address:
     return _chosen(_in_order_of_tickets(ranking), u).node
 
 
-def pick_many(ranking: Ranking, us: Iterable[float]) -> list[Address]:
+def pick_many(ranking: Ranking, us: Iterable[float | Fraction]) -> list[Address]:
     """Return one node for each number, none twice; fewer where the ranking has no more.
 
-    A node's tickets leave with it. Where only nodes without a ticket are left, they are chosen
-    among as where all are shelved.
+    A node's tickets leave with it. Where only nodes without a ticket are left, all of them have
+    the same chance.
 
     Raises:
         ValueError: a number out of [0, 1).
@@ -36,20 +51,20 @@ def pick_many(ranking: Ranking, us: Iterable[float]) -> list[Address]:
             break
         row = _chosen(rows, u)
         chosen.append(row.node)
-        rows = list(with_chances([r for r in rows if r.node != row.node], ranking.params))
+        rows = list(with_chances(r for r in rows if r.node != row.node))
     return chosen
 
 
 def _in_order_of_tickets(ranking: Ranking) -> list[RankedNode]:
     """Return the rows as ranked; chosen among all alike, in the order in which they were given."""
     rows = list(ranking.rows)
-    if ranking.degraded and ranking.params.all_shelved is AllShelved.UNIFORM:
+    if ranking.degraded:
         place = {node: n for n, node in enumerate(ranking.given)}
         rows.sort(key=lambda row: place[row.node])
     return rows
 
 
-def _chosen(rows: list[RankedNode], u: float) -> RankedNode:
+def _chosen(rows: list[RankedNode], u: float | Fraction) -> RankedNode:
     if not 0 <= u < 1:
         raise ValueError(f"u must be at least 0 and below 1, not {u}")
     if not rows:

@@ -123,12 +123,18 @@ def test_the_page_has_every_statement():
     assert [row.name for row in ROWS if f"| {row.name} | {row.says} |" not in written] == []
 
 
+# Of Pocket's code, which nothing in it triggers (tests/vectors/NOT_APPLICABLE.md).
+UNTRIGGERED = {"pocket/sequences/8", "pocket/upstream_unit_tests/5"}
+
+
 def test_no_vector_of_the_documents_own_rules_is_left_out():
     """Issue 3: what the documents decide is run, never listed as not applicable."""
     left_out = [
         name
         for name, entry in entries().items()
-        if is_listed(name) and (_is_decided(name, entry) or fnmatchcase(name, "pocket/[!cm]*"))
+        if is_listed(name)
+        and (_is_decided(name, entry) or fnmatchcase(name, "pocket/[!cm]*"))
+        and name not in UNTRIGGERED
     ]
     assert left_out == []
 

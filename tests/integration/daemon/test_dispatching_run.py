@@ -69,9 +69,15 @@ def turned(network: Network, path: Path, *flags: str) -> None:
     assert run(["run", "--once", *flags, "--config", str(path)]) == 0
 
 
+@pytest.mark.parametrize("policy", ["seed", "article", "portal_api_head"])
 def test_a_task_is_drawn_for_started_and_verified(
-    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    network: Network,
+    settings: Settings,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    policy: str,
 ):
+    settings["dispatch"]["policy"] = policy
     path = write(settings, tmp_path / "config.toml")
     task = network.create()
     turned(network, path)
@@ -84,8 +90,11 @@ def test_a_task_is_drawn_for_started_and_verified(
 
     check = told(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
     assert check["verdict"] == "agrees"
+    asked = tmp_path / "task.json"
+    asked.write_text('{"kind": "sd"}')
+    assert told(capsys, "select", "--task", asked, "--config", path)["policy"] == policy
     facts = told(capsys, "config", "check", "--config", path)["facts"]
-    assert "from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
+    assert f"by {policy} from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
     # 1 ether over 145,000 gas of 200 gwei.
     assert facts["starts"].startswith("34 a day fit limits.max_cost_per_day_wei")
 
@@ -203,3 +212,39 @@ def test_what_no_source_ever_published_has_no_default(
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("dispatch", "complaint"),
+    [
+        ({"policy": "legacies"}, "dispatch.policy: "),
+        (
+            {"policy": "article", "change": {"flag_ttl_ms": 1}},
+            "dispatch.change: flag_ttl_ms: no such parameter of article (there is expected, ",
+        ),
+        (
+            {"policy": "portal_api_head", "change": {"expected": "0"}},
+            "dispatch.change: expected: must be above 0",
+        ),
+        (
+            {"policy": "article", "weight_floor": 0.01},
+            "dispatch.weight_floor: article has tickets and no least weight",
+        ),
+    ],
+)
+def test_a_policy_and_its_numbers_are_judged_before_anything_is_drawn(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], dispatch, complaint
+):
+    settings["dispatch"] |= dispatch
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_policy_that_scores_nobody_is_no_rule_set(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["rules"] = {"set": "article"}
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 2
+    assert "rules.set: article has no rules and scores nobody" in capsys.readouterr().err

@@ -101,7 +101,7 @@ class DispatchOffice(Office):
             check_dispatch(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(
-            RULES, self._reader, [reporter, DrawHook(self.dispatch), KickoutHook()]
+            RULES, self._reader, [reporter, DrawHook(self.dispatch, self._reader), KickoutHook()]
         )
         network = Address(premises.network.contract.address.lower())
         publisher = SenderAccount(

@@ -15,15 +15,22 @@ from oracle.systems.crynux import candidate_pool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Out, Requirement, misfit
 from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
 from tests.support.txmgr.dispatch_office import settings
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, requests
 
+POCKET = st.sampled_from([ARTICLE, PORTAL_API_HEAD])
+
 
 class Seen:
-    """A network that is told of whole, or in two pieces."""
+    """A network that is told of whole, or in two pieces; no task of it has ended yet."""
 
-    def __init__(self, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
+    def __init__(
+        self, nodes: Iterable[Node], tasks: Sequence[Task], pocket: PocketPolicy = ARTICLE
+    ) -> None:
+        self.pocket = pocket
         self.rows = {node.address: node for node in nodes}
         self.tasks = tasks
 
@@ -38,6 +45,9 @@ class Seen:
 
     def changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()
+
+    def remembered(self, _: int) -> PocketFollower:
+        return self.pocket.follow()
 
 
 def at(number: int, time: int = NOW) -> BlockRef:
@@ -81,3 +91,16 @@ def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_
     drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
     assert len(drawer.plan.armed) == (0 if running else 1000)
     assert looks == []
+
+
+@given(before=networks(), after=networks(), task=requests(), policy=POCKET)
+def test_a_task_is_armed_where_pockets_policy_has_a_candidate(
+    before: list[Node], after: list[Node], task: Task, policy: PocketPolicy
+):
+    drawer = BlockDrawer(settings(policy=policy.name))
+    drawer.resume(Seen(before, [task], policy), at(1), {})
+    drawer.resume(Seen(after, [task], policy), at(2), {})
+
+    rows = [*{node.address: node for node in [*before, *after]}.values()]
+    verdicts = policy.follow().verdicts(task, a_policy_input(rows, drawer.settings.rules))
+    assert bool(drawer.plan.armed) == any(one.weight is not None for one in verdicts)

@@ -95,7 +95,7 @@ def test_numbers_of_policies_that_differ_are_listed_beside_the_rules():
     # Nobody else has tickets: there is nothing to differ from.
     assert "max_tickets" not in found
     found = differing(columns("article", "portal_api_head"))
-    assert found == {"zero_success_rate": ["0", "1"], "errors_limit": ["none", "50"]}
+    assert found == {"needs_stake": ["true", "false"]}
 
 
 def silent_after_joining():

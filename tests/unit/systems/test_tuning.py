@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
-from oracle.systems.pocket.parameters import AllShelved, Parameters
+from oracle.systems.pocket.parameters import ArticleParameters
 from oracle.systems.pocket.pocket_policy import PocketPolicy
 from oracle.systems.policy_overrides import parameters_of, sorted_out, tuned
 from oracle.systems.registry import changeable_in, policies, policy_named, rule_sets
@@ -31,16 +31,9 @@ def test_a_fraction_is_changed_in_units_and_the_rest_stays():
 
 
 def test_numbers_of_pocket_are_changed_by_their_types():
-    changed = parameters(
-        expected="2.5", scaled="true", max_tickets="20", zero_weight_attempts="none",
-        all_shelved="least_bad",
-    )  # fmt: skip
-    assert changed == Parameters(
-        expected=2.5,
-        scaled=True,
-        max_tickets=20,
-        zero_weight_attempts=None,
-        all_shelved=AllShelved.LEAST_BAD,
+    changed = parameters(expected="2.5", max_tickets="20", window_ms="60000", needs_stake="false")
+    assert changed == ArticleParameters(
+        expected=2.5, max_tickets=20, window_ms=60_000, needs_stake=False
     )
 
 
@@ -92,8 +85,8 @@ def test_a_name_of_nobody_is_refused_with_all_there_are():
         ("article", {"max_tickets": "none"}, "max_tickets: must be a whole number"),
         ("article", {"expected": "nan"}, "expected: must be a decimal"),
         ("article", {"expected": "0"}, "expected: must be above 0"),
-        ("article", {"window": "round"}, "window: must be tumbling or sliding"),
-        ("article", {"cleared_ttl": "1"}, "cleared_ttl: must be flag_ttl or more"),
+        ("article", {"flag_ttl_ms": "1"}, "flag_ttl_ms: no such parameter of article"),
+        ("portal_api_head", {"cleared_ttl_ms": "1"}, "cleared_ttl_ms: must be flag_ttl_ms or"),
     ],
 )
 def test_a_change_that_cannot_be_is_refused_by_name(name, changes, said):

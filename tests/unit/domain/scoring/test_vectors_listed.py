@@ -14,7 +14,11 @@ from tests.unit.domain.scoring import (
 from tests.unit.signing import test_typed_data_vectors
 from tests.unit.systems.crynux import test_draw_vectors, test_vectors_queue, test_vectors_selection
 from tests.unit.systems.legacy import test_vectors_legacy
-from tests.unit.systems.pocket import test_vectors_ranking, test_vectors_sequences
+from tests.unit.systems.pocket import (
+    test_vectors_article,
+    test_vectors_ranking,
+    test_vectors_sequences,
+)
 
 # Importing them fills RUN.
 MODULES = (
@@ -26,6 +30,7 @@ MODULES = (
     test_vectors_reliability,
     test_vectors_rules,
     test_vectors_seed2,
+    test_vectors_article,
     test_vectors_ranking,
     test_vectors_sequences,
     test_draw_vectors,

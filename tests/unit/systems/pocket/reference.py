@@ -70,8 +70,6 @@ class Gateway:
     def look(self, node: str, now: float) -> dict[str, Any]:
         log = self.get(f"{node} log", now)
         failing = self.get(f"{node} failing", now) == "true"
-        if self.is_head:
-            failing = failing or (self.get(f"{node} errors", now) or 0) > 50
         seen = {"node": node, "n": 0, "rate": 1.0, "median": 0.0, "weighted": 0.0}
         if log is not None:
             seen["n"] = log["good"] + log["bad"]

@@ -62,7 +62,7 @@ def told(node: Address, ending: Ending | None, seconds: int) -> Said:
 
 
 def by_us(events: list[DomainEvent]) -> list[Said]:
-    tasks, notes = Attribution(by_kind=True), list[Said]()
+    tasks, notes = Attribution(), list[Said]()
     for event in events:
         if isinstance(event, said.TaskCreated):
             tasks.created(event)
@@ -77,8 +77,8 @@ def by_us(events: list[DomainEvent]) -> list[Said]:
 
 
 def _said(outcome: TaskOutcome) -> Said:
-    if outcome.duration is not None:
-        return "succeeded", outcome.node, outcome.duration
+    if outcome.took_ms is not None:
+        return "succeeded", outcome.node, outcome.took_ms / 1000
     return ("failed" if outcome.is_fault else "released"), outcome.node, None
 
 

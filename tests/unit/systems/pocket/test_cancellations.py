@@ -32,7 +32,7 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
 
 
 def outcomes(history: History) -> list[TaskOutcome]:
-    attribution, found = Attribution(by_kind=False), []
+    attribution, found = Attribution(), []
     deeds: dict[str, Callable[[Any], object]] = {
         "TaskStarted": attribution.started,
         "ResultCommitted": attribution.answered,

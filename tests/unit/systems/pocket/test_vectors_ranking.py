@@ -6,14 +6,16 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import quantile, round_half_up, to_fixed
-from oracle.systems.pocket.node_record import Record
-from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
+from oracle.systems.pocket.node_stats import NodeStats
+from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
 from oracle.systems.pocket.picking import pick
-from oracle.systems.pocket.ranking import Ranking, rank
-from oracle.systems.pocket.record_stats import FlagSet, NodeStats
+from oracle.systems.pocket.portal_memory import PortalRecord
+from oracle.systems.pocket.ranking import Ranking, Reason, rank
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 
-PROFILES = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["article", "head"])
+# The code without its bug, and with it (tests/vectors/SUPERSEDED.md).
+MEANT = replace(PORTAL_API_HEAD, zero_success_rate=0)
+PROFILES = pytest.mark.parametrize("params", [MEANT, PORTAL_API_HEAD], ids=["meant", "head"])
 
 POCKET = "pocket"
 CONSTANTS = named_vectors("constants", file=POCKET)
@@ -28,48 +30,31 @@ FIELDS = {
     "p90_coefficient": "p90_weight",
     "p90_used_when_total_results_strictly_above": "p90_min_results",
     "max_failures_per_period": "shelve_failures",
-    "service_log_ttl_s_sliding": "counts_ttl",
-    "timing_log_ttl_s_fixed": "samples_ttl",
-    "failure_flag_true_ttl_s": "flag_ttl",
-    "failure_flag_false_ttl_s": "cleared_ttl",
+    "service_log_ttl_s_sliding": "counts_ttl_ms",
+    "timing_log_ttl_s_fixed": "samples_ttl_ms",
+    "failure_flag_true_ttl_s": "flag_ttl_ms",
+    "failure_flag_false_ttl_s": "cleared_ttl_ms",
     "timing_log_max_samples": "max_samples",
-    "error_counter_ttl_s": "errors_ttl",
-    "archival_timeout_variance": "early_margin",
-    "archival_counter_ttl_s": "early_ttl",
-    "removed_from_session_ttl_s": "removed_ttl",
 }
-# They differ by profile, or are no setting: a test of their own each.
-APART = {"error_counter_strictly_above", "latency_decimals", "archival_timeout_limit"}
+# No setting: a test of its own.
+APART = {"latency_decimals"}
 
 
 @pytest.mark.parametrize("constant", sorted(CONSTANTS.keys() - APART))
 @PROFILES
-def test_the_constants_are_upstreams(constant: str, params: Parameters):
-    assert getattr(params, FIELDS[constant]) == CONSTANTS[constant]
+def test_the_constants_are_upstreams(constant: str, params: PortalParameters):
+    name = FIELDS[constant]
+    unit = 1000 if name.endswith("_ms") else 1
+    assert getattr(params, name) == CONSTANTS[constant] * unit
 
 
 @PROFILES
-def test_one_number_of_upstream_sets_two_of_ours(params: Parameters):
+def test_one_number_of_upstream_sets_two_of_ours(params: PortalParameters):
     assert params.zero_weight_attempts == params.shelve_failures
-
-
-def test_the_limit_of_errors_in_a_row_is_of_the_head_alone():
-    limit = CONSTANTS["error_counter_strictly_above"]
-    assert (PORTAL_API_HEAD.errors_limit, ARTICLE.errors_limit) == (limit, None)
 
 
 def test_five_decimals_are_kept():
     assert to_fixed(1 / 3) == "0." + CONSTANTS["latency_decimals"] * "3"
-
-
-def test_twenty_early_failures_remove_a_node_where_that_is_asked_for():
-    limit = CONSTANTS["archival_timeout_limit"]
-    params = replace(ARTICLE, early_failures=limit)
-    record = Record()
-    for n in range(limit):
-        assert record.removed_until == 0
-        record.failed_early(n, params)
-    assert record.removed_until == limit - 1 + params.removed_ttl
 
 
 @vectors_of("arithmetic/round", file=POCKET)
@@ -91,10 +76,10 @@ def test_quantiles_lie_between_two_samples(vector: Vector):
 @vectors_of("arithmetic/reduce", file=POCKET)
 def test_every_second_sample_stays_once_there_are_too_many(vector: Vector):
     # One more success on top of what the list holds; it comes last.
-    samples = [(float(n), 0.0) for n in range(1, vector["n"])]
-    record = Record(samples=samples, samples_until=300.0)
-    record.succeeded(float(vector["n"]), 1.0, ARTICLE)
-    kept = [duration for duration, _ in record.samples]
+    samples = [float(n) for n in range(1, vector["n"])]
+    record = PortalRecord(samples=samples, samples_until=300_000)
+    record.succeeded(float(vector["n"]), 1000, MEANT)
+    kept = record.samples
     assert (len(kept), kept[0], kept[-1]) == (vector["len"], vector["first"], vector["last"])
 
 
@@ -116,21 +101,21 @@ def tickets(ranking: Ranking) -> dict[str, int]:
     return {row.node: row.tickets for row in ranking.rows}
 
 
-def limited(params: Parameters, failures: int) -> Parameters:
+def limited(params: PortalParameters, failures: int) -> PortalParameters:
     """Upstream's one number for both: when to shelve, and when a factor may stay 0."""
     return replace(params, shelve_failures=failures, zero_weight_attempts=failures)
 
 
 @vectors_of("ranking", file=POCKET)
 @PROFILES
-def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: Parameters):
-    ranking = rank(standings(vector["input"]), 0, limited(params, vector["max_failures"]))
+def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: PortalParameters):
+    ranking = rank(standings(vector["input"]), limited(params, vector["max_failures"]))
     expected = vector["expected"]
     assert [row.node for row in ranking.rows] == expected["order"]
     assert tickets(ranking) == expected["tickets"]
     assert ranking.total == expected["total"]
     assert ranking.degraded == (expected["picks"] == "uniform over all nodes")
-    flagged = [effect.node for effect in ranking.effects if isinstance(effect, FlagSet)]
+    flagged = [row.node for row in ranking.rows if row.reason is Reason.SHELVED]
     assert flagged == expected["newly_flagged"]
     chances = {row.node: round(row.probability, 6) for row in ranking.rows}
     assert chances == expected["probability"]
@@ -140,7 +125,7 @@ def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: Paramet
 
 @vectors_of("article_table/cases", file=POCKET)
 @PROFILES
-def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: Parameters):
+def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: PortalParameters):
     rows = {f"n{row['rank']}": row for row in ROWS.values()}
     weighted = {step["id"]: step["weighted_s"] for step in vector["steps"]}
     ranking = rank(
@@ -155,7 +140,6 @@ def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: Param
             )
             for name, row in rows.items()
         ],
-        0,
         params,
     )
     trace = [
@@ -191,29 +175,23 @@ def test_the_articles_rows_say_what_their_counts_say(vector: Vector):
 
 @vectors_of("scaled_to_slow_work", file=POCKET)
 @PROFILES
-def test_slow_work_is_told_apart_once_it_is_scaled(vector: Vector, params: Parameters):
+def test_slow_work_is_told_apart_where_it_is_expected_to_be_slow(
+    vector: Vector, params: PortalParameters
+):
     in_seconds = replace(params, expected=vector["expected_s"])
     assert in_seconds.multiplier == pytest.approx(vector["multiplier_per_s"], abs=1e-12)
     ranked = [
         row | {"success_rate": 1, "weighted_s": vector["weighted_s"][row["id"]]}
         for row in vector["input"]
     ]
-    by_seconds = rank(standings(ranked), 0, in_seconds)
+    by_seconds = rank(standings(ranked), in_seconds)
     assert tickets(by_seconds) == vector["tickets"]
     chances = {row.node: round(row.probability, 6) for row in by_seconds.rows}
     assert chances == vector["probability"]
-    # The same in multiples of what is expected, without a unit.
-    expected = vector["expected_s"]
-    multiples = [
-        row | {"median_s": row["median_s"] / expected, "weighted_s": row["weighted_s"] / expected}
-        for row in ranked
-    ]
-    by_multiples = rank(standings(multiples), 0, replace(in_seconds, scaled=True))
-    assert tickets(by_multiples) == vector["tickets"]
 
 
 @vectors_of("scaled_to_slow_work", file=POCKET)
 def test_the_weighted_latency_is_the_median_and_three_tenths_of_p90(vector: Vector):
     for row in vector["input"]:
-        weighted = row["median_s"] + ARTICLE.p90_weight * row["p90_s"]
+        weighted = row["median_s"] + PORTAL_API_HEAD.p90_weight * row["p90_s"]
         assert weighted == pytest.approx(vector["weighted_s"][row["id"]])

@@ -1,0 +1,32 @@
+"""A row of the dashboard: is a gateway's selection service well?"""
+
+from dashboard.panels import COUNT, PER_SECOND, Panel, Row, now, rate
+
+ROWS = (
+    Row(
+        "Does a gateway get its nodes?",
+        (
+            Panel(
+                "Selections and outcomes",
+                PER_SECOND,
+                (
+                    rate("oracle_gateway_selections_total", "became"),
+                    rate("oracle_gateway_outcomes_total", "became", legend="told: {{became}}"),
+                ),
+            ),
+            Panel(
+                "Requests answered with an error",
+                PER_SECOND,
+                (rate("oracle_gateway_requests_refused_total", "status"),),
+            ),
+            Panel(
+                "Checked nodes, and outcomes to be written",
+                COUNT,
+                (
+                    now("oracle_gateway_checked_nodes", "chain", "passed"),
+                    now("oracle_gateway_unwritten_outcomes", legend="to be written"),
+                ),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,50 @@
+"""The nodes at the end of one block, as Pocket's policies draw from them.
+
+See docs/explanation/pocket.md#in-the-daemon.
+"""
+
+from collections.abc import Sequence, Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.policy import PolicyInput
+from oracle.systems.weighted_draw import Drawn, draw
+
+
+@dataclass(frozen=True, slots=True)
+class PocketPool:
+    """Satisfies `Pool`. `follower` has seen everything up to the end of the block.
+
+    `network`: the rows of all members, at the block's time. `free`: those of them that run
+    nothing. `explains`: lists the candidates of every draw.
+    """
+
+    follower: PocketFollower
+    network: PolicyInput
+    free: Sequence[Node]
+    explains: bool
+
+    def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
+        return self._candidates(task, taken) if self.explains else ()
+
+    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+        """Draw by tickets, ascending by address, as every draw of ours."""
+        return draw(self._candidates(task, taken), seed, 1)[0]
+
+    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
+        """Look through the free nodes alone: whoever is left has a chance at least."""
+        network = replace(self.network, taken=taken)
+        return any(self.follower.why_out(node, task, network) is None for node in self.free)
+
+    def is_eligible(self, task: Task, node: Address) -> bool:
+        row = self.network.nodes.get(node)
+        if row is None or row.membership is not Membership.MEMBER:
+            return False
+        return self.follower.why_out(row, task, self.network) is None
+
+    def _candidates(self, task: Task, taken: AbstractSet[Address]) -> list[tuple[Address, int]]:
+        ranking = self.follower.ranking(task, replace(self.network, taken=taken))
+        return sorted((row.node, row.chances) for row in ranking.rows)

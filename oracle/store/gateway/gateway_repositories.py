@@ -1,0 +1,121 @@
+"""What a gateway's selection service has to know again after a restart.
+
+See docs/explanation/gateway.md#what-survives-a-restart.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, select
+
+from oracle.store.bulk import append, append_missing, upsert
+from oracle.store.tables.gateway_tables import draw_epoch, node_check, relay_outcome
+
+
+class StoredOutcome(NamedTuple):
+    """One relay, or a passed check, in the order of the columns. Times in milliseconds."""
+
+    number: int
+    taken_ms: int
+    t_ms: int
+    chain: str
+    node: str
+    session: str
+    latency_ms: float | None
+    kind: str
+    outcome_id: str | None
+
+
+class StoredEpoch(NamedTuple):
+    """One epoch of draws. Times in milliseconds."""
+
+    start_ms: int
+    end_ms: int
+    seed: bytes
+
+
+class StoredCheck(NamedTuple):
+    """One node's state on one chain. Times in milliseconds."""
+
+    chain: str
+    node: str
+    at_ms: int
+    chain_id: int | None
+    height: int | None
+    best: int | None
+    chain_until_ms: int
+    sync_until_ms: int
+    fault: str | None
+
+
+class GatewayRecords:
+    """All of it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.outcomes = RelayOutcomeRepository(connection)
+        self.epochs = DrawEpochRepository(connection)
+        self.checks = NodeCheckRepository(connection)
+
+
+class RelayOutcomeRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, outcomes: list[StoredOutcome]) -> None:
+        """Write new ones.
+
+        Raises:
+            IntegrityError: a number is there already.
+        """
+        append(self._connection, relay_outcome, [tuple(one) for one in outcomes])
+
+    def all(self) -> Iterator[StoredOutcome]:
+        """Yield all that are kept, in the order in which they were taken in."""
+        rows = self._connection.execute(select(relay_outcome).order_by(relay_outcome.c.number))
+        for row in rows:
+            yield StoredOutcome(*row)
+
+    def next_number(self) -> int:
+        """Return the number that no outcome has had."""
+        newest = self._connection.execute(select(func.max(relay_outcome.c.number))).scalar()
+        return 0 if newest is None else newest + 1
+
+    def forget(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
+        """Delete what was told before then, all or those kinds alone; the newest one stays.
+
+        Returns how many there were.
+        """
+        newest = select(func.max(relay_outcome.c.number)).scalar_subquery()
+        old = delete(relay_outcome).where(
+            relay_outcome.c.taken_ms < before_ms, relay_outcome.c.number < newest
+        )
+        if kinds is not None:
+            old = old.where(relay_outcome.c.kind.in_(kinds))
+        return self._connection.execute(old).rowcount
+
+
+class DrawEpochRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, epochs: list[StoredEpoch]) -> None:
+        """Write those that are not there."""
+        append_missing(self._connection, draw_epoch, [tuple(one) for one in epochs])
+
+    def newest(self, limit: int) -> list[StoredEpoch]:
+        """Return the last of them, the oldest first."""
+        rows = select(draw_epoch).order_by(draw_epoch.c.start_ms.desc()).limit(limit)
+        return [StoredEpoch(*row) for row in self._connection.execute(rows)][::-1]
+
+
+class NodeCheckRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def save(self, checks: list[StoredCheck]) -> None:
+        """Write each node's state, new or not."""
+        upsert(self._connection, node_check, [tuple(one) for one in checks])
+
+    def all(self) -> list[StoredCheck]:
+        """Return the state of every node that was ever checked."""
+        return [StoredCheck(*row) for row in self._connection.execute(select(node_check))]

@@ -1,0 +1,59 @@
+"""Metrics of a gateway's selection service."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.metrics_core import Metric
+from typing_extensions import override
+
+from oracle.telemetry.metrics import REGISTRY
+
+# Alerts must not take a gateway for a daemon that does nothing.
+_SHOWN = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
+
+OUTCOMES = Counter(
+    "oracle_gateway_outcomes_total",
+    "Outcomes of relays that a gateway told: taken in, told before, or too old to count.",
+    ["became"],
+    registry=REGISTRY,
+)
+for _became in ("taken", "repeated", "late"):
+    OUTCOMES.labels(_became)
+SELECTIONS = Counter(
+    "oracle_gateway_selections_total",
+    "Selections: a node by its tickets, one of all where nobody had any, or nobody.",
+    ["became"],
+    registry=REGISTRY,
+)
+for _became in ("drawn", "degraded", "nobody"):
+    SELECTIONS.labels(_became)
+REFUSED = Counter(
+    "oracle_gateway_requests_refused_total",
+    "Requests that were answered with an error, by its status.",
+    ["status"],
+    registry=REGISTRY,
+)
+for _status in ("400", "401", "404", "405", "429", "503"):
+    REFUSED.labels(_status)
+UNWRITTEN = Gauge(
+    "oracle_gateway_unwritten_outcomes",
+    "Outcomes that wait to be written to the database.",
+    registry=REGISTRY,
+)
+NODES = Gauge(
+    "oracle_gateway_checked_nodes",
+    "Nodes of a chain by what the last check of each said.",
+    ["chain", "passed"],
+    registry=REGISTRY,
+)
+
+
+class _Shown(CollectorRegistry):
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield from (family for family in REGISTRY.collect() if family.name.startswith(_SHOWN))
+
+
+def text() -> bytes:
+    """Return what a gateway has to show in Prometheus' text format; reads memory only."""
+    return generate_latest(_Shown())

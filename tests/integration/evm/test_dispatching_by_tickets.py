@@ -1,0 +1,131 @@
+"""Pocket's policies draw on a real chain: by outcomes alone, and the same for everybody."""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.chain.protocols import ChainReader, LogReader
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.indexer.loop import index_next
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from oracle.store.database import Store
+from oracle.systems.assignment import Drawing
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import Status
+from tests.support.txmgr.dispatch_office import (
+    DispatchOffice,
+    fresh_stage,
+    key_of,
+    office,
+    premises,
+    settings,
+)
+from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.stores import NewStore
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
+
+POLICIES = pytest.mark.parametrize("policy", ["article", "portal_api_head"])
+
+
+def draws_by(office: DispatchOffice, policy: str) -> None:
+    office.restart(dispatch=settings(office.premises.built_at, policy=policy))
+
+
+def where(office: DispatchOffice) -> tuple[ChainReader, Store, LogReader, DispatchSettings]:
+    """What verifying wants."""
+    assert office.dispatch is not None
+    return office.source, office.store, office.folder.reader, office.dispatch
+
+
+def last_draw(office: DispatchOffice, task: bytes) -> Drawing:
+    """The draw of a task made again, with its candidates; it went where it was drawn."""
+    check = verify_draw(*where(office), key_of(task))
+    assert check.verdict is DrawVerdict.AGREES
+    return check.drawings[-1]
+
+
+def runs(office: DispatchOffice) -> bytes:
+    """A new task that has been started on the node drawn for it."""
+    task = office.premises.network.create()
+    office.turn()
+    office.block()
+    office.block()
+    assert office.premises.network.status(task) is Status.STARTED
+    return task
+
+
+def is_timed_out(office: DispatchOffice, task: bytes) -> str:
+    """Let its node not answer; return the node."""
+    network = office.premises.network
+    network.chain.at(network.time_limit(task) + 1)
+    network.time_out(task)
+    office.index()
+    return office.node_of(task)
+
+
+@POLICIES
+def test_the_drawn_node_gets_the_task_and_the_draw_can_be_repeated(
+    office: DispatchOffice, policy: str
+):
+    draws_by(office, policy)
+    task = runs(office)
+    drawing = last_draw(office, task)
+    assert drawing.node == office.node_of(task)
+    # Nobody has done anything yet.
+    assert [weight for _, weight in drawing.candidates] == [10, 10, 10]
+
+
+@pytest.mark.parametrize(("policy", "tickets"), [("article", 0), ("portal_api_head", 10)])
+def test_a_node_that_did_not_answer_is_out_in_the_article_alone(
+    office: DispatchOffice, policy: str, tickets: int
+):
+    draws_by(office, policy)
+    failed = is_timed_out(office, runs(office))
+    drawing = last_draw(office, runs(office))
+    assert dict(drawing.candidates)[failed] == tickets
+    assert (drawing.node == failed) <= (tickets > 0)
+
+
+def test_six_seconds_later_the_article_gives_it_one_ticket(office: DispatchOffice):
+    draws_by(office, "article")
+    failed = is_timed_out(office, runs(office))
+    office.premises.chain.later(6)
+    assert dict(last_draw(office, runs(office)).candidates)[failed] == 1
+
+
+@POLICIES
+def test_the_draws_are_the_chains_whatever_the_windows_restarts_and_reorgs(
+    office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path, policy: str
+):
+    draws_by(office, policy)
+    tasks = []
+    for _ in range(3):
+        tasks.append(runs(office))
+        is_timed_out(office, tasks[-1])
+    office.premises.chain.rpc("anvil_reorg", 1, [])
+    tasks += [runs(office) for _ in range(2)]
+    drawn = [office.draws(task) for task in tasks]
+    told = verify_all(*where(office))
+    assert (told.verdict, told.started) == (DrawVerdict.AGREES, 5)
+
+    for blocks, restarts in ((1000, False), (1, False), (2, True)):
+        with new_sqlite_store() as store:
+            other = DispatchOffice(office.premises, store, tmp_path)
+            draws_by(other, policy)
+            other.ingest.most_blocks = blocks
+            while index_next(other.source, store, other.folder, other.ingest) is not None:
+                if restarts:
+                    other.restart()
+                other.ingest.most_blocks = blocks
+            assert [other.draws(task) for task in tasks] == drawn
+            other.close()
+
+
+def test_what_is_folded_anew_is_remembered_anew(office: DispatchOffice):
+    draws_by(office, "article")
+    failed = is_timed_out(office, runs(office))
+    rebuild_state(office.store, office.folder, RebuildOptions())
+    assert dict(last_draw(office, runs(office)).candidates)[failed] == 0
+    assert verify_all(*where(office)).verdict is DrawVerdict.AGREES

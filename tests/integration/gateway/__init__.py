@@ -1,0 +1,1 @@
+"""The selection service over real sockets, and as a process of its own."""

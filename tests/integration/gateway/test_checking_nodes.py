@@ -1,0 +1,140 @@
+"""Nodes are asked over HTTP, and taken out by what they say."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership, new_node
+from oracle.gateway.check_schedule import ChainCheck, StakeWatch
+from oracle.gateway.gateway_config import ChecksSection
+from oracle.gateway.gateway_rules import GatewayRules
+from oracle.gateway.node_checks import CheckedNode, CheckRules, NodeChecks
+from oracle.gateway.selection_service import SelectionService
+from oracle.gateway.session_selector import NobodyPassesError, SelectionRequest
+from oracle.store.database import Store
+from tests.integration.gateway.json_rpc_node import RpcNode, answering
+
+CHAIN = "0021"
+PATIENCE_SECONDS = 60
+
+
+@contextmanager
+def checking(
+    store: Store, urls: dict[str, str], *, needs_stake: bool = False, every: float = 3600
+) -> Iterator[tuple[SelectionService, ChainCheck]]:
+    rules = CheckRules(chain_id=1, needs_stake=needs_stake)
+    checks = {CHAIN: NodeChecks(rules, {node: CheckedNode() for node in urls})}
+    service = SelectionService(store, GatewayRules(ranking_ms=0), checks, lambda: None)
+    told = ChecksSection(chain_id=1, urls=urls, every_seconds=every, timeout_seconds=1.0)
+    check = ChainCheck(CHAIN, told, service, least_seconds=0.01)
+    try:
+        yield service, check
+    finally:
+        check.end()
+
+
+@pytest.fixture
+def opened(empty_sqlite_url: str) -> Iterator[Store]:
+    with Store.open(empty_sqlite_url, create=True) as store:
+        yield store
+
+
+def left_out(service: SelectionService, *nodes: str) -> dict[str, str]:
+    made, _ = service.ranking(SelectionRequest(CHAIN, "s", nodes))
+    return {str(node): why for node, why in made.ranking.left_out.items()}
+
+
+def closed_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_each_node_is_out_for_what_it_said(opened: Store):
+    nodes = {
+        "well": RpcNode(),
+        "also": RpcNode(height=98),
+        "third": RpcNode(height=102),
+        "late": RpcNode(height=90),
+        "boasts": RpcNode(height=10**6),
+        "other": RpcNode(chain_id=2),
+        "broken": RpcNode(raw=b"<html>"),
+        "huge": RpcNode(raw=b'"' + b"x" * 10**6 + b'"'),
+        "odd": RpcNode(raw=b'{"jsonrpc":"2.0","id":1,"result":{}}'),
+    }
+    urls = {name: node.url for name, node in nodes.items()} | {"gone": closed_port()}
+    with answering(*nodes.values()), checking(opened, urls) as (service, check):
+        check.check()
+        found = left_out(service, *urls)
+    assert {name: found.get(name, "in") for name in ("well", "also", "third")} == dict.fromkeys(
+        ("well", "also", "third"), "in"
+    )
+    assert (found["late"], found["boasts"], found["other"]) == ("behind", "beyond", "wrong_chain")
+    assert all(found[name].startswith("probe_") for name in ("broken", "huge", "odd", "gone"))
+
+
+def test_a_probe_asks_for_chain_and_height_and_is_no_outcome(opened: Store):
+    node = RpcNode()
+    with answering(node), checking(opened, {"a": node.url}) as (service, check):
+        check.check()
+        assert service.node("a") == []
+    assert node.asked == ["eth_chainId", "eth_blockNumber"]
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    rest = threading.Event()
+    for _ in range(PATIENCE_SECONDS * 100):
+        if is_so():
+            return
+        rest.wait(0.01)
+    raise AssertionError("it never was")
+
+
+def test_a_node_that_is_well_again_is_drawn_after_the_next_round(opened: Store):
+    node, other = RpcNode(chain_id=2), RpcNode()
+    urls = {"a": node.url, "b": other.url}
+    with answering(node, other), checking(opened, urls) as (service, check):
+        check.start()
+        until(lambda: left_out(service, "a", "b") == {"a": "wrong_chain"})
+        node.chain_id = 1
+        check.run_soon()
+        until(lambda: left_out(service, "a", "b") == {})
+
+
+def test_who_asks_for_checks_without_end_gets_one_in_so_many_seconds(opened: Store):
+    node = RpcNode()
+    with answering(node), checking(opened, {"a": node.url}) as (service, _):
+        told = ChecksSection(chain_id=1, urls={"a": node.url})
+        check = ChainCheck(CHAIN, told, service, least_seconds=3600)
+        check.start()
+        until(lambda: len(node.asked) == 2)
+        for _ in range(100):
+            check.run_soon()
+        check.end()
+        check._thread.join(PATIENCE_SECONDS)
+        assert not check._thread.is_alive()
+    assert node.asked == ["eth_chainId", "eth_blockNumber"]
+
+
+def test_who_is_no_staked_member_of_the_daemons_network_is_out(
+    opened: Store, tmp_path_factory: pytest.TempPathFactory
+):
+    daemons = f"sqlite:///{tmp_path_factory.mktemp('daemon') / 'd.sqlite'}"
+    staked, poor, quit_one = (Address("0x" + 40 * digit) for digit in "123")
+    with Store.open(daemons, create=True) as daemon:
+        made = [new_node(address, 0, 0) for address in (staked, poor, quit_one)]
+        for node, stake in zip(made, (10**18, 0, 10**18), strict=True):
+            node.stake, node.membership = stake, Membership.MEMBER
+        made[2].membership = Membership.QUIT
+        with daemon.transaction() as uow:
+            uow.nodes.save(made)
+        urls = {str(node): closed_port() for node in (staked, poor, quit_one)}
+        with checking(opened, urls, needs_stake=True) as (service, _):
+            every = (staked, poor, quit_one)
+            with pytest.raises(NobodyPassesError):
+                left_out(service, *every)
+            StakeWatch(daemon, 1, service).look()
+            assert left_out(service, *every) == dict.fromkeys((poor, quit_one), "not_staked")

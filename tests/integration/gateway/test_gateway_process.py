@@ -1,0 +1,132 @@
+"""`qos-oracle gateway` as an operator runs it: told, stopped, started again."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.integration.gateway.json_rpc_node import RpcNode, answering
+from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
+
+TOKEN = "a-token-of-a-gateway"  # noqa: S105  made for this test
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+CHAIN = "0021"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[Path]:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    path = tmp_path / "gateway.toml"
+    well, other = RpcNode(), RpcNode(chain_id=2)
+    path.write_text(f"""
+[gateway]
+port = 0
+token_file = "{token}"
+[database]
+url = "sqlite:///{tmp_path / "gateway.sqlite"}"
+[policy]
+ranking_ms = 0
+[log]
+format = "json"
+[checks.{CHAIN}]
+chain_id = 1
+urls = {{ well = "{well.url}", other = "{other.url}" }}
+""")
+    with answering(well, other):
+        yield path
+
+
+@contextmanager
+def starting(config: Path, name: str) -> Iterator[Daemon]:
+    log = config.with_name(f"{name}.log")
+    command = [sys.executable, "-m", "oracle", "gateway", "--config", str(config)]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            yield Daemon(process, log)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def gateway(config: Path, name: str) -> Iterator[Daemon]:
+    with starting(config, name) as running:
+        running.url = running.wait_for("gateway_started")["address"]
+        yield running
+
+
+def asked(running: Daemon, path: str, body: object | None = None) -> requests.Response:
+    method = "GET" if body is None else "POST"
+    return requests.request(
+        method, f"{running.url}{path}", headers=HEADERS, json=body, timeout=PATIENCE_SECONDS
+    )
+
+
+def now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_REALTIME) // 10**6
+
+
+SELECT = {"chain": CHAIN, "session": "s", "candidates": ["well", "other", "third"]}
+
+
+def test_a_gateway_is_told_stopped_and_started_and_knows_what_it_was_told(config: Path):
+    with gateway(config, "first") as running:
+        row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
+        fast = {"outcomes": [{**row, "id": f"x{n}"} for n in range(30)]}
+        assert asked(running, "/v1/outcomes", fast).json() == {
+            "taken": 30, "repeated": 0, "late": 0,
+        }  # fmt: skip
+        running._until(lambda: asked(running, "/v1/checks").json()[CHAIN]["other"]["at_ms"])
+        told = asked(running, "/v1/select", {**SELECT, "prove": True, "explain": True}).json()
+        assert told["left_out"] == {"other": "wrong_chain"}
+        proof = told["proof"]
+        code, _ = running.stop()
+        assert code == 0
+    with gateway(config, "second") as running:
+        told = asked(running, "/v1/nodes/well").json()
+        assert (told[CHAIN]["attempts"], told[CHAIN]["median_ms"]) == (30, 61.2)
+        assert asked(running, "/v1/outcomes", fast).json()["repeated"] == 30
+        left_out = asked(running, "/v1/select", {**SELECT, "explain": True}).json()["left_out"]
+        assert left_out == {"other": "wrong_chain"}
+        epochs = asked(running, "/v1/epochs").json()["epochs"]
+        shown = {one["commitment"]: one.get("seed") for one in epochs}
+        # The epoch is over with the process: whoever asked can now see where its value came from.
+        assert shown[proof["commitment"]] is not None
+        logs = (
+            config.with_name("first.log").read_text() + config.with_name("second.log").read_text()
+        )
+    assert TOKEN not in logs
+
+
+def test_a_second_gateway_on_the_same_database_is_refused(config: Path):
+    with gateway(config, "first"), starting(config, "second") as other:
+        assert other.process.wait(PATIENCE_SECONDS) == 1
+        assert "another process works on this database" in other.log.read_text()
+
+
+def test_a_killed_gateway_knows_what_it_had_written(config: Path):
+    with gateway(config, "first") as running:
+        row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
+        asked(running, "/v1/outcomes", {"outcomes": [row]})
+        text = "oracle_gateway_unwritten_outcomes 0.0"
+        running._until(lambda: text in asked(running, "/metrics").text)
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait(PATIENCE_SECONDS)
+    with gateway(config, "second") as running:
+        assert asked(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 1
+
+
+def test_without_a_token_it_does_not_start(config: Path):
+    config.with_name("token").write_text("")
+    with starting(config, "first") as running:
+        assert running.process.wait(PATIENCE_SECONDS) == 2
+        assert "holds no token" in running.log.read_text()

@@ -1,0 +1,170 @@
+"""A listener whose connections bring many requests: their limits hold as those of the others."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.listener import Listener, ListenerLimits
+from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
+
+LENGTH = 8
+
+
+async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextmanager
+def door(**limits: float) -> Iterator[str]:
+    wanted = {"requests_per_second": 1000.0, "body_bytes": LENGTH, "keeps_open": True, **limits}
+    told = ListenerLimits(**wanted)  # type: ignore[arg-type]
+    with serving(echo, Listener("gateway", "127.0.0.1", 0, told)) as url:
+        yield url
+
+
+def post(body: bytes, *headers: str) -> bytes:
+    lines = ["POST / HTTP/1.1", "Host: here", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def answer(sock: socket.socket, length: int = LENGTH) -> bytes:
+    """One answer, whose body is so long."""
+    got = b""
+    while b"\r\n\r\n" not in got or len(got.partition(b"\r\n\r\n")[2]) < length:
+        part = sock.recv(65_536)
+        assert part, got
+        got += part
+    return got.partition(b"\r\n\r\n")[2]
+
+
+def test_one_connection_brings_one_request_after_the_other():
+    with door() as url, connected(url) as sock:
+        for number in range(20):
+            body = str(number).encode().rjust(LENGTH)
+            sock.sendall(post(body))
+            assert answer(sock) == body
+
+
+def test_the_parts_of_an_answer_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch):
+    told: list[int] = []
+    before = H11Protocol.connection_made
+
+    def noting(self: H11Protocol, transport: asyncio.Transport) -> None:
+        sock = transport.get_extra_info("socket")
+        told.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        before(self, transport)
+
+    monkeypatch.setattr(H11Protocol, "connection_made", noting)
+    with door() as url, connected(url, post(b"x" * LENGTH)) as sock:
+        assert answer(sock) == b"x" * LENGTH
+    assert told == [1]
+
+
+def test_requests_that_come_together_are_answered_in_their_order():
+    with door() as url, connected(url, b"".join(post(b"%8d" % n) for n in range(5))) as sock:
+        got = b""
+        while b"%8d" % 4 not in got:
+            got += sock.recv(65_536)
+    places = [got.index(b"%8d" % n) for n in range(5)]
+    assert places == sorted(places)
+
+
+def test_a_body_that_is_as_long_as_it_may_be_is_taken_in():
+    body = bytes(range(256)) * 4096
+    with door(body_bytes=len(body)) as url, connected(url) as sock:
+        for _ in range(2):
+            sock.sendall(post(body))
+            assert answer(sock, len(body)) == body
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        post(b"x" * (LENGTH + 1)),
+        b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    ],
+)
+def test_a_body_that_is_too_long_or_of_no_told_length_is_refused(sent: bytes):
+    with door() as url, connected(url, sent) as sock:
+        assert b" 413 " in all_of(sock).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+        b"no HTTP at all\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused_and_the_connection_with_it(sent: bytes):
+    with door() as url, connected(url, sent) as sock:
+        assert b" 400 " in all_of(sock).split(b"\r\n")[0]
+
+
+def test_who_sends_a_body_slowly_is_cut_off():
+    before = refused("deadline")
+    with door(answer_seconds=0.3) as url:
+        half = post(b"x" * LENGTH)[:-1]
+        with connected(url, half) as sock:
+            assert all_of(sock) == b""
+        with connected(url, post(b"y" * LENGTH)) as sock:
+            assert answer(sock) == b"y" * LENGTH
+            # So is who does it with a second request.
+            sock.sendall(half)
+            assert all_of(sock) == b""
+    assert refused("deadline") >= before
+
+
+@pytest.mark.slow
+def test_who_rests_too_long_between_two_requests_is_let_go():
+    with door(header_seconds=1.0) as url, connected(url, post(b"x" * LENGTH)) as sock:
+        assert answer(sock) == b"x" * LENGTH
+        assert all_of(sock) == b""
+
+
+def test_where_too_many_rest_the_one_that_rests_longest_goes():
+    with door(connections=16, per_address=4, header_seconds=60.0) as url:
+        socks = []
+        for _ in range(8):
+            socks.append(connected(url, post(b"x" * LENGTH)))
+            answer(socks[-1])
+        assert [all_of(sock) for sock in socks[:4]] == [b""] * 4
+        socks[-1].sendall(post(b"y" * LENGTH))
+        assert answer(socks[-1]) == b"y" * LENGTH
+        for sock in socks:
+            sock.close()
+
+
+def test_many_connections_bring_many_requests_at_the_same_time():
+    answered = []
+
+    def ask(url: str) -> None:
+        with connected(url) as sock:
+            for _ in range(20):
+                sock.sendall(post(b"x" * LENGTH))
+                answered.append(answer(sock))
+
+    with door(most_answers=1024) as url:
+        threads = [threading.Thread(target=ask, args=(url,)) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_SECONDS)
+    assert answered == [b"x" * LENGTH] * 320

@@ -1,0 +1,45 @@
+"""Times in milliseconds: in the file format, and as they are read out of events."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.event_names import TYPES
+from oracle.domain.events.jsonl import event_to_json, parse_event, parse_wanted_task
+from oracle.domain.events.network_events import TaskQueued
+from tests.support.histories import task
+
+QUEUED = f'{{"type":"task_queued","block":5,"log":0,"time":7,"time_ms":%s,"task":"{task("1")}"}}'
+
+
+@given(time=st.integers(0, 2**40), rest=st.none() | st.integers(0, 999))
+def test_a_time_in_milliseconds_comes_back_and_an_unknown_one_is_left_out(time, rest):
+    time_ms = None if rest is None else time * 1000 + rest
+    event = TaskQueued(at=Position(5, 0, 0), time=time, task=task("1"), time_ms=time_ms)
+    line = event_to_json(event)
+    assert parse_event(line) == event
+    assert ("time_ms" in line) == (rest is not None)
+    assert event.ms == time * 1000 + (rest or 0)
+
+
+@pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+def test_every_event_may_have_one_and_none_needs_it(kind):
+    assert kind.__dataclass_fields__["time_ms"].default is None
+
+
+@pytest.mark.parametrize("other", [6999, 8000, 0])
+def test_milliseconds_of_another_second_are_refused(other):
+    with pytest.raises(ValueError, match=f"^time_ms: {other} does not lie in the second of time"):
+        parse_event(QUEUED % other)
+
+
+@pytest.mark.parametrize("wrong", ["7000.5", '"7000"', "true", "-1"])
+def test_milliseconds_are_a_whole_number(wrong):
+    with pytest.raises(ValueError, match=r"^time_ms: must be a whole number"):
+        parse_event(QUEUED % wrong)
+
+
+def test_a_wanted_task_may_have_them_as_an_exported_line_has():
+    assert parse_wanted_task('{"time":7,"time_ms":7250}').time_ms == 7250
+    with pytest.raises(ValueError, match="time_ms: 7250"):
+        parse_wanted_task('{"time_ms":7250}')

@@ -1,0 +1,1 @@
+"""The selection service of a gateway, without a network."""

@@ -1,0 +1,65 @@
+"""Relays as tests tell of them, and a selector whose randomness is known."""
+
+from itertools import count
+
+from hypothesis import strategies as st
+
+from oracle.domain.ids import Address
+from oracle.gateway.gateway_records import ToldOutcome
+from oracle.gateway.gateway_rules import GatewayRules
+from oracle.gateway.session_selector import Hooks, SelectionRequest, SessionSelector
+from oracle.systems.pocket.relay_outcomes import BLAME, Blame, OutcomeKind, RelayOutcome
+
+CHAIN = "0021"
+NODES = tuple(f"node-{number}" for number in range(6))
+T0 = 1_700_000_000_000
+
+
+def told(  # noqa: PLR0913  a relay has as many sides
+    node: str,
+    t: int = T0,
+    latency: float = 100.0,
+    kind: OutcomeKind = OutcomeKind.OK,
+    *,
+    session: str = "s",
+    told_id: str | None = None,
+) -> ToldOutcome:
+    served = BLAME[kind] is Blame.SUCCESS
+    outcome = RelayOutcome(Address(node), CHAIN, t, kind, latency if served else 0.0)
+    return ToldOutcome(outcome, session, told_id)
+
+
+def failed(node: str, t: int = T0) -> ToldOutcome:
+    return told(node, t, kind=OutcomeKind.TIMEOUT)
+
+
+def seeded(hooks: Hooks | None = None) -> Hooks:
+    """Seeds that are 1, 2, 3, …"""
+    numbers, made = count(1), hooks or Hooks()
+    made.random_bytes = lambda size: next(numbers).to_bytes(size, "big")
+    return made
+
+
+def selector(**rules: int) -> SessionSelector:
+    return SessionSelector(GatewayRules(**rules), hooks=seeded())  # type: ignore[arg-type]
+
+
+def asking(*candidates: str, session: str = "s", most: int = 1) -> SelectionRequest:
+    return SelectionRequest(CHAIN, session, candidates or NODES, most)
+
+
+def histories() -> st.SearchStrategy[list[ToldOutcome]]:
+    """Relays of some minutes, in the order of their ends."""
+    one = st.tuples(
+        st.integers(0, 400_000),
+        st.sampled_from(NODES),
+        st.floats(0, 2_000),
+        st.sampled_from([OutcomeKind.OK, OutcomeKind.OK, *OutcomeKind]),
+    )
+    return st.lists(one, max_size=60).map(
+        lambda rows: [
+            # No session ends that is asked about.
+            told(node, T0 + t, ms, kind, session="another")
+            for t, node, ms, kind in sorted(rows)
+        ]
+    )

@@ -1,0 +1,144 @@
+"""Who may ask the service, and what it says to whatever else comes."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from oracle.gateway.gateway_rules import GatewayRules
+from oracle.gateway.node_checks import CheckedNode, CheckRules, NodeChecks, ProbeAnswer
+from oracle.gateway.selection_service import SelectionService
+from oracle.gateway.web.gateway_app import GatewayApp
+from oracle.gateway.web.gateway_calls import GatewayCalls
+from oracle.store.database import Store
+from tests.unit.gateway.relays import CHAIN, T0
+
+TOKEN = "a-token-of-a-gateway"  # noqa: S105  made for this test
+ASKED = {"chain": CHAIN, "session": "s", "candidates": ["a", "b"]}
+BAD_ROW = {"node": "a", "chain": CHAIN, "t_ms": T0, "ok": True}
+ROW = {**BAD_ROW, "latency_ms": 61.2}
+
+
+@pytest.fixture
+def service(empty_sqlite_url: str) -> Iterator[SelectionService]:
+    rules = CheckRules(chain_id=1, all_where_none_passes=False)
+    checks = {CHAIN: NodeChecks(rules, {"a": CheckedNode(), "b": CheckedNode()})}
+    with Store.open(empty_sqlite_url, create=True) as store:
+        yield SelectionService(store, GatewayRules(), checks, lambda: None, lambda: T0)
+
+
+@pytest.fixture
+def door(service: SelectionService) -> TestClient:
+    asked = TestClient(GatewayApp(GatewayCalls(service, lambda: T0), TOKEN))
+    asked.headers["Authorization"] = f"Bearer {TOKEN}"
+    return asked
+
+
+def outcomes(*rows: dict[str, object]) -> dict[str, object]:
+    return {"outcomes": list(rows)}
+
+
+def test_what_is_told_decides_who_is_drawn(door: TestClient):
+    slow = {**ROW, "node": "b", "latency_ms": 600}
+    assert door.post("/v1/outcomes", json=outcomes(ROW, slow)).json()["taken"] == 2
+    told = door.post("/v1/select", json=ASKED).json()
+    assert told["tickets"] == {"a": 10, "b": 1}
+    assert told["nodes"][0] in {"a", "b"}
+    assert not told["degraded"]
+
+
+def test_whoever_asks_is_told_the_arithmetic_and_the_proof(door: TestClient):
+    told = door.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
+    assert [row["reason"] for row in told["rows"]] == ["untested", "untested"]
+    epochs = door.get("/v1/epochs").json()["epochs"]
+    assert told["proof"]["commitment"] == epochs[0]["commitment"]
+    assert "seed" not in epochs[0]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, "", TOKEN, f"Basic {TOKEN}", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}",
+     "Bearer \u00e9\u00e9\u00e9"],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/v1/select", "/v1/outcomes", "/metrics", "/v1/nodes/a", "/x"])
+def test_without_the_token_nothing_is_told_not_even_what_there_is(
+    door: TestClient, header: str | None, path: str
+):
+    del door.headers["Authorization"]
+    told = {} if header is None else {"Authorization": header.encode("latin-1")}
+    answer = door.post(path, headers=told, json=ASKED)  # type: ignore[arg-type]
+    assert answer.status_code == 401
+    assert TOKEN not in answer.text
+
+
+def test_seeds_and_health_are_for_everybody(door: TestClient):
+    del door.headers["Authorization"]
+    assert door.get("/v1/epochs").status_code == 200
+    assert door.get("/healthz").json()["ready"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/select", 405),
+        ("POST", "/v1/checks", 405),
+        ("DELETE", "/v1/nodes/a", 405),
+        ("GET", "/v1", 404),
+        ("GET", "/v1/select/", 404),
+    ],
+)
+def test_a_wrong_path_or_method_is_told_so(door: TestClient, method: str, path: str, status: int):
+    answer = door.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error"]
+
+
+def test_of_a_batch_with_a_bad_row_nothing_is_taken(door: TestClient):
+    answer = door.post("/v1/outcomes", json=outcomes(ROW, BAD_ROW))
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "is wanted of a success", "row": 1, "field": "latency_ms"}
+    assert door.get("/v1/nodes/a").json() == {}
+
+
+def test_where_nobody_passes_the_checks_and_none_may_be_drawn_it_is_503(
+    door: TestClient, service: SelectionService
+):
+    service.checked(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
+    assert door.post("/v1/select", json=ASKED).status_code == 503
+    told = door.get("/v1/checks").json()[CHAIN]["a"]
+    assert (told["passed"], told["reason"]) == (False, "wrong_chain")
+
+
+def test_a_misconfigured_node_is_looked_at_at_once(door: TestClient, service: SelectionService):
+    asked: list[None] = []
+    service.check_soon = lambda: asked.append(None)
+    row = {**BAD_ROW, "ok": False, "kind": "misconfigured"}
+    door.post("/v1/outcomes", json=outcomes(row))
+    door.post("/v1/checks/run")
+    assert len(asked) == 2
+
+
+def test_a_ranking_is_handed_out_with_a_seed_that_no_draw_of_ours_has(door: TestClient):
+    told = [door.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
+    assert told[0]["seed"] != told[1]["seed"]
+    assert told[0]["chances"] == [["a", 10], ["b", 10]]
+
+
+def test_a_database_that_is_away_is_told_to_who_watches(
+    door: TestClient, service: SelectionService
+):
+    service.writer.failure = "the disk is full"
+    answer = door.get("/healthz")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "the disk is full")
+
+
+def test_metrics_count_what_was_told(door: TestClient):
+    before = door.get("/metrics").text
+    door.post("/v1/outcomes", content=json.dumps(outcomes(ROW)))
+    after = door.get("/metrics").text
+    assert before != after
+    # A daemon's alerts have nothing to fire on.
+    assert {line.split("_")[1] for line in after.splitlines() if line.startswith("oracle_")} <= {
+        "gateway", "http", "rpc",
+    }  # fmt: skip

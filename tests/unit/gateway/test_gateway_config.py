@@ -1,0 +1,158 @@
+"""The settings of a gateway: refused by their names, and nothing secret is ever shown."""
+
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from oracle.errors import InputError
+from oracle.gateway.gateway_config import (
+    TOKEN_VARIABLE,
+    GatewayConfig,
+    GatewaySection,
+    load_gateway,
+    token_of,
+)
+from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
+from oracle.telemetry.logging_setup import without_secrets
+from reference.source_comments import above_fields
+from tests.unit.gateway.relays import T0, asking, failed, selector
+
+TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
+WHOLE = """
+[database]
+url = "sqlite:///gateway.db"
+[checks.0021]
+chain_id = 1
+urls = { a = "https://a.example/rpc" }
+"""
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run-a-gateway.md"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "gateway.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_what_is_left_out_is_the_article(tmp_path: Path):
+    config = load_gateway(written(tmp_path, WHOLE))
+    assert config.policy.rules.params == ARTICLE
+    assert config.check_rules("0021").allowance == 5
+    assert config.gateway.listener.limits.body_bytes == 1024 * 1024
+
+
+def test_the_code_as_it_was_can_be_asked_for(tmp_path: Path):
+    text = WHOLE + '[policy]\nprofile = "portal_api_head"\n'
+    assert load_gateway(written(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "database"),
+        (WHOLE + "[more]\n", "more"),
+        (WHOLE + "[gateway]\nport = 70000\n", "gateway.port"),
+        (WHOLE + "[gateway]\ntoken = 'x'\n", "gateway.token"),
+        (WHOLE + "[gateway]\ncertificate = 'x'\n", "gateway.certificate"),
+        (WHOLE + "[policy]\nwindow_ms = 0\n", "policy.window_ms"),
+        (WHOLE + "[policy]\nout_cap_ms = 1\n", "policy.out_cap_ms"),
+        (WHOLE.replace("https", "file"), "checks.0021.urls"),
+        (WHOLE + "stake = 'daemon'\n", "checks.0021.stake"),
+        (WHOLE + "[stakes]\ndatabase_url = 'sqlite:///gateway.db'\n", "stakes.database_url"),
+        ("[", "is not TOML"),
+    ],
+)
+def test_a_fault_is_named_by_its_setting(tmp_path: Path, text: str, named: str):
+    with pytest.raises(InputError, match=named):
+        load_gateway(written(tmp_path, text))
+
+
+def test_a_file_with_a_key_in_an_address_is_not_for_others_to_read(tmp_path: Path):
+    path = written(tmp_path, WHOLE.replace("/rpc", f"/{TOKEN}"))
+    load_gateway(path)
+    path.chmod(0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        load_gateway(path)
+
+
+def test_no_secret_is_shown_by_python_nor_by_the_log(tmp_path: Path):
+    text = WHOLE.replace("/rpc", f"/{TOKEN}").replace(
+        "sqlite:///gateway.db", f"postgresql://me:{TOKEN}@db/gateway"
+    )
+    config = load_gateway(written(tmp_path, text))
+    shown = f"{config!r} {config} {config.checks!r} {config.database!r}"
+    assert TOKEN not in shown
+    assert TOKEN not in without_secrets(f"it said {TOKEN} there")
+
+
+def test_the_token_comes_from_its_file_or_else_from_the_environment(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text(TOKEN + "\n")
+    path.chmod(0o600)
+    assert token_of(GatewaySection(token_file=path), {TOKEN_VARIABLE: "x" * 20}) == TOKEN
+    assert token_of(GatewaySection(), {TOKEN_VARIABLE: "y" * 20}) == "y" * 20
+    assert TOKEN not in without_secrets(TOKEN)
+
+
+@pytest.mark.parametrize("told", ["", "short", "fifteen letters", "a b" * 10, "\u00e9" * 20])
+def test_a_token_that_is_none_is_refused_and_not_repeated(told: str):
+    with pytest.raises(InputError, match=TOKEN_VARIABLE) as error:
+        token_of(GatewaySection(), {TOKEN_VARIABLE: told})
+    assert not told or told not in str(error.value)
+
+
+def test_a_token_that_others_may_read_is_refused(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        token_of(GatewaySection(token_file=path), {})
+
+
+def shown(language: str) -> str:
+    """What the guide shows in a block that begins with this."""
+    blocks = re.findall(r"(?:^    .*\n|^\n)+", GUIDE.read_text("utf-8"), re.MULTILINE)
+    return next(dedent(block) for block in blocks if block.strip().startswith(language))
+
+
+def test_the_settings_that_the_guide_shows_are_sound(tmp_path: Path):
+    config = load_gateway(written(tmp_path, shown("[gateway]")))
+    assert config.policy == type(config.policy)()
+    assert set(config.checks["0021"].urls) == {"node-1", "node-2"}
+
+
+def test_the_program_that_the_guide_shows_draws_a_node(capsys: pytest.CaptureFixture[str]):
+    exec(shown("from oracle.gateway"), {})  # noqa: S102  of our own page
+    assert capsys.readouterr().out.strip() in {"['node-1']", "['node-2']"}
+
+
+def test_the_function_that_the_guide_shows_repeats_a_draw():
+    names: dict[str, Any] = {}
+    exec(shown("from hashlib"), names)  # noqa: S102  of our own page
+    ours = selector()
+    ours.take([failed("node-0")], T0)
+    for _ in range(20):
+        done = ours.select(asking(), T0)
+        proof = {
+            "commitment": done.epoch.commitment,
+            "session": "s",
+            "counter": done.counter,
+            "values": [value.hex() for value in done.values],
+            "chances": done.ranking.chances,
+        }
+        assert names["node"](proof, done.epoch.seed) == done.nodes[0]
+
+
+def test_every_setting_is_described_above_its_name_and_in_the_guide():
+    guide = GUIDE.read_text("utf-8")
+    for name, field in GatewayConfig.model_fields.items():
+        kind = field.annotation
+        if name == "checks":
+            kind = GatewayConfig.__annotations__["checks"].__args__[1]
+        said = above_fields(kind)  # type: ignore[arg-type]
+        assert all(len(about.split()) >= 3 for about in said.values()), said
+        assert f"[{name}" in guide

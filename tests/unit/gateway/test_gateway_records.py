@@ -1,0 +1,95 @@
+"""What a gateway tells counts once, in its time, and takes bounded room."""
+
+import pytest
+
+from oracle.gateway.gateway_records import GatewayRecords, TooManyRecordsError
+from oracle.gateway.gateway_rules import GatewayRules
+from oracle.systems.pocket.parameters import PORTAL_API_HEAD
+from oracle.systems.pocket.relay_outcomes import OutcomeKind
+from tests.unit.gateway.relays import CHAIN, T0, failed, told
+
+
+def records(**rules: int) -> GatewayRecords:
+    return GatewayRecords(GatewayRules(**rules))  # type: ignore[arg-type]
+
+
+def attempts(of: GatewayRecords, node: str, now: int = T0) -> int:
+    return next((stats.attempts for _, stats in of.of_node(node, now)), 0)
+
+
+def test_an_outcome_that_is_told_twice_counts_once_for_ten_minutes():
+    ours = records()
+    one = told("a", told_id="x")
+    assert ours.take([one, one], T0)[0] == (1, 1, 0)
+    assert ours.take([one._replace(outcome=told("a", T0 + 599_999).outcome)], T0 + 599_999)[0] == (
+        0, 1, 0,
+    )  # fmt: skip
+    assert ours.take([told("a", T0 + 600_000, told_id="x")], T0 + 600_000)[0] == (1, 0, 0)
+
+
+def test_what_is_older_than_the_window_is_late_and_ignored():
+    ours = records()
+    counts, stored = ours.take([told("a", T0 - 300_000), told("b", T0 - 299_999)], T0)
+    assert counts == (1, 0, 1)
+    assert [one.outcome.node for one in stored] == ["b"]
+
+
+def test_what_is_a_little_ahead_of_our_clock_counts_from_now():
+    ours = records()
+    _, stored = ours.take([told("a", T0 + 4_000)], T0)
+    assert [one.outcome.t_ms for one in stored] == [T0]
+    assert attempts(ours, "a") == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in OutcomeKind if kind.value in {
+        "session_invalid", "exhausted", "http_4xx", "too_large", "cancelled", "hedge_lost",
+        "gateway_error",
+    }],
+)  # fmt: skip
+def test_what_is_not_the_nodes_fault_counts_neither_for_nor_against_it(kind: OutcomeKind):
+    ours = records()
+    ours.take([told("a", kind=kind)], T0)
+    assert attempts(ours, "a") == 0
+    assert not ours.is_out(CHAIN, "a", T0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "batch"),
+    [
+        ({"max_nodes": 2}, [told("a"), told("b"), told("c")]),
+        ({"max_outcomes": 2}, [told("a"), told("a"), told("a")]),
+        ({"max_ids": 2}, [told("a", told_id=str(n)) for n in range(3)]),
+    ],
+)
+def test_a_batch_for_which_there_is_no_room_is_refused_whole(rules, batch):
+    ours = records(**rules)
+    with pytest.raises(TooManyRecordsError):
+        ours.take(batch, T0)
+    assert attempts(ours, "a") == 0
+    assert ours.take(batch[:2], T0)[0].taken == 2
+
+
+def test_room_is_free_again_when_what_was_told_counts_no_more():
+    ours = records(max_nodes=2, max_outcomes=2, max_ids=2)
+    for minutes in (0, 11, 22):
+        t = T0 + minutes * 60_000
+        batch = [told(f"{minutes}-{n}", t, told_id=f"{minutes}-{n}") for n in range(2)]
+        assert ours.take(batch, t)[0].taken == 2
+
+
+def test_the_code_as_it_was_shelves_nobody_and_the_article_does():
+    # docs/explanation/pocket.md#code-against-article, 1.
+    head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
+    article = records()
+    for ours in (head, article):
+        ours.take([failed("a") for _ in range(60)], T0)
+    rows = [ours.ranking(CHAIN, ("a",), {}, T0).rows for ours in (head, article)]
+    assert [row[0].tickets for row in rows] == [10, 0]
+
+
+@pytest.mark.parametrize("name", ["id_ms", "max_nodes", "epoch_ms", "max_rankings"])
+def test_a_rule_that_means_nothing_is_refused_by_its_name(name: str):
+    with pytest.raises(ValueError, match=name):
+        GatewayRules(**{name: 0})  # type: ignore[arg-type]

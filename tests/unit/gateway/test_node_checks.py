@@ -1,0 +1,82 @@
+"""Who is taken out by checks, and why."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer, Unchecked
+from tests.support.examples import examples
+from tests.unit.gateway.relays import T0
+
+
+def checks(**rules: object) -> NodeChecks:
+    return NodeChecks(CheckRules(chain_id=1, **rules))  # type: ignore[arg-type]
+
+
+def reasons(of: NodeChecks, answers: dict[str, ProbeAnswer]) -> dict[str, str]:
+    of.answered(answers, T0)
+    return of.left_out(answers, T0)
+
+
+def at(*heights: int) -> dict[str, ProbeAnswer]:
+    return {f"n{number}": ProbeAnswer(1, height) for number, height in enumerate(heights)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (ProbeAnswer(1, 100), None),
+        (ProbeAnswer(1, 95), None),
+        (ProbeAnswer(1, 94), "behind"),
+        (ProbeAnswer(2, 100), "wrong_chain"),
+        (ProbeAnswer(None, 100), "wrong_chain"),
+        (ProbeAnswer(1, None), "height_unknown"),
+        (ProbeAnswer(fault="probe_slow"), "probe_slow"),
+        (ProbeAnswer(1, 10**9), "beyond"),
+    ],
+)
+def test_a_node_is_out_for_what_its_check_found(answer: ProbeAnswer, why: str | None):
+    found = reasons(checks(), {**at(100, 100, 100), "it": answer})
+    assert found == ({} if why is None else {"it": why})
+
+
+@given(st.lists(st.integers(0, 2**62), min_size=1), st.integers(2**62, 2**63 - 1))
+@examples(100)
+def test_one_node_that_boasts_puts_nobody_out_who_stood_well(heights, boast):
+    # Beside at least three honest ones that agree.
+    honest = at(1000, 1000, 1000, *[1000 for _ in heights])
+    assert reasons(checks(), {**honest, "liar": ProbeAnswer(1, boast)}) == {"liar": "beyond"}
+
+
+def test_a_node_of_another_chain_has_no_say_in_what_is_high():
+    others = {f"x{n}": ProbeAnswer(2, 10**6) for n in range(5)}
+    assert set(reasons(checks(), {**at(10, 10, 10), **others})) == set(others)
+
+
+@pytest.mark.parametrize(
+    ("unchecked", "why"), [(Unchecked.ALLOW, None), (Unchecked.REFUSE, "unchecked")]
+)
+def test_a_check_counts_for_five_minutes_and_then_the_node_is_as_one_never_checked(
+    unchecked: Unchecked, why: str | None
+):
+    ours = checks(unchecked=unchecked)
+    assert ours.why_out("n0", T0) == why
+    ours.answered(at(10), T0)
+    assert ours.why_out("n0", T0 + 299_999) is None
+    assert ours.why_out("n0", T0 + 300_000) == why
+
+
+def test_a_node_that_failed_is_out_until_it_passes():
+    ours = checks()
+    ours.answered({"a": ProbeAnswer(fault="probe_slow")}, T0)
+    assert ours.why_out("a", T0 + 3_600_000) == "probe_slow"
+    assert ours.answered({"a": ProbeAnswer(1, 5)}, T0 + 1) == ["a"]
+    assert ours.why_out("a", T0 + 1) is None
+
+
+def test_where_stake_is_wanted_an_unknown_one_is_none():
+    ours = checks(needs_stake=True)
+    ours.answered(at(10, 10), T0)
+    assert ours.left_out(["n0", "n1"], T0) == {"n0": "stake_unknown", "n1": "stake_unknown"}
+    ours.members = frozenset({"n0", "never checked"})
+    found = ours.left_out(["n0", "n1", "never checked"], T0)
+    assert found == {"n1": "not_staked"}

@@ -1,0 +1,134 @@
+"""Bad input costs an answer that says where, and nothing else."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.gateway.web.request_bodies import (
+    MOST_ROWS,
+    BodyError,
+    outcomes_in,
+    ranking_in,
+    selection_in,
+)
+from oracle.systems.pocket.relay_outcomes import OutcomeKind
+from tests.support.examples import examples
+from tests.unit.gateway.relays import T0, told
+
+GOOD = {"node": "a", "chain": "0021", "session": "s", "t_ms": T0, "ok": True, "latency_ms": 100}
+ASKED = {"chain": "0021", "session": "s", "candidates": ["a", "b"]}
+
+
+def body(*rows: object) -> bytes:
+    return json.dumps({"outcomes": rows}).encode()
+
+
+def refused(sent: bytes) -> dict[str, object]:
+    with pytest.raises(BodyError) as error:
+        outcomes_in(sent, T0, 5_000)
+    answer = error.value.answer()
+    answer.pop("error")
+    return answer
+
+
+def test_a_good_batch_is_read_as_it_was_meant():
+    late = {**GOOD, "ok": False, "latency_ms": 3_000, "kind": "timeout", "id": "x"}
+    assert outcomes_in(body(GOOD, late), T0, 5_000) == [
+        told("a"),
+        told("a", kind=OutcomeKind.TIMEOUT, told_id="x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("node", ""), ("node", 7), ("node", "x" * 129), ("node", "a b"), ("node", "a\u0000"),
+        ("node", "\u00e9"), ("node", "a\n"), ("chain", None), ("chain", ""), ("session", "a b"),
+        ("t_ms", -1), ("t_ms", 1.5), ("t_ms", "1"), ("t_ms", 2**70), ("t_ms", T0 + 5_001),
+        ("ok", 1), ("ok", None), ("latency_ms", -1), ("latency_ms", 1e300), ("latency_ms", "1"),
+        ("latency_ms", None), ("latency_ms", 3_600_001), ("kind", "fine"), ("kind", 1),
+        ("kind", "check_passed"), ("id", ""), ("id", 1), ("extra", 1),
+    ],
+)  # fmt: skip
+def test_a_bad_row_is_named_with_its_field(field: str, value: object):
+    bad = {**GOOD, field: value}
+    assert refused(body(GOOD, bad, GOOD)) == {"row": 1, "field": field}
+
+
+@pytest.mark.parametrize("field", ["node", "chain", "t_ms", "ok", "latency_ms"])
+def test_a_field_that_is_missing_is_named(field: str):
+    lacking = {name: value for name, value in GOOD.items() if name != field}
+    assert refused(body(lacking)) == {"row": 0, "field": field}
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"ok": False}, "kind"),
+        ({"ok": False, "kind": "ok"}, "ok"),
+        ({"ok": True, "kind": "timeout"}, "ok"),
+    ],
+)
+def test_what_went_well_and_what_kind_it_was_must_agree(changed, field: str):
+    assert refused(body({**GOOD, **changed})) == {"row": 0, "field": field}
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"", {}), (b"{", {}), (b"\xff", {}), (b"[" * 100_000, {}), (b"[]", {}), (b"null", {}),
+        (b"{}", {"field": "outcomes"}), (b'{"outcomes": 1}', {"field": "outcomes"}),
+        (b'{"outcomes": [], "more": 1}', {"field": "more"}),
+        (b'{"outcomes": [1]}', {"row": 0}),
+        (b'{"a":' * 100_000, {}), (b'{"outcomes": ["\\ud800"]}', {}),
+        (body(*[GOOD] * (MOST_ROWS + 1)), {"field": "outcomes"}),
+    ],
+)  # fmt: skip
+def test_what_is_no_batch_at_all_is_refused(sent: bytes, answer: dict[str, object]):
+    assert refused(sent) == answer
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"candidates": []}, "candidates"),
+        ({"candidates": ["a", "a"]}, "candidates"),
+        ({"candidates": [str(n) for n in range(101)]}, "candidates"),
+        ({"candidates": "ab"}, "candidates"),
+        ({"session": ""}, "session"),
+        ({"n": 0}, "n"),
+        ({"n": 101}, "n"),
+        ({"exclude": [1]}, "exclude"),
+        ({"prove": 1}, "prove"),
+        ({"seed": "00"}, "seed"),
+    ],
+)
+def test_a_selection_that_cannot_be_meant_is_refused_by_its_field(changed, field: str):
+    with pytest.raises(BodyError) as error:
+        selection_in(json.dumps({**ASKED, **changed}).encode())
+    assert error.value.field == field
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*GOOD, *ASKED, "outcomes"]), inner, max_size=4)
+    ),
+)
+
+
+@given(_JSON.map(lambda told: json.dumps(told).encode()) | st.binary(max_size=60))
+@examples(300)
+def test_whatever_is_sent_is_read_or_refused(sent: bytes):
+    for read in (lambda: outcomes_in(sent, T0, 0), lambda: selection_in(sent)):
+        with suppress(BodyError):
+            read()
+
+
+def test_a_ranking_takes_no_more_than_it_uses():
+    assert ranking_in(json.dumps(ASKED).encode()).candidates == ["a", "b"]
+    with pytest.raises(BodyError):
+        ranking_in(json.dumps({**ASKED, "n": 2}).encode())

@@ -1,0 +1,173 @@
+"""A service that was restarted says what one says that never was."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.errors import TransientError
+from oracle.gateway.gateway_records import ToldOutcome
+from oracle.gateway.gateway_rules import GatewayRules
+from oracle.gateway.node_checks import CheckedNode, CheckRules, NodeChecks, ProbeAnswer
+from oracle.gateway.selection_service import SelectionService
+from oracle.store.database import Store
+from oracle.systems.pocket.relay_outcomes import OutcomeKind
+from tests.support.examples import examples
+from tests.unit.gateway.relays import CHAIN, NODES, T0, asking, failed, histories, told
+
+NOW = T0 + 400_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = T0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def service(store: Store, clock: Clock, lose=lambda: None) -> SelectionService:
+    checks = {CHAIN: NodeChecks(CheckRules(chain_id=1), {node: CheckedNode() for node in NODES})}
+    return SelectionService(store, GatewayRules(ranking_ms=0), checks, lose, clock)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def opened(empty_sqlite_url: str) -> Iterator[Store]:
+    with Store.open(empty_sqlite_url, create=True) as store:
+        yield store
+
+
+def copied(template: Path, to: Path) -> Store:
+    copyfile(template, to)
+    return Store.open(f"sqlite:///{to}")
+
+
+@given(
+    history=histories(),
+    restarts=st.sets(st.integers(0, 60), max_size=5),
+    checks=st.sets(st.integers(0, 60)),
+)
+@examples(15)
+def test_restarts_change_no_ticket(
+    sqlite_template: Path, history: list[ToldOutcome], restarts: set[int], checks: set[int]
+):
+    clock = Clock()
+    with TemporaryDirectory() as folder, ExitStack() as opened:
+        first, second = (
+            opened.enter_context(copied(sqlite_template, Path(folder) / name)) for name in "ab"
+        )
+        always, often = service(first, clock), service(second, clock)
+        for number, one in enumerate(history):
+            clock.now = one.outcome.t_ms
+            if number in restarts:
+                often.writer.flush()
+                often = service(second, clock)
+            for each in (always, often):
+                each.take([one])
+                if number in checks:
+                    each.checked(CHAIN, {node: ProbeAnswer(1, 10) for node in NODES})
+        clock.now = NOW
+        often.writer.flush()
+        rankings = [each.ranking(asking())[0] for each in (always, service(second, clock))]
+    assert rankings[0].ranking == rankings[1].ranking
+
+
+def test_an_outcome_told_before_the_restart_is_known_after_it(opened: Store, clock: Clock):
+    before = service(opened, clock)
+    before.take([told("node-0", told_id="x")])
+    before.writer.flush()
+    assert service(opened, clock).take([told("node-0", told_id="x")]).repeated == 1
+
+
+def test_a_failed_check_is_known_after_the_restart(opened: Store, clock: Clock):
+    before = service(opened, clock)
+    before.checked(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
+    before.writer.flush()
+    made, _ = service(opened, clock).ranking(asking("node-0", "node-1"))
+    assert made.ranking.left_out == {"node-0": "wrong_chain"}
+
+
+def test_the_seeds_of_before_are_shown_after_the_restart(opened: Store, clock: Clock):
+    before = service(opened, clock)
+    done = before.select(asking("node-0"))
+    before.writer.flush()
+    after = service(opened, clock)
+    clock.now += 1
+    assert done.epoch in after.epochs()[0]
+    assert after.select(asking("node-0")).epoch != done.epoch
+
+
+def test_what_can_count_no_more_leaves_the_database(opened: Store, clock: Clock):
+    ours = service(opened, clock)
+    ours.take([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
+    ours.writer.flush()
+    for minutes, left in ((11, ["node-1"]), (61, [])):
+        clock.now = T0 + minutes * 60_000
+        ours.take([told("node-2", clock.now)])
+        ours.writer.flush()
+        with opened.reading() as uow:
+            kept = [one.node for one in uow.gateway.outcomes.all()]
+        assert [node for node in kept if node != "node-2"] == left
+
+
+class AwayStore:
+    """A database that is away as long as it is told to be."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_away = False
+
+    def reading(self):
+        return self._store.reading()
+
+    def transaction(self):
+        if self.is_away:
+            raise TransientError("the disk is full")
+        return self._store.transaction()
+
+
+def test_what_is_told_while_the_database_is_away_is_written_when_it_is_back(
+    opened: Store, clock: Clock
+):
+    away = AwayStore(opened)
+    ours = service(away, clock)  # type: ignore[arg-type]
+    ours.take([told("node-0")])
+    away.is_away = True
+    ours.take([failed("node-1")])
+    ours.writer.flush()
+    assert ours.failure == "the disk is full"
+    away.is_away = False
+    ours.take([told("node-2")])
+    ours.writer.flush()
+    assert ours.failure is None
+    with opened.reading() as uow:
+        rows = list(uow.gateway.outcomes.all())
+    assert [one.node for one in rows] == ["node-0", "node-1", "node-2"]
+    assert [one.number for one in rows] == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_breaks_ends_the_service(opened: Store, clock: Clock):
+    lost = threading.Event()
+    ours = service(opened, clock, lost.set)
+    ours.writer.start(lambda: 1 / 0)
+    assert lost.wait(60)
+    ours.writer._thread.join()
+    assert str(ours.failure) == "the writer has ended"
+
+
+def test_the_clock_going_back_stops_time_here(opened: Store, clock: Clock):
+    ours = service(opened, clock)
+    ours.take([failed("node-0")])
+    clock.now -= 60_000
+    assert ours.ranking(asking("node-0"))[0].as_of == T0

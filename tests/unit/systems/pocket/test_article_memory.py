@@ -1,0 +1,124 @@
+"""The article's memory: any history is what its last five minutes say, counted plainly."""
+
+from statistics import median
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Address
+from oracle.systems.pocket.article_memory import ArticleMemory
+from oracle.systems.pocket.js_arithmetic import to_five_places
+from oracle.systems.pocket.node_stats import NodeStats
+from oracle.systems.pocket.parameters import ARTICLE
+from tests.support.examples import examples
+
+A = Address("a")
+WINDOW, EACH, CAP = ARTICLE.window_ms, ARTICLE.out_ms_per_failure, ARTICLE.out_cap_ms
+# What happened, and how long after the outcome before, in milliseconds.
+_gaps = st.sampled_from((0, 0, 1, 999, 5_999, 6_000, 150_000, 299_999, 300_000, 300_001))
+_outcomes = st.lists(
+    st.tuples(_gaps, st.none() | st.sampled_from((0.05, 0.15, 0.2, 0.3, 9.0))), max_size=40
+)
+
+
+def plainly(told: list[tuple[int, float | None]], now: int) -> NodeStats:
+    """Count what lies in (now - window, now], and add up what failures cost."""
+    seen = [one for at, one in told if now - WINDOW < at <= now]
+    good = sorted(one for one in seen if one is not None)
+    out_until = 0
+    for at, one in told:
+        if one is None:
+            out_until = min(at + CAP, max(out_until, at) + EACH)
+    is_out = now < out_until
+    if not good:
+        rate = 0.0 if seen else 1.0
+        stats = NodeStats(A, len(seen), rate, 0.0, 0.0, is_out)
+    else:
+        place = (len(good) - 1) * 0.9
+        low, high = good[int(place)], good[min(int(place) + 1, len(good) - 1)]
+        p90 = low + (place - int(place)) * (high - low)
+        weighted = median(good) + (0.3 * p90 if len(seen) > 20 else 0)
+        stats = NodeStats(
+            A, len(seen), len(good) / len(seen),
+            to_five_places(median(good)), to_five_places(weighted), is_out, p90,
+        )  # fmt: skip
+    return stats._replace(out_until_ms=out_until) if is_out else stats
+
+
+def near(stats: NodeStats) -> tuple[object, ...]:
+    """The same, but for the last bits of what was interpolated."""
+    return tuple(
+        pytest.approx(each, abs=2e-5) if isinstance(each, float) else each for each in stats
+    )
+
+
+@examples(200)
+@given(outcomes=_outcomes, later=_gaps, asks=st.booleans())
+def test_a_history_is_what_its_last_five_minutes_say(outcomes, later, asks):
+    memory, told, now = ArticleMemory(ARTICLE), list[tuple[int, float | None]](), 0
+    for gap, latency in outcomes:
+        now += gap
+        told.append((now, latency))
+        if latency is None:
+            memory.failed(A, now)
+        else:
+            memory.succeeded(A, latency, now)
+        if asks:
+            assert tuple(memory.stats(A, now)) == near(plainly(told, now))
+    assert tuple(memory.stats(A, now + later)) == near(plainly(told, now + later))
+
+
+@examples(60)
+@given(outcomes=_outcomes, asked=st.lists(st.integers(0, 10**7), max_size=5))
+def test_asking_changes_nothing_whatever_time_is_asked_about(outcomes, asked):
+    quiet, asking, now = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE), 0
+    for gap, latency in outcomes:
+        now += gap
+        for memory in (quiet, asking):
+            memory.failed(A, now) if latency is None else memory.succeeded(A, latency, now)
+        for time in asked:
+            asking.stats(A, time)
+    assert asking.stats(A, now) == quiet.stats(A, now)
+
+
+@examples(60)
+@given(times=st.lists(st.integers(0, WINDOW - 1), min_size=1, max_size=30))
+def test_successes_that_are_told_late_count_as_if_in_time(times):
+    late, in_time = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE)
+    for at in times:
+        late.succeeded(A, at / WINDOW, at)
+    for at in sorted(times):
+        in_time.succeeded(A, at / WINDOW, at)
+    for now in (*times, WINDOW, 2 * WINDOW):
+        assert late.stats(A, now) == in_time.stats(A, now)
+
+
+def test_what_is_yet_to_come_does_not_count():
+    memory = ArticleMemory(ARTICLE)
+    memory.succeeded(A, 0.1, 5_000)
+    assert (memory.stats(A, 4_999).attempts, memory.stats(A, 5_000).attempts) == (0, 1)
+
+
+def test_a_failure_told_late_takes_back_nothing():
+    memory = ArticleMemory(ARTICLE)
+    for _ in range(60):
+        memory.failed(A, 100_000)
+    memory.failed(A, 1_000)
+    assert memory.stats(A, 399_999).failing
+
+
+def test_a_check_ends_the_time_out_and_no_later_one():
+    memory = ArticleMemory(ARTICLE)
+    memory.failed(A, 0)
+    memory.health_passed(A, 3_000)
+    assert not memory.stats(A, 3_000).failing
+    memory.failed(A, 4_000)
+    assert memory.stats(A, 9_999).failing
+
+
+def test_only_a_window_of_outcomes_is_kept():
+    memory = ArticleMemory(ARTICLE)
+    for n in range(5_000):
+        memory.succeeded(A, 0.1, n * 1_000)
+    assert memory.stats(A, 4_999_000).attempts == 300
+    assert len(memory._windows[A]._outcomes) == 300

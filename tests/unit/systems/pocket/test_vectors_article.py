@@ -1,0 +1,104 @@
+"""The article's vectors: examples worked by hand, and the table of a real session."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.systems.pocket.node_selector import NodeSelector
+from oracle.systems.pocket.parameters import ARTICLE
+from oracle.systems.pocket.picking import pick, unit_of
+from oracle.systems.pocket.ranking import Ranking
+from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
+from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
+
+FILE = "pocket-article"
+CHAIN = "0021"
+ROWS, ORDER, TIERS, SHARES = (
+    [*named_vectors(f"table/{name}", file=FILE).values()]
+    for name in ("rows", "order", "tiers", "article_shares")
+)
+TOTAL = the_vector("table/total", file=FILE)
+MOST = the_vector("table/chi_square_below", file=FILE)
+HOUR = 3_600_000
+
+
+def relayed(node: str, t_ms: int, latency_ms: float | None) -> RelayOutcome:
+    """A success after so many milliseconds, or a failure."""
+    kind = OutcomeKind.TIMEOUT if latency_ms is None else OutcomeKind.OK
+    return RelayOutcome(Address(node), CHAIN, t_ms, kind, latency_ms or 0)
+
+
+@vectors_of("examples", file=FILE)
+def test_an_example_of_the_article_comes_out_as_by_hand(vector: Vector):
+    outcomes = sorted(vector["outcomes"], key=lambda one: one["t_ms"])
+    for expected in vector["expected"]:
+        selector, now = NodeSelector(ARTICLE), expected["now_ms"]
+        for one in outcomes:
+            if one["t_ms"] <= now:
+                selector.take(relayed(**one))
+        for check in vector["checks_passed"]:
+            selector.health_passed(Address(check["node"]), CHAIN, check["t_ms"])
+        ranking = selector.rank(CHAIN, map(Address, expected["tickets"]), now)
+        assert {row.node: row.tickets for row in ranking.rows} == expected["tickets"]
+
+
+def the_table() -> Ranking:
+    """Rank ten nodes with the medians of the article: 18 relays at the median, 3 at the P90."""
+    selector = NodeSelector(ARTICLE)
+    for row in ROWS:
+        for latency in [row["median_ms"]] * 18 + [row["p90_ms"]] * 3:
+            selector.take(relayed(row["id"], 0, latency))
+    return selector.rank(CHAIN, [Address(row["id"]) for row in ROWS], 0)
+
+
+def test_the_table_has_the_tickets_that_were_worked_out():
+    ranking = the_table()
+    assert [row.node for row in ranking.rows] == ORDER
+    for row in ROWS:
+        ranked = ranking.row_of(Address(row["id"]))
+        assert ranked is not None
+        assert (ranked.stats.weighted, ranked.tickets) == (row["weighted_s"], row["tickets"])
+    assert ranking.total == TOTAL
+
+
+def drawn() -> Counter[Address]:
+    """As many draws as the session of the article had relays, by one seed."""
+    ranking, seed = the_table(), bytes(32)
+    relays = sum(row["relays"] for row in ROWS)
+    return Counter(pick(ranking, unit_of(seed, "session", n)) for n in range(relays))
+
+
+def test_the_draws_of_a_session_follow_the_tickets():
+    wins, relays = drawn(), sum(row["relays"] for row in ROWS)
+    assert wins.total() == relays == 9085
+    expected = {row["id"]: relays * row["tickets"] / TOTAL for row in ROWS}
+    chi_square = sum((wins[Address(n)] - e) ** 2 / e for n, e in expected.items())
+    assert chi_square < MOST
+
+
+def test_the_tiers_of_a_session_are_the_articles_and_the_slow_come_in_its_order():
+    # Within equal tickets chance decides: no order is asked for there.
+    wins, rows = drawn(), iter(ROWS)
+    for size, share in zip(TIERS, SHARES, strict=True):
+        tier = sum(wins[Address(next(rows)["id"])] for _ in range(size))
+        assert tier / wins.total() == pytest.approx(share, abs=0.04)
+    slow = [
+        min(wins[Address("n6")], wins[Address("n7")]),
+        *(wins[Address(f"n{n}")] for n in (8, 9)),
+    ]
+    assert all(more > less for more, less in pairwise([*slow, wins[Address("n10")]]))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+def test_failures_take_a_node_out_in_proportion(row: Vector):
+    selector, node = NodeSelector(ARTICLE), Address(row["id"])
+    apart = HOUR // row["failures"]
+    seconds_out = 0
+    for now in range(0, HOUR, 1000):
+        if now % apart < 1000 and now // apart < row["failures"]:
+            selector.take(relayed(node, now, None))
+        (ranked,) = selector.rank(CHAIN, [node], now).rows
+        seconds_out += ranked.stats.failing
+    assert seconds_out == row["out_s"]
