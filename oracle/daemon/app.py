@@ -226,6 +226,11 @@ class App(ReadApp):
 
     def _tx(self, publisher: SenderAccount, epoch: int, clock: Callable[[], float]) -> TxContext:
         told = self.config
+        if told.feed.url is not None and not told.feed.may_publish:
+            raise InputError(
+                "feed.may_publish: is off: what rests on a feed has no proof, and nothing of it "
+                "goes to a contract"
+            )
         return TxContext(
             store=self.store,
             publisher=publisher,
