@@ -9,10 +9,11 @@ import typer
 
 from oracle.cli.event_files import lines_of
 from oracle.cli.options import JsonOption, print_json
-from oracle.errors import FatalError
+from oracle.domain.ids import Hash
+from oracle.errors import FatalError, InputError
+from oracle.indexer.feeds.witness_file import times_in
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audited
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
-from oracle.queries.relay_audit.witness import witnessed_times
 from oracle.queries.text.text_tables import WIDE, foreign, print_table
 
 NOTHING_PROVEN = 3
@@ -67,12 +68,8 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     Exit code 0: what could be proven agrees; 1: a node differs; 2: wrong input; 3: nothing
     could be proven.
     """
+    noted = [] if witness is None else _witnessed(witness)
     with closing(RelayWatch.of(url, timeout, page, WatchClock())) as watch:
-        if witness is not None:
-            with lines_of(str(witness)) as lines:
-                noted = witnessed_times(lines)
-        else:
-            noted = {}
         watch.watch(polls, seconds)
         watch.believe(noted)
         found = audited(watch)
@@ -81,6 +78,14 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     else:
         _print(found)
     _leave(found)
+
+
+def _witnessed(path: Path) -> list[tuple[int, Hash, int]]:
+    try:
+        with lines_of(str(path)) as lines:
+            return times_in(lines)
+    except InputError as error:
+        raise InputError(f"--witness: {error}") from None
 
 
 def _leave(found: RelayAudit) -> None:

@@ -28,7 +28,7 @@ def import_witness(store: Store, lines: Iterable[str]) -> int:
     Raises:
         InputError: a line is none, or rows were settled here already: their places have passed.
     """
-    times = [_time_in(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    times = times_in(lines)
     with store.transaction() as uow:
         cursor = uow.feed.cursor()
         if cursor is not None and cursor.row_time:
@@ -37,6 +37,11 @@ def import_witness(store: Store, lines: Iterable[str]) -> int:
                 "an empty one"
             )
         return uow.feed.bear_witness(times)
+
+
+def times_in(lines: Iterable[str]) -> list[tuple[int, Hash, int]]:
+    """Return id, hash and time of each row of a witness file; raises InputError as above."""
+    return [_time_in(number, line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def _time_in(number: int, line: str) -> tuple[int, Hash, int]:

@@ -3,7 +3,7 @@
 See docs/explanation/relay-audit.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -120,36 +120,42 @@ def audited(watch: RelayWatch) -> RelayAudit:
         known = [row for row in rows if row.id <= poll.after]
         looks.append(_Look(before, poll, own_figures(known, watch.times)))
     own = looks[-1].own
-    found = [_judged(own.nodes[address], looks) for address in sorted(own.nodes)]
+    judged = [_judged(own.nodes[address], looks) for address in sorted(own.nodes)]
     starts = sum(row.kind == "TaskStarted" for row in rows)
     ends = sum(row.kind.startswith("TaskEnd") for row in rows)
     counted = (own.rows, own.first_id, own.last_id, own.headless, len(watch.polls))
-    return RelayAudit(_together(found, own), *counted, starts - ends, watch.changed)
+    return RelayAudit(_together(judged, own), *counted, starts - ends, watch.changed)
 
 
-def _judged(node: OwnNode, looks: Sequence[_Look]) -> NodeAudit:
+# What came of a node, and the node as it was at the poll that decided.
+_Judged = tuple[NodeAudit, OwnNode]
+
+
+def _judged(node: OwnNode, looks: Sequence[_Look]) -> _Judged:
     """Judge a node by its polls, two by two; one by one where it worked between all of them."""
-    verdict = _by(_Look.by_two, node, looks) or _by(_Look.by_one, node, looks)
-    return _with_kicks(verdict or _beginning(node), node, looks[-1].own)
+    found = _by(_Look.by_two, node, looks) or _by(_Look.by_one, node, looks)
+    verdict, decided = found or (_beginning(node), node)
+    return _with_kicks(verdict, node, looks[-1].own), decided
 
 
 def _by(
     taken_apart: Callable[[_Look, OwnNode], Separated | None],
     node: OwnNode,
     looks: Sequence[_Look],
-) -> NodeAudit | None:
+) -> _Judged | None:
     """Return what polls in turn say; the first at which the node differs decides."""
-    agreed, verdict = 0, None
+    agreed, found = 0, None
     for look in looks:
         known = look.own.nodes.get(node.address)
         told = None if known is None else taken_apart(look, known)
         if known is None or told is None:
             continue
         verdict = _compared(known, told, look, agreed)
+        found = verdict, known
         if verdict.verdict is Verdict.DIFFERS:
             break
         agreed = look.poll.before if verdict.verdict is Verdict.AGREES else agreed
-    return verdict
+    return found
 
 
 def _beginning(node: OwnNode) -> NodeAudit:
@@ -236,23 +242,25 @@ def _with_kicks(line: NodeAudit, node: OwnNode, own: OwnFigures) -> NodeAudit:
     return replace(line, verdict=Verdict.DIFFERS, parting=parting, why="")
 
 
-def _together(found: Sequence[NodeAudit], own: OwnFigures) -> list[NodeAudit]:
+def _together(judged: Sequence[_Judged], own: OwnFigures) -> list[NodeAudit]:
     """Where several nodes differ, look for the one thing that explains them all."""
-    claims = {
-        one.node: Claim(one.theirs, one.slack)
-        for one in found
+    found = [one for one, _ in judged]
+    claims = [
+        (node, Claim(one.theirs, one.slack))
+        for one, node in judged
         if one.verdict is Verdict.DIFFERS and one.parting is not None
         if one.theirs is not None and one.parting.kind in _OF_SCORES
-    }
+    ]
     shared = _shared_swap(claims, own)
     if shared:
         return [replace(one, parting=shared.get(one.node, one.parting)) for one in found]
-    spans = [restart_spans(own.nodes[node], claim) for node, claim in claims.items()]
+    spans = [restart_spans(node, claim) for node, claim in claims]
     restart = common_restart(spans) if len(spans) > 1 else None
     if restart is None:
-        return list(found)
+        return found
+    of_scores = {node.address for node, _ in claims}
     return [
-        replace(one, parting=restart) if one.node in claims or _follows(one, restart) else one
+        replace(one, parting=restart) if one.node in of_scores or _follows(one, restart) else one
         for one in found
     ]
 
@@ -266,11 +274,13 @@ def _follows(one: NodeAudit, restart: Parting) -> bool:
     )
 
 
-def _shared_swap(claims: Mapping[Address, Claim], own: OwnFigures) -> dict[Address, Parting]:
+def _shared_swap(
+    claims: Sequence[tuple[OwnNode, Claim]], own: OwnFigures
+) -> dict[Address, Parting]:
     """Return the first group in which two of these would have each other's score."""
     groups, fitting = by_group(own.nodes), dict[int, dict[Address, Parting]]()
-    for node, claim in claims.items():
-        for parting in swapped(own.nodes[node], claim, groups):
-            fitting.setdefault(parting.row, {})[node] = parting
+    for node, claim in claims:
+        for parting in swapped(node, claim, groups):
+            fitting.setdefault(parting.row, {})[node.address] = parting
     shared = [row for row, nodes in fitting.items() if len(nodes) > 1]
     return fitting[min(shared)] if shared else {}

@@ -4,14 +4,13 @@ Nothing here says who is right: `relay_audit`. Nothing is asked that writes at t
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.feed.figures_client import FiguresClient, NodeFigure
 from oracle.domain.feed_rows import FeedRow
-from oracle.domain.ids import Address
-from oracle.queries.relay_audit.witness import believed
+from oracle.domain.ids import Address, Hash
 
 _SETTING = "--url"
 _ANSWER_BYTES = 16 << 20
@@ -95,9 +94,11 @@ class RelayWatch:
             self._read()
             self.polls.append(Poll(figures, before, self.last_id, now))
 
-    def believe(self, noted: Mapping[int, tuple[str, int]]) -> None:
-        """Take the times of a witness for rows that are what it saw."""
-        self.times |= believed(self.rows, noted)
+    def believe(self, noted: Iterable[tuple[int, Hash, int]]) -> None:
+        """Take a witness's times (id, hash, time) of rows that are, byte for byte, what it saw."""
+        for number, seen, moment in noted:
+            if number in self.rows and self.rows[number].hash == seen:
+                self.times[number] = moment
 
     def _read(self, *, is_first: bool = False) -> None:
         start = 0 if is_first else max(0, self.last_id - _AGAIN)
