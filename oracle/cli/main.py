@@ -16,7 +16,7 @@ import typer
 from typer import TyperException
 
 from oracle import __version__
-from oracle.cli import demo_commands, halt_commands, run_commands
+from oracle.cli import demo_commands, feed_commands, halt_commands, run_commands
 from oracle.cli.backtest import attack_commands, backtest_commands
 from oracle.cli.inspect import (
     audit_commands,
@@ -94,6 +94,7 @@ _COMMANDS = (
     kickout_cancel,
     kickout_export,
     halt_commands,
+    feed_commands,
     outbox_commands,
     contract_calls,
     contract_commands,

@@ -65,9 +65,11 @@ class FeedHook(BlockHook):
     def passed_over(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        rows = iter(uow.feed.unplaced(last.time))
+        rows, cursor = iter(uow.feed.unplaced(last.time)), uow.cursor.get()
         row = next(rows, None)
         for header in headers:
+            if cursor is not None and header.number <= cursor.number:
+                continue
             here: list[FeedRow] = []
             while row is not None and (row.time or 0) < header.time:
                 here.append(row)

@@ -24,8 +24,8 @@ class FeedHeadLimit:
         """Return the chain's heads, the newest of a time that the feed is settled up to.
 
         Raises:
-            TransientError: the feed was never read, or the chain gives a header now and then no
-                more.
+            TransientError: the feed was never read, or is settled up to no block yet; or the
+                chain does not give a header.
         """
         with self.store.reading() as uow:
             known, cursor = uow.feed.cursor(), uow.cursor.get()
@@ -47,6 +47,8 @@ class FeedHeadLimit:
         if known is not None and low < known.number < above.number:
             low = known.number
         found, high = _header(chain, low), above.number
+        if found.time > until:
+            raise TransientError("the feed is not settled up to the first block yet")
         while high - found.number > 1:
             middle = _header(chain, (found.number + high) // 2)
             if middle.time <= until:

@@ -1,6 +1,8 @@
 """A second database beside the first, of the same engine."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -15,3 +17,16 @@ def other_store(tmp_path) -> Iterator[Store]:
     migrate(url)
     with Store.open(url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory) -> Callable[[], AbstractContextManager[Store]]:
+    """As many fresh databases as examples want."""
+    numbers = itertools.count()
+
+    def fresh() -> AbstractContextManager[Store]:
+        url = f"sqlite:///{tmp_path_factory.mktemp('feed') / f'{next(numbers)}.sqlite'}"
+        migrate(url)
+        return Store.open(url)
+
+    return fresh

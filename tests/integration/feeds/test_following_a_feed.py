@@ -116,3 +116,13 @@ def test_only_what_the_relay_penalises_is_a_timeout(store: Store):
         with store.reading() as uow:
             blamed = {one.address for one in uow.nodes.all() if one.base < 10**18}
         assert blamed == {node(1), node(3)}
+
+
+def test_a_row_of_a_time_before_the_first_block_waits_for_its_place(store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(6, every=1)
+        with store.reading() as uow:
+            assert uow.cursor.get() is None
+        feed.passes(60)
+
+        assert len(feed.pools()) == 3

@@ -1,13 +1,14 @@
 """A daemon's two sources for tests: a scripted chain, and a relay over real HTTP beside it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.domain.feed_rows import FeedFault
 from oracle.domain.scoring.rules import Rules
+from oracle.errors import TransientError
 from oracle.indexer.feeds.feed_events import FeedHook
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.feeds.take_in import FeedSettings, FeedTaken, next_start, take_in
@@ -72,7 +73,9 @@ class FeedFollower:
     def catch_up(self) -> None:
         # Heads are known anew each time: no clock of a machine decides what is folded.
         self.follower.ingest.heads = None
-        self.follower.catch_up()
+        # None while the feed is not settled up to the first block.
+        with suppress(TransientError):
+            self.follower.catch_up()
 
     def restart(self) -> None:
         """Go on as another process would."""
