@@ -7,7 +7,7 @@ What stands in one transaction there, and in which order, stands here
 import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from oracle.devnet.relay.published_rows import (
@@ -38,7 +38,9 @@ class TrafficPlan:
     """What is played: from `start`, the relay's second, for so many `seconds`.
 
     A task is ordered every `gap_seconds` on average; of these `group_share` are groups of three.
-    Nodes of `late` join after so many seconds. `slashes`: a wrong result is punished at once.
+    `time_scale` is by how much everybody is slower than the cast says, orders included. `at` are
+    addresses by name; who has none gets one of its own. `slashes`: a wrong result is punished at
+    once.
     """
 
     seed: int = 1
@@ -49,6 +51,8 @@ class TrafficPlan:
     cast: Sequence[RelayNode] = CAST
     lies: RelayLies = HONEST
     slashes: bool = False
+    time_scale: float = 1.0
+    at: Mapping[str, Address] = field(default_factory=dict)
 
 
 def generated(plan: TrafficPlan) -> RelayHistory:
@@ -71,28 +75,31 @@ class _Play:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._now = float(plan.start)
         self._counted = dict.fromkeys(("task", "entry", "group", "zero", "timeout", "end"), 0)
-        self.cast: Mapping[Address, RelayNode] = {address_of(n.name): n for n in plan.cast}
+        self.cast: Mapping[Address, RelayNode] = {
+            plan.at.get(one.name, address_of(one.name)): one for one in plan.cast
+        }
         self._idle: list[Address] = []
         self.figures = RelayFigures()
         self.rows: list[TimedRow] = []
 
     def run(self) -> None:
-        """Let everybody join, then play until the time is over; what runs then goes on."""
+        """Let everybody join, then order until the time is over; what runs then is ended."""
         for place, node in enumerate(self.cast):
             self._after(2.0 * place + self._chance.random(), lambda node=node: self._join(node))
         self._after(2.0 * len(self.cast), self._order)
         if self._plan.lies.restart_at:
             at = self._plan.lies.restart_at - self._plan.start
-            self._after(at, lambda: self.figures.restart(self._now))
-        end = self._plan.start + self._plan.seconds
-        while self._due and self._due[0][0] <= end:
+            self._after(at / self._plan.time_scale, lambda: self.figures.restart(self._now))
+        while self._due:
             self._now, _, deed = heappop(self._due)
             deed()
 
     # --- the frame ---
 
     def _after(self, seconds: float, deed: Callable[[], None]) -> None:
-        heappush(self._due, (self._now + seconds, self._next("entry"), deed))
+        heappush(
+            self._due, (self._now + seconds * self._plan.time_scale, self._next("entry"), deed)
+        )
 
     def _next(self, counter: str) -> int:
         self._counted[counter] += 1
@@ -128,6 +135,8 @@ class _Play:
     # --- tasks ---
 
     def _order(self) -> None:
+        if self._now > self._plan.start + self._plan.seconds:
+            return
         self._after(self._chance.expovariate(1 / self._plan.gap_seconds), self._order)
         free = [
             n for n in self._idle if not self.figures.at(n, self._now).is_excluded_at(self._now)

@@ -25,7 +25,7 @@ from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreE
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.node_scores import is_excluded, long_term, reliability_at
 from oracle.domain.state.node import Membership, Node
-from oracle.queries.relay_audit.silent_members import completed
+from oracle.queries.relay_audit.silent_members import Completed, completed
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 _AT_ONCE = 500
@@ -91,11 +91,16 @@ class OwnFigures:
     headless: int
 
 
-def own_figures(rows: Sequence[FeedRow], times: Mapping[int, int]) -> OwnFigures:
-    """Fold a stream's rows, in order of id; `times` are the relay's seconds, where known."""
+def own_figures(
+    rows: Sequence[FeedRow], times: Mapping[int, int], *, guesses: bool = True
+) -> OwnFigures:
+    """Fold a stream's rows, in order of id; `times` are the relay's seconds, where known.
+
+    `guesses` False: groups are what the rows say, as the daemon folds them.
+    """
     timed = list(_timed(rows, times))
     read = _read(timed)
-    whole = completed(read.events)
+    whole = completed(read.events) if guesses else Completed(read.events, frozenset())
     fold = Fold(RELAY)
     fold.many(whole.events)
     changes = fold.drain()

@@ -20,6 +20,8 @@ from tests.integration.relay.watched_relay import START, WatchedRelay, history_o
 
 # The names of one row of each answer, as the relay of 2026-08 gives them.
 ROW = {"id", "type", "node_address", "task_id_commitment", "args"}
+# Orders end after half an hour, and what runs then within four minutes.
+END = START + 2040
 FIGURES = {
     "address", "network", "card_model", "v_ram", "staking", "qos_score", "staking_score",
     "prob_weight",
@@ -33,12 +35,12 @@ def history() -> RelayHistory:
 
 @pytest.fixture
 def relay(history: RelayHistory) -> StandInRelay:
-    return StandInRelay(history, lambda: START + 1800.0)
+    return StandInRelay(history, lambda: float(END))
 
 
 @pytest.fixture
 def watched(history: RelayHistory) -> WatchedRelay:
-    return WatchedRelay(history, START + 1800.0)
+    return WatchedRelay(history, float(END))
 
 
 @pytest.fixture
@@ -111,7 +113,7 @@ def test_the_same_plan_plays_the_same_rows(history: RelayHistory):
 def test_a_reader_gets_every_row_that_is_committed(client: FeedClient, history: RelayHistory):
     assert list(client.ask(0, 100).rows) == rows_of(history)
     assert client.newest() == len(history.rows)
-    assert client.clock() == START + 1800
+    assert client.clock() == END
 
 
 @pytest.mark.parametrize("fault", [RelayFault.SILENT, RelayFault.CUT])
