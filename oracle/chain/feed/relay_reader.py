@@ -1,4 +1,4 @@
-"""Turns stretches of the relay's rows into events, in the order of their ids.
+"""Turns spans of the relay's rows into events, in the order of their ids.
 
 Pure: the same rows with the same times and places give the same events, whatever part of the
 stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
@@ -18,7 +18,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, NodeUpdated
 from oracle.domain.feed_rows import FeedRow
 
-__all__ = ["AROUND", "FeedStretch", "RelayReader", "scored_task", "why_unreadable"]
+__all__ = ["AROUND", "FeedSpan", "RelayReader", "scored_task", "why_unreadable"]
 
 _LEAVES_OTHERWISE = ("NodeKickedOut", "NodeSlashed")
 _SCORED = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated")
@@ -26,7 +26,7 @@ _ANYWHERE = Position(0, -1, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class FeedStretch:
+class FeedSpan:
     """Rows to be read, all with a time and a place, and what stands around them.
 
     `around`: the rows of the same stream within `AROUND` ids, in order, `rows` among them.
@@ -79,13 +79,13 @@ class RelayReader:
         """What changes with whatever changes what is read; part of the rules id."""
         return f"{IDENTITY} {'with' if self.takes_stakes else 'without'} stakes"
 
-    def read(self, stretch: FeedStretch) -> list[DomainEvent]:
+    def read(self, span: FeedSpan) -> list[DomainEvent]:
         """Return what the rows say; one that cannot be read says nothing."""
-        readable = [row for row in stretch.around if why_unreadable(row) is None]
-        found = groups_in(readable, stretch.scores)
+        readable = [row for row in span.around if why_unreadable(row) is None]
+        found = groups_in(readable, span.scores)
         by_first = {group.rows[0].id: group for group in found.groups}
         events: list[DomainEvent] = []
-        for row in stretch.rows:
+        for row in span.rows:
             said = self._said(row, by_first.get(row.id), readable)
             events += [replace(event, at=row.at._replace(sub=sub)) for sub, event in said]
         return events

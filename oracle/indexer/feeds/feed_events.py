@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from oracle.chain.feed.relay_reader import (
     AROUND,
-    FeedStretch,
+    FeedSpan,
     score_in,
     scored_task,
 )
@@ -35,14 +35,14 @@ def with_feed(uow: UnitOfWork, reader: LogReader, said: Decoded, blocks: BlockRa
     beside: list[DomainEvent] = []
     placed = uow.feed.placed(blocks.first, blocks.last)
     for stream, rows in groupby(placed, key=attrgetter("stream")):
-        beside += reader.feed.read(_stretch(uow, stream, list(rows)))
+        beside += reader.feed.read(_span_of(uow, stream, list(rows)))
     if not beside:
         return said
     # A later stream begins with low ids again, and is later all the same.
     return replace(said, events=sorted([*said.events, *beside], key=attrgetter("at")))
 
 
-def _stretch(uow: UnitOfWork, stream: int, rows: Sequence[FeedRow]) -> FeedStretch:
+def _span_of(uow: UnitOfWork, stream: int, rows: Sequence[FeedRow]) -> FeedSpan:
     lowest, highest = rows[0].id - AROUND, rows[-1].id + AROUND
     around = uow.feed.between(stream, lowest, highest)
     tasks = {task for row in around if (task := scored_task(row)) is not None}
@@ -51,7 +51,7 @@ def _stretch(uow: UnitOfWork, stream: int, rows: Sequence[FeedRow]) -> FeedStret
         for row in uow.feed.scores_of(stream, sorted(tasks))
         if (score := score_in(row)) is not None
     }
-    return FeedStretch(rows, around, scores)
+    return FeedSpan(rows, around, scores)
 
 
 class FeedHook(BlockHook):

@@ -112,10 +112,10 @@ def test_a_witness_file_is_for_an_empty_database(store: Store):
 @settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     moments=st.lists(st.integers(1, 40), min_size=6, max_size=6),
-    holes=st.lists(st.integers(0, 3), min_size=6, max_size=6),
+    gaps=st.lists(st.integers(0, 3), min_size=6, max_size=6),
 )
 def test_any_moments_of_polling_give_the_same_scores(
-    moments: list[int], holes: list[int], databases
+    moments: list[int], gaps: list[int], databases
 ):
     wanted: dict[str, list[int]] = {}
     for step in range(1, 6):
@@ -124,9 +124,9 @@ def test_any_moments_of_polling_give_the_same_scores(
             wanted.setdefault(number, []).append((10, 5, 2)[rank])
     relay = Relay()
     with databases() as fresh, following(fresh, relay) as feed:
-        for step, (seconds, hole) in enumerate(zip(moments, holes, strict=True)):
+        for step, (seconds, gap) in enumerate(zip(moments, gaps, strict=True)):
             told(relay, step)
-            relay.burn(hole)
+            relay.burn(gap)
             feed.passes(seconds, every=seconds)
         feed.passes(60)
 
