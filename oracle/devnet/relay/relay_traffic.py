@@ -176,8 +176,8 @@ class _Play:
         is_error = self._chance.random() < behaves.refuses
         job.is_error = is_error and (job.group is None or job.group.may_differ)
         is_wrong = self._chance.random() < behaves.wrong
-        job.said = score_of(job.task)
-        if job.group is not None and not (is_wrong and job.group.may_differ):
+        job.said = "error" if job.is_error else score_of(job.task)
+        if job.group is not None and not job.is_error and not (is_wrong and job.group.may_differ):
             job.said = score_of(f"right of {job.group.jobs[0].task}")
         if job.is_error:
             self._say(of_task("TaskErrorReported", job.task, job.node, task_error=1))

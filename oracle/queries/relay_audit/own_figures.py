@@ -12,7 +12,7 @@ from operator import attrgetter
 from oracle.chain.feed.relay_groups import NEAR, groups_in
 from oracle.chain.feed.relay_reader import (
     AROUND,
-    FeedStretch,
+    FeedSpan,
     RelayReader,
     score_in,
     why_unreadable,
@@ -100,7 +100,7 @@ def own_figures(
     """
     timed = list(_timed(rows, times))
     read = _read(timed)
-    whole = completed(read.events) if guesses else Completed(read.events, frozenset())
+    whole = completed(read.events, read.ambiguous) if guesses else Completed(read.events)
     fold = Fold(RELAY)
     fold.many(whole.events)
     changes = fold.drain()
@@ -116,6 +116,9 @@ def own_figures(
     _note_rows(nodes, timed, runners, times)
     _note_membership(nodes, whole.events)
     _note_doubts(nodes, read.ambiguous)
+    for task, row in whole.contested.items():
+        doubted = nodes[runners[task]]
+        doubted.doubted_at = max(doubted.doubted_at, row)
     headless = sum(task.node is None for task in fold.ledger.tasks.values())
     ends = (rows[0].id, rows[-1].id) if rows else (0, 0)
     return OwnFigures(nodes, len(rows), *ends, headless)
@@ -146,7 +149,7 @@ def _read(rows: Sequence[FeedRow]) -> _Read:
         low = bisect_left(rows, part[0].id - AROUND, key=identity)
         high = bisect_right(rows, part[-1].id + AROUND, key=identity)
         around = rows[low:high]
-        read.events += reader.read(FeedStretch(part, around, scores))
+        read.events += reader.read(FeedSpan(part, around, scores))
         readable = [row for row in around if why_unreadable(row) is None]
         read.ambiguous |= {row.id for row in groups_in(readable, scores).ambiguous}
     return read

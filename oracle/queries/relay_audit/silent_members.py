@@ -5,9 +5,10 @@ of a group are started together, and it is judged when the last of them has ende
 task that started and timed out nearest (docs/explanation/relay-audit.md#silent-members).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from oracle.chain.feed.relay_groups import NEAR
 from oracle.domain.events.network_events import (
     DomainEvent,
     GroupValidated,
@@ -19,6 +20,8 @@ from oracle.domain.ids import TaskKey
 GROUP_SIZE = 3
 # Starts of one group lie within so many ids of each other.
 _NEAR_STARTS = 24
+# Who is so many times as far may have been meant as well.
+_RIVAL = 3
 
 
 @dataclass(slots=True)
@@ -28,8 +31,8 @@ class _Tasks:
     started: dict[TaskKey, int] = field(default_factory=dict)
     timed_out: dict[TaskKey, int] = field(default_factory=dict)
 
-    def nearest(self, group: GroupValidated) -> list[TaskKey]:
-        """Return who may be missing from a group, the most likely first."""
+    def nearest(self, group: GroupValidated) -> list[tuple[int, TaskKey]]:
+        """Return who may be missing from a group and how far it is, the most likely first."""
         starts = [self.started[task] for task in group.tasks if task in self.started]
         if not starts:
             return []
@@ -38,20 +41,28 @@ class _Tasks:
             apart = min(abs(self.started.get(task, 0) - start) for start in starts)
             if ended < group.at.log and apart <= _NEAR_STARTS:
                 ranked.append((apart + group.at.log - ended, task))
-        return [task for _, task in sorted(ranked)]
+        return sorted(ranked)
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Events in which every group names its silent members, and which tasks these are."""
+    """Events in which groups name their silent members, and which tasks these are.
+
+    `contested`: tasks of which another may have been meant, and the row of the group.
+    """
 
     events: list[DomainEvent]
-    assumed: frozenset[TaskKey]
+    assumed: frozenset[TaskKey] = frozenset()
+    contested: Mapping[TaskKey, int] = field(default_factory=dict)
 
 
-def completed(events: Sequence[DomainEvent]) -> Completed:
-    """Put the silent members into their groups, each task into one at most."""
+def completed(events: Sequence[DomainEvent], ambiguous: Collection[int]) -> Completed:
+    """Put the silent members into their groups, each task into one at most.
+
+    Beside rows that could be of two groups nobody is assumed.
+    """
     tasks, assumed, whole = _Tasks(), set[TaskKey](), list[DomainEvent]()
+    contested: dict[TaskKey, int] = {}
     for event in events:
         said = event
         if isinstance(event, TaskStarted):
@@ -59,12 +70,25 @@ def completed(events: Sequence[DomainEvent]) -> Completed:
         elif isinstance(event, TaskTimedOut):
             tasks.timed_out.setdefault(event.task, event.at.log)
         elif isinstance(event, GroupValidated):
-            found = tasks.nearest(event)[: GROUP_SIZE - len(event.tasks)]
+            row, missing = event.at.log, GROUP_SIZE - len(event.tasks)
+            doubted = any(abs(row - number) <= 2 * NEAR for number in ambiguous)
+            ranked = [] if doubted or not missing else tasks.nearest(event)
+            found = [task for _, task in ranked[:missing]]
+            contested |= dict.fromkeys(_contested(ranked, missing), row)
             said = replace(event, tasks=(*event.tasks, *found))
             assumed |= set(found)
             _forget(tasks, (*event.tasks, *found))
         whole.append(said)
-    return Completed(whole, frozenset(assumed))
+    return Completed(whole, frozenset(assumed), contested)
+
+
+def _contested(ranked: Sequence[tuple[int, TaskKey]], missing: int) -> list[TaskKey]:
+    """Return the tasks that may be meant, where there are more of them than are missing."""
+    if len(ranked) <= missing:
+        return []
+    taken = ranked[missing - 1][0]
+    near = [task for apart, task in ranked if apart <= _RIVAL * taken + NEAR]
+    return near if len(near) > missing else []
 
 
 def _forget(tasks: _Tasks, keys: Iterable[TaskKey]) -> None:

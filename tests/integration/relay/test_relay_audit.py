@@ -19,7 +19,7 @@ from tests.support.examples import examples
 
 
 @given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
-@examples(25)
+@examples(12)
 def test_no_node_of_an_honest_relay_differs(seed: int, seconds: int):
     found = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
 
