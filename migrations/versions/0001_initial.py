@@ -173,6 +173,60 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "feed_cursor",
+        sa.Column("one", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("stream", sa.BigInteger(), nullable=False),
+        sa.Column("settled_id", sa.BigInteger(), nullable=False),
+        sa.Column("highest_id", sa.BigInteger(), nullable=False),
+        sa.Column("first_id", sa.BigInteger(), nullable=True),
+        sa.Column("asked_at", sa.BigInteger(), nullable=False),
+        sa.Column("changed_at", sa.BigInteger(), nullable=False),
+        sa.Column("row_time", sa.BigInteger(), nullable=False),
+        sa.Column("settled_to", sa.BigInteger(), nullable=False),
+        sa.Column("compared_id", sa.BigInteger(), nullable=False),
+        sa.Column("reread_at", sa.BigInteger(), nullable=False),
+        sa.Column("polls", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("one = 1", name=op.f("ck_feed_cursor_one_row")),
+        sa.PrimaryKeyConstraint("one", name=op.f("pk_feed_cursor")),
+    )
+    op.create_table(
+        "feed_fault",
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("stream", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("row", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("found_at", sa.BigInteger(), nullable=False),
+        sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("accepted_at", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("kind", "stream", "row", name=op.f("pk_feed_fault")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "feed_row",
+        sa.Column("stream", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("hash", sa.LargeBinary(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("node", sa.Text(), nullable=False),
+        sa.Column("task", sa.Text(), nullable=False),
+        sa.Column("args", sa.Text(), nullable=False),
+        sa.Column("seen_from", sa.BigInteger(), nullable=False),
+        sa.Column("seen_to", sa.BigInteger(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=True),
+        sa.Column("block", sa.BigInteger(), nullable=True),
+        sa.Column("canonical", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("stream", "id", "hash", name=op.f("pk_feed_row")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_feed_row_block", "feed_row", ["block"], unique=False)
+    op.create_index("ix_feed_row_task_kind", "feed_row", ["task", "kind"], unique=False)
+    op.create_table(
+        "feed_witness",
+        sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("hash", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_feed_witness")),
+    )
+    op.create_table(
         "group_member",
         sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -949,6 +1003,12 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_group_result_task_group"), table_name="group_result")
     op.drop_table("group_result")
     op.drop_table("group_member")
+    op.drop_table("feed_witness")
+    op.drop_index("ix_feed_row_task_kind", table_name="feed_row")
+    op.drop_index("ix_feed_row_block", table_name="feed_row")
+    op.drop_table("feed_row")
+    op.drop_table("feed_fault")
+    op.drop_table("feed_cursor")
     op.drop_table("endpoint_fact")
     op.drop_table("draw_epoch")
     op.drop_index(op.f("ix_draw_voided_block"), table_name="draw")

@@ -7,6 +7,7 @@ The publishing side's port stands in `publisher`'s own words, next to the servic
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import Decoded
@@ -155,6 +156,11 @@ class LogReader(Protocol):
     @property
     def identity(self) -> str:
         """What changes with whatever changes what is read."""
+        ...
+
+    @property
+    def feed(self) -> RelayReader | None:
+        """What reads the rows of a feed beside the chain; None: there is no feed."""
         ...
 
     def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:

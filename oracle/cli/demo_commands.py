@@ -12,11 +12,13 @@ from rich.table import Table
 
 from oracle.cli.crynux_demo import play_crynux
 from oracle.cli.options import JsonOption
+from oracle.cli.relay_demo import play_relay
 from oracle.daemon.stopping import StopSignal, listening
 from oracle.devnet.demo.ending import Summary
 from oracle.devnet.demo.screen import Screen
 from oracle.devnet.demo.show import START_TIME, ShowOptions, show
 from oracle.devnet.local_network import Options as DevnetOptions, devnet
+from oracle.devnet.relay.relay_show import NETWORK as RELAY
 from oracle.errors import FatalError
 
 _PortOption = Annotated[
@@ -57,12 +59,17 @@ def _demo(
     With --network crynux-vss or crynux-commit the contracts are stand-ins of Crynux's, which know
     nothing of us: the daemon has to say what a process says that reads the whole chain by itself.
     It reports the scores of crynux-vss, and the bad node is put out through an adapter; those of
-    crynux-commit it only reads.
+    crynux-commit it only reads. With crynux-relay the stakes are on the chain and everything else
+    in a stand-in of the relay: the daemon reads both, and the relay is audited.
     """
     console, stop = Console(stderr=True), StopSignal()
     options = ShowOptions(port=port, stop=stop.event)
     if waves is not None:
         options = replace(options, waves=waves)
+    if network == RELAY:
+        with listening(stop, _ENDS):
+            play_relay(options, as_json=json_)
+        return
     if network != _OURS:
         with listening(stop, _ENDS):
             play_crynux(network, options, keep=keep, as_json=json_)

@@ -16,9 +16,15 @@ import typer
 from typer import TyperException
 
 from oracle import __version__
-from oracle.cli import demo_commands, gateway_commands, halt_commands, run_commands
+from oracle.cli import demo_commands, feed_commands, gateway_commands, halt_commands, run_commands
 from oracle.cli.backtest import attack_commands, backtest_commands
-from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
+from oracle.cli.inspect import (
+    audit_commands,
+    explain_commands,
+    replay_commands,
+    rules_commands,
+    status_commands,
+)
 from oracle.cli.kickout import kickout_cancel, kickout_commands, kickout_export
 from oracle.cli.outbox import outbox_commands
 from oracle.cli.report import report_commands, report_push, report_release, report_verify
@@ -77,6 +83,7 @@ _COMMANDS = (
     draws_commands,
     backtest_commands,
     attack_commands,
+    audit_commands,
     resync_commands,
     endpoint_commands,
     report_commands,
@@ -87,6 +94,7 @@ _COMMANDS = (
     kickout_cancel,
     kickout_export,
     halt_commands,
+    feed_commands,
     outbox_commands,
     contract_calls,
     contract_commands,

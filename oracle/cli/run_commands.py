@@ -111,6 +111,8 @@ def run(
                 if dispatch is None
                 else dispatch,
             )
+            if sends.reports or sends.starts:
+                app.refuse_unproven()
             if once:
                 _once(app, sends, stop)
             else:

@@ -225,6 +225,7 @@ class App(ReadApp):
         return context
 
     def _tx(self, publisher: SenderAccount, epoch: int, clock: Callable[[], float]) -> TxContext:
+        self.refuse_unproven()
         told = self.config
         return TxContext(
             store=self.store,
@@ -243,6 +244,15 @@ class App(ReadApp):
                 most_margin_seconds=self.report_settings.ttl_seconds // 2,
             ),
         )
+
+    def refuse_unproven(self) -> None:
+        """Let nothing that rests on a feed go to a contract. Raises InputError: it may not."""
+        feed = self.config.feed
+        if feed.url is not None and not feed.may_publish:
+            raise InputError(
+                "feed.may_publish: is off: what rests on a feed has no proof, and nothing of it "
+                "goes to a contract"
+            )
 
     def _publisher(self, contract: Address, keys: ReporterKeys | Signer | None) -> SenderAccount:
         told = self.config

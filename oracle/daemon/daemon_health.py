@@ -45,6 +45,8 @@ class DaemonHealth:
     # The block that nobody gives as it must be; and why what was read is not sure enough yet.
     refused: str | None = None
     unsure: str | None = None
+    # Why the feed beside the chain cannot be relied on; None: it can, or there is none.
+    feed: str | None = None
     # Why the next report waits for a human; None: none does.
     held: str | None = None
     # Who of us sends nothing until a person says so, and why.
@@ -143,7 +145,8 @@ class DaemonHealth:
         """Return what is not believed, or not yet."""
         told = [] if self.refused is None else [f"{self.refused}: `qos-oracle resync refusal`"]
         told += [] if self.unsure is None else [self.unsure]
-        return [f"index: {words}" for words in told]
+        feed = [] if self.feed is None else [f"feed: {self.feed}"]
+        return [*(f"index: {words}" for words in told), *feed]
 
     def _behind(self) -> list[str]:
         lag = self.lag_blocks

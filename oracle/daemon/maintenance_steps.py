@@ -15,6 +15,7 @@ from oracle.indexer.audit.quarantine_liars import note_proven_wrong
 from oracle.indexer.audit.reread import Reread, Rereader, reread_next
 from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
 from oracle.indexer.audit.unproven_history import why_unproven
+from oracle.indexer.feeds.feed_faults import holding, words_of
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_contract
@@ -96,6 +97,9 @@ class MaintenanceSteps:
         """Return why nothing may be reported of what is folded yet; None: it may."""
         app = self.app
         with app.store.reading() as uow:
+            fault = holding(uow)
+            if fault is not None:
+                return f"the feed is in doubt: {words_of(fault)}"
             due = self.rereader.due(app.chain, uow, app.folder)
             left = 0 if due is None else self.rereader.count(uow, app.folder)
         if due is None:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from oracle.chain.contract_checks import NotTheContractError
+from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.chain.profiles.event_reader import EventReader
@@ -15,6 +16,7 @@ from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
+from oracle.daemon.config.feed_section import feed_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.verify_section import policy_of
 from oracle.dispatch.assigner import DrawHook, check_dispatch
@@ -25,6 +27,7 @@ from oracle.domain.reports.report import ReportSettings, rules_id
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
+from oracle.indexer.feeds.feed_events import FeedHook
 from oracle.indexer.folder import Folder
 from oracle.indexer.rules_binding import check_period, check_rules, refuse_other_rules
 from oracle.kickouts.kickout_hook import KickoutHook
@@ -80,7 +83,7 @@ class ReadApp:
     @cached_property
     def rules_hash(self) -> Hash:
         """What the contract must hold as its `rulesHash` before this daemon publishes."""
-        return rules_id(self.rules, self.reader.profile.identity, self.report_settings)
+        return rules_id(self.rules, self.reader.identity, self.report_settings)
 
     @cached_property
     def store(self) -> Store:
@@ -106,10 +109,20 @@ class ReadApp:
 
     @cached_property
     def reader(self) -> EventReader:
-        """What turns logs into events, for `[network]` and `[oracle]`. Asks no endpoint."""
+        """What turns logs into events, and a feed's rows beside them. Asks no endpoint."""
         network = self.config.network
         oracle = self.config.oracle.address
-        return EventReader.open(network.profile, network.contracts, oracle, network.options)
+        reader = EventReader.open(network.profile, network.contracts, oracle, network.options)
+        if self.config.feed.url is None:
+            return reader
+        return reader.beside(feed_reader(reader.profile))
+
+    def feed_client(self, name: Literal["url", "compare_url"]) -> FeedClient | None:
+        """Return what asks a feed of `[feed]`; None: it is not configured."""
+        client = self.config.feed.client(name)
+        if client is not None:
+            self._opened.callback(client.close)
+        return client
 
     @cached_property
     def source(self) -> ChainSource:
@@ -237,6 +250,8 @@ class ReadApp:
     def _block_hooks(self) -> Iterator[BlockHook]:
         """Yield them in the order of being called: a report is cut before a node is drawn."""
         told = self.config.oracle
+        if self.config.feed.url is not None:
+            yield FeedHook(self.config.chain.start_block)
         if told.address is not None:
             settings, window = self.report_settings, told.anchor_window
             yield ReportCutter(self.rules, settings, anchor_window=window)

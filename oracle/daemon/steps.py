@@ -8,6 +8,7 @@ import structlog
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth, count_window
+from oracle.daemon.feed_steps import FeedSteps, feed_steps
 from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
 from oracle.daemon.maintenance_steps import (
     BACKGROUND_SECONDS,
@@ -22,6 +23,7 @@ from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import TransientError
+from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.reorgs.reorg import Rewound
@@ -62,10 +64,13 @@ class DaemonSteps:
     # How to wait inside a turn; None: the next turn comes by itself.
     wait: Callable[[float], object] | None = None
     integrity: MaintenanceSteps = field(init=False)
+    feed: FeedSteps | None = field(init=False)
     sent: OutboxStatistics = field(default_factory=OutboxStatistics)
 
     def __post_init__(self) -> None:
         self.integrity = MaintenanceSteps(self.app, self.epoch, self.ingest)
+        self.feed = feed_steps(self.app, self.watch, lambda: self._patience)
+        self.ingest.limit = None if self.feed is None else FeedHeadLimit(self.app.store)
 
     def index(self) -> Facts:
         """Take in one window, or go back over a fork."""
@@ -224,11 +229,8 @@ class DaemonSteps:
 
     def _show_pauses(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
-        reasons = [
-            why(manager.context)
-            for manager in self._managers()
-            for why in (backoff_reason, why_unproven)
-        ]
+        told = (backoff_reason, why_unproven)
+        reasons = [why(manager.context) for manager in self._managers() for why in told]
         self.watch.paused = [reason for reason in reasons if reason is not None]
 
     @property
@@ -259,11 +261,8 @@ class DaemonSteps:
         self._show_pauses()
         self.watch.endpoints = look(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
-        seen = statistics(
-            self.app.store,
-            self.app.rules,
-            balance_at(None if transmitter is None else transmitter.context),
-        )
+        balance = balance_at(None if transmitter is None else transmitter.context)
+        seen = statistics(self.app.store, self.app.rules, balance)
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
         at_work = {one.context.role: one.context for one in self._managers()}
@@ -288,6 +287,7 @@ def steps_of(work: DaemonSteps) -> list[Job]:
     return [
         Job("lease", RENEW_SECONDS, work.keep_lease),
         Job("reconcile", _RECONCILE_SECONDS, work.compare),
+        *([] if work.feed is None else work.feed.jobs()),
         Job("index", poll, work.index),
         # Look before acting: what landed while we were away is not to be paid for again.
         Job("confirm", poll, work.confirm),

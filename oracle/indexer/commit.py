@@ -14,6 +14,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.block_hooks import HookNote, HookStops, header_depth
+from oracle.indexer.feeds.feed_events import with_feed
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.provenance import note_folded, note_window
 from oracle.indexer.refused_block import explained
@@ -62,6 +63,8 @@ class CommitResult:
     """What came of a window; `folded_at` by the pace's clock."""
 
     notes: list[HookNote] = field(default_factory=list)
+    # With what a feed said beside the chain.
+    said: Decoded = field(default_factory=lambda: Decoded([], []))
     anomalies: int = 0
     folded_at: float = 0.0
 
@@ -117,8 +120,9 @@ def _fold(
             if note is not None:
                 written.notes.append(note)
 
-    last = fetched_window.window.range.last
-    span = BlockSpan(last, fetched_window.said, fetched_window.final_number, stops.blocks)
+    blocks = fetched_window.window.range
+    written.said = with_feed(uow, folder.reader, fetched_window.said, blocks)
+    span = BlockSpan(blocks.last, written.said, fetched_window.final_number, stops.blocks)
     written.anomalies = folder.fold(uow, span, at_stop)
 
 

@@ -20,6 +20,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.block_hooks import HookNote, first_block, header_depth
 from oracle.indexer.commit import FetchedWindow, check_final, commit, newer_final
+from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.folder import Folder
 from oracle.indexer.refused_block import remembered
 from oracle.indexer.reorgs.finality_halt import HaltChanged
@@ -74,6 +75,8 @@ class IngestState:
     heads: Heads | None = None
     most_blocks: int = field(default=_NO_LIMIT)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
+    # How far the chain may be read; None: to its head.
+    limit: FeedHeadLimit | None = None
     _asked_at: float = 0.0
 
     def heads_for(self, chain: ChainReader, first: int, near: int) -> Heads:
@@ -84,7 +87,8 @@ class IngestState:
         known = self.heads
         is_old = self.clock() - self._asked_at > _HEADS_SECONDS
         if known is None or is_old or first > _history(known, near):
-            known = self.heads = chain.heads()
+            known = chain.heads() if self.limit is None else self.limit.of(chain)
+            self.heads = known
             self._asked_at = self.clock()
         return known
 
@@ -156,7 +160,7 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
         newest=heads.latest.number,
         final=fetched_window.final_number,
         logs=len(window.logs),
-        events=_counted(fetched_window.said),
+        events=_counted(written.said),
         anomalies=written.anomalies,
         notes=tuple(written.notes),
         fetch_seconds=fetched - started,

@@ -7,22 +7,18 @@ run is the real one thrown away at its end.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.logs import Log
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
+from oracle.indexer.feeds.feed_events import with_feed
 from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.provenance import note_folded
 from oracle.indexer.rules_binding import bind_rules
+from oracle.indexer.stored_events import chunks
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
-
-# Logs folded before what they changed is written down; memory stays flat.
-LOGS_AT_ONCE = 5_000
 
 
 def _tell_nobody(_block: int, _last: int) -> None:
@@ -157,10 +153,10 @@ def rebuild_up_to(
     final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     check = _Check(folder.hooks)
     logs_folded = 0
-    for blocks, logs in _batches(uow, last):
-        calls = list(uow.calls.between(blocks.first, blocks.last))
-        said = folder.reader.read(logs, calls)
+    for blocks, logs in chunks(uow, BlockRange(0, last)):
+        said = folder.reader.read(logs, list(uow.calls.between(blocks.first, blocks.last)))
         uow.dead_letters.append(said.dead)
+        said = with_feed(uow, folder.reader, said, blocks)
         span = BlockSpan(blocks.last, said, final, check.stops(uow, blocks))
         folder.fold(uow, span, check.at_stop)
         logs_folded += len(logs)
@@ -169,15 +165,3 @@ def rebuild_up_to(
     note_folded(uow, folder.reader)
     same = uow.projections.digest() == before
     return RebuildResult(last, logs_folded, same, check.checked, tuple(check.differing))
-
-
-def _batches(uow: UnitOfWork, last: int) -> Iterator[tuple[BlockRange, list[Log]]]:
-    """Yield the canonical logs up to block `last` in whole blocks; the ranges leave no gap."""
-    first = 0
-    batch: list[Log] = []
-    for number, logs in groupby(uow.logs.between(0, last), key=attrgetter("block")):
-        if len(batch) >= LOGS_AT_ONCE:
-            yield BlockRange(first, number - 1), batch
-            first, batch = number, []
-        batch.extend(logs)
-    yield BlockRange(first, last), batch

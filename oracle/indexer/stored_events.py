@@ -12,6 +12,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.logs import Log
+from oracle.indexer.feeds.feed_events import with_feed
 from oracle.store.database import UnitOfWork
 
 # Logs read at once; memory stays flat.
@@ -31,9 +32,9 @@ def export(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[s
 
 def stored_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[DomainEvent]:
     """Yield the events themselves, in order of position; as `export`."""
-    for chunk, logs in _chunks(uow, blocks):
-        calls = list(uow.calls.between(chunk.first, chunk.last))
-        yield from reader.read(logs, calls).events
+    for chunk, logs in chunks(uow, blocks):
+        said = reader.read(logs, list(uow.calls.between(chunk.first, chunk.last)))
+        yield from with_feed(uow, reader, said, chunk).events
 
 
 def written(events: Iterable[DomainEvent]) -> Iterator[str]:
@@ -41,7 +42,7 @@ def written(events: Iterable[DomainEvent]) -> Iterator[str]:
     return map(event_to_json, events)
 
 
-def _chunks(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[BlockRange, list[Log]]]:
+def chunks(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Cut the logs into whole blocks; the ranges leave no gap, for calls stand between logs."""
     first, chunk = blocks.first, list[Log]()
     stored = uow.logs.between(blocks.first, blocks.last)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.registrations import Registrations
@@ -272,4 +273,6 @@ def _transactions(uow: UnitOfWork, places: Iterable[Position]) -> dict[Position,
     for block in {at.block for at in wanted}:
         for log in uow.logs.between(block, block):
             found[(block, log.index)] = log.tx_hash
-    return {at: found[(at.block, at.log)] for at in wanted if (at.block, at.log) in found}
+    # A feed's row is in no transaction, though its number may be a log's.
+    of_chain = [at for at in wanted if not is_of_feed(at)]
+    return {at: found[(at.block, at.log)] for at in of_chain if (at.block, at.log) in found}

@@ -4,7 +4,6 @@ from typing import Any
 
 from oracle import __version__
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
-from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import TaskKey
@@ -24,6 +23,7 @@ from oracle.domain.state.node import Membership
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView, endpoint_answers
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
+from oracle.queries.feed_view import feed_answer, origin_of
 from oracle.queries.legacy_answers import factors_answer, rounds_answer, tally_answer
 from oracle.queries.status import NodeRow, StatusReport
 from oracle.queries.text.status_text import lag_of
@@ -76,6 +76,7 @@ def status_answer(
         "refused": None if seen.refusal is None else seen.refusal.words,
         "last_reorg": None if seen.reorg is None else _reorg(seen.reorg),
         "dead_letters": seen.dead_letters,
+        "feed": feed_answer(seen.feed),
         "anomalies": seen.anomalies,
         "nodes": dict(sorted(seen.nodes.items())),
         "kickouts_due": seen.kickouts_due,
@@ -147,6 +148,7 @@ def node_answer(row: NodeRow) -> dict[str, Any]:
         "node": row.node.address,
         "rules": _rule_set(row.rules),
         "status": row.status,
+        "proof": "none" if row.is_of_feed else "chain",
         "excluded": row.is_excluded,
         "kickout_due": row.is_kickout_due,
         "task_scores": len(row.node.pool),
@@ -226,7 +228,7 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "score": entry.score,
         "rules": _rule_set(told.scored_by[entry.seq]) if entry.seq in told.scored_by else None,
         "time": entry.time,
-        **_place(entry.at),
+        **origin_of(entry.at),
         "transaction": told.transactions.get(entry.at),
         "others": [
             {
@@ -258,15 +260,15 @@ def _change(told: Explanation, change: ReliabilityChange) -> dict[str, Any]:
         "before": decimal_text(change.before),
         "after": decimal_text(change.after),
         "time": change.time,
-        **_place(change.at),
+        **origin_of(change.at),
         "transaction": told.transactions.get(change.at),
     }
 
 
 def _interval(interval: KickoutDue) -> dict[str, Any]:
     return {
-        "opened_at": _place(interval.opened_at),
-        "closed_at": None if interval.closed_at is None else _place(interval.closed_at),
+        "opened_at": origin_of(interval.opened_at),
+        "closed_at": None if interval.closed_at is None else origin_of(interval.closed_at),
     }
 
 
@@ -285,10 +287,6 @@ def _sent(sent: ReportedLane) -> dict[str, Any]:
     return {
         "round": sent.round,
         "lane": sent.lane,
-        **_place(sent.at),
+        **origin_of(sent.at),
         "transaction": sent.transaction,
     }
-
-
-def _place(at: Position) -> dict[str, int]:
-    return {"block": at.block, "log": at.log}

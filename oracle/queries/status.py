@@ -26,6 +26,7 @@ from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
 from oracle.kickouts.kickout_eligibility import due_intervals, held_among
+from oracle.queries.feed_view import FeedView, feed_view
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
@@ -60,7 +61,7 @@ class StatusReport:
     that one of them gave and no other was asked about. `unproven`: why calls wait whose nonce is
     used, while no endpoint shows a receipt. `unregistered`: members with a score that have no
     index in the contract yet, where there is one; `kicks_refused`: expelled nodes whose membership
-    the network did not end.
+    the network did not end. `feed` None: there is none beside the chain.
     """
 
     chain_id: int | None
@@ -94,6 +95,7 @@ class StatusReport:
     unproven: tuple[str, ...] = ()
     unregistered: int = 0
     kicks_refused: int = 0
+    feed: FeedView | None = None
 
 
 def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> StatusReport:
@@ -144,6 +146,7 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
                 for one in without_receipt(uow, account)
             ),
             unregistered=_unregistered(uow),
+            feed=feed_view(uow),
             kicks_refused=sum(one.state is KickState.REFUSED for one in uow.rounds.expelled()),
         )
 
@@ -153,7 +156,7 @@ class NodeRow:
     """One node at the cursor's time; fractions in units of 10^-18, `qos` None: no member.
 
     `lane` is what a report would say now, `lane_on_chain` what the contract holds; `index` None:
-    the contract does not know the node.
+    the contract does not know the node. `is_of_feed`: it rests on a feed, and has no proof.
     """
 
     node: Node
@@ -170,6 +173,7 @@ class NodeRow:
     lane: int
     lane_on_chain: int
     index: int | None
+    is_of_feed: bool = False
 
 
 def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
@@ -178,10 +182,10 @@ def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
         cursor = uow.cursor.get()
         if cursor is None:
             return []
-        rounds = uow.rounds.load()
+        rounds, has_feed = uow.rounds.load(), uow.feed.cursor() is not None
         nodes = list(uow.nodes.all())
         peers = peers_at(nodes, cursor.time, rules)
-        seen = _Seen(cursor.time, rules, named_by(rules), peers, rounds)
+        seen = _Seen(cursor.time, rules, named_by(rules), peers, rounds, has_feed)
         rows = [_row(node, seen) for node in nodes]
     return sorted(rows, key=lambda row: (row.qos is None, -(row.qos or 0), row.node.address))
 
@@ -195,6 +199,7 @@ class _Seen:
     named: RuleSet
     peers: PopulationMaxima | None
     rounds: Rounds
+    is_of_feed: bool
 
 
 def _row(node: Node, seen: _Seen) -> NodeRow:
@@ -213,6 +218,7 @@ def _row(node: Node, seen: _Seen) -> NodeRow:
         lane=lane_of(node, time, rules, seen.peers),
         lane_on_chain=rounds.lane_of_node(node.address),
         index=rounds.index_by_node.get(node.address),
+        is_of_feed=seen.is_of_feed,
     )
 
 

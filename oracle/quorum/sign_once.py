@@ -9,6 +9,7 @@ import structlog
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
+from oracle.indexer.feeds.feed_faults import holding
 from oracle.quorum.offering import offer
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import expiry_reason
@@ -77,6 +78,9 @@ def _asked(context: QuorumContext, statement: Statement) -> bytes:
 def _may_sign(
     uow: UnitOfWork, record: SignedStatement, earlier: SignedStatement | None, now: ContractStatus
 ) -> bool:
+    if holding(uow) is not None:
+        # What rests on a feed that contradicts itself is nobody's to sign.
+        return False
     embargoed_to = uow.statements.embargoed_until(record.chain_id, record.contract, record.signer)
     cursor = uow.cursor.get()
     if embargoed_to is not None and (cursor is None or cursor.time < embargoed_to):

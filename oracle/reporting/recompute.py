@@ -4,24 +4,22 @@ See docs/explanation/reports.md#cut-at-period-end.
 """
 
 from dataclasses import dataclass
-from itertools import groupby
 
+from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import ChainReader, LogReader
-from oracle.domain.blocks import BlockRef
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.fold import Fold
-from oracle.domain.logs import Call, Log
 from oracle.domain.reports.registration import FirstEvents, KnownBy
 from oracle.domain.reports.report import MIN_SCORES, Report, ReportSettings, cut
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import folded_words, scored_among, wanted_words
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
+from oracle.indexer.feeds.feed_events import with_feed
+from oracle.indexer.stored_events import chunks
 from oracle.reporting.registering import registrations_among
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.reports.report_repository import ReportState
-
-# Logs read and folded at a time.
-_LOGS_AT_ONCE = 5_000
 
 
 def recall(
@@ -61,20 +59,14 @@ def report_of(
 def folded_up_to(
     uow: UnitOfWork, reader: LogReader, rules: Rules, last: int, min_scores: int = MIN_SCORES
 ) -> FoldedState:
-    """Return the state after block `last`, folded in memory from the stored logs alone.
+    """Return the state after block `last`, folded in memory from the stored rows alone.
 
     `min_scores` matters to who asks for registrations.
     """
     state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores))
-    calls = list(uow.calls.between(0, last))
-    batch: list[Log] = []
-    for _, logs in groupby(uow.logs.between(0, last), key=lambda log: log.block):
-        batch.extend(logs)
-        if len(batch) >= _LOGS_AT_ONCE:
-            _fold(reader, state, batch, calls)
-            batch = []
-    if batch:
-        _fold(reader, state, batch, calls)
+    for blocks, logs in chunks(uow, BlockRange(0, last)):
+        said = reader.read(logs, list(uow.calls.between(blocks.first, blocks.last)))
+        _fold(state, with_feed(uow, reader, said, blocks), blocks.last)
     return state
 
 
@@ -105,10 +97,9 @@ def last_block_of(chain: ChainReader, store: Store, period: int, length: int) ->
     return _header(chain, low)
 
 
-def _fold(reader: LogReader, state: FoldedState, logs: list[Log], calls: list[Call]) -> None:
-    said = reader.read(logs, calls)
+def _fold(state: FoldedState, said: Decoded, last: int) -> None:
     state.fold.many(said.events)
-    state.rounds.block(logs[-1].block, said.contract_events, journal=False)
+    state.rounds.block(last, said.contract_events, journal=False)
     # Nothing is written down here.
     state.first_events.note(state.fold.drain())
     state.rounds.drain()

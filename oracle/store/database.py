@@ -27,6 +27,7 @@ from oracle.store.outbox.outbox import Outbox
 from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
 from oracle.store.raw.coverage_repository import CoverageRepository
 from oracle.store.raw.dead_letter_repository import DeadLetterRepository
+from oracle.store.raw.feed_repository import FeedRepository
 from oracle.store.raw.raw_log_repository import CallRepository, LogRepository
 from oracle.store.raw.reorg_repository import ReorgRepository
 from oracle.store.reports.hold_repository import HoldRepository
@@ -60,6 +61,7 @@ class UnitOfWork:
         self.blocks = BlockRepository(connection)
         self.logs = LogRepository(connection)
         self.calls = CallRepository(connection)
+        self.feed = FeedRepository(connection)
         self.nodes = NodeRepository(connection)
         self.tasks = TaskRepository(connection)
         self.groups = GroupRepository(connection)

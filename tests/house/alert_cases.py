@@ -33,6 +33,9 @@ CASES = (
         25,
     ),
     _case("OracleFinalityViolation", "oracle_finality_violation", "1x10", "0x10"),
+    _case("OracleFeedStuck", "oracle_feed_stuck_seconds", "301x10", "300x10"),
+    _case("OracleFeedSilent", "oracle_feed_silent_seconds", "1801x10", "1800x10"),
+    _case("OracleFeedFault", "oracle_feed_open_faults", "1x10", "0x10"),
     _case(
         "OracleForksDenied",
         'oracle_reorgs_rejected_total{reason="outvoted"}',

@@ -81,7 +81,11 @@ def test_the_configuration_of_whoever_built_it_stays_at_home(wheel):
         assert not [
             name for name in archive.namelist() if OF_OPERATOR.encode() in archive.read(name)
         ]
-    assert {Path(name).name for name in shipped} == {"demo.toml", "example.toml"}
+    assert {Path(name).name for name in shipped} == {
+        "crynux.toml",
+        "demo.toml",
+        "example.toml",
+    }
 
 
 def test_whoever_builds_it_anew_gets_the_same_bytes(wheel, tmp_path):

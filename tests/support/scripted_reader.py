@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.events.network_events import DomainEvent
@@ -40,6 +41,7 @@ class ScriptedReader:
     topics = (TOPIC,)
     selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
     identity = "scripted"
+    feed: RelayReader | None = None
 
     def __init__(self, unreadable: Collection[type] = ()) -> None:
         self.unreadable = frozenset(unreadable)

@@ -17,6 +17,7 @@ from oracle.chain.decode.oracle_logs import (
     ROUND_ACCEPTED,
     round_reader,
 )
+from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.profiles.profile import Contract, ContractVocabulary, Literal, Profile
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.coverage import IngestScope
@@ -79,6 +80,7 @@ class EventReader:
                 self._by_selector[address] = _routes_of_calls(contract)
         # Changes with whatever changes what is read.
         self.identity = profile.identity
+        self.feed: RelayReader | None = None
         self.addresses = tuple(self.contracts)
         self.topics = tuple(self._by_topic)
         self.selectors: Mapping[Address, frozenset[str]] = {
@@ -123,6 +125,12 @@ class EventReader:
         if len(by_address) < len(placed):
             raise InputError("[network] contracts: two contracts have the same address")
         return cls(known, by_address)
+
+    def beside(self, feed: RelayReader) -> Self:
+        """Return the same reader of logs, beside a feed that is read, too."""
+        beside = copy(self)
+        beside.feed, beside.identity = feed, f"{self.identity} beside {feed.identity}"
+        return beside
 
     def needs_call(self, log: Log) -> bool:
         """Tell whether the log can only be read beside the call that made it."""

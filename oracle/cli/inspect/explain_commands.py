@@ -14,6 +14,7 @@ from oracle.cli.inspect.status_commands import shown_lane
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.feed_rows import is_of_feed, row_of
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address
@@ -214,6 +215,8 @@ def _short(units: int) -> str:
 
 
 def _source(told: Explanation, at: Position) -> str:
+    if is_of_feed(at):
+        return f"     row {row_of(at)[1]} of the feed, which has no proof"
     return f"     transaction {told.transactions.get(at, 'unknown')}, log {at.log}"
 
 

@@ -17,6 +17,7 @@ from oracle.errors import InputError
 from oracle.indexer.rules_binding import shown
 from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
+from oracle.queries.feed_view import feed_lines
 from oracle.queries.json_answers import node_answer, status_answer
 from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
 from oracle.queries.text.certainty_text import told_of_surety
@@ -62,6 +63,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         standstill(endpoints),
         situation(seen, looked, settings),
         surety,
+        feed_lines(seen.feed),
         _of_reading(seen, endpoints),
         _lines(seen, account_balance, is_on=is_on),
     ):
@@ -101,6 +103,8 @@ def nodes(
         return
     ranked = ((str(rank), *_cells(row)) for rank, row in enumerate(rows, start=1))
     print_table(_COLUMNS, ranked, left=("status",), width=WIDE)
+    if any(row.is_of_feed for row in rows):
+        typer.echo("UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands")
 
 
 def shown_lane(lane: int) -> str:

@@ -55,7 +55,9 @@ def _since(contract: Contract | None) -> str:
 def profile_warnings(app: App) -> Iterator[str]:
     """Say what scoring loses by the profile, and what is left out before the first block."""
     profile = app.reader.profile
-    for sentence in (*shortfalls(profile.says, app.rules), *untold(profile.tells, app.rules)):
+    # A feed beside the chain says what the profile leaves out.
+    lacking = [] if app.config.feed.url is not None else shortfalls(profile.says, app.rules)
+    for sentence in (*lacking, *untold(profile.tells, app.rules)):
         yield f"network.profile: {profile.name}: {sentence}"
     if app.rules.legacy is not None and not profile.has_rounds:
         yield (

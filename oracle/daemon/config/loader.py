@@ -23,6 +23,7 @@ from oracle.chain.profiles.profile import Profile
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
+from oracle.daemon.config.feed_section import FeedSection, faults_in_feed
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
     StatementsSection,
@@ -98,6 +99,7 @@ class Config(BaseSettings):
     database: Database
     chain: ChainSection
     network: NetworkSection
+    feed: FeedSection = FeedSection()
     verify: VerifySection = VerifySection()
     oracle: OracleSection = OracleSection()
     rules: Scoring = Scoring()
@@ -213,7 +215,18 @@ def _disagreements(config: Config) -> list[str]:
     faults += faults_in_dispatch(
         config.dispatch, config.chain.start_block, has_key=keys.has("dispatcher")
     )
-    return faults + _faults_in_time(config)
+    return faults + _faults_in_feed(config) + _faults_in_time(config)
+
+
+def _faults_in_feed(config: Config) -> list[str]:
+    sends = ["oracle.publish"] if config.oracle.publish else []
+    sends += ["dispatch.enabled"] if config.dispatch.enabled else []
+    try:
+        rules = rule_set(config.rules.set, config.rules.changes)
+    except ValueError:
+        # It is told of in its own line.
+        return faults_in_feed(config.feed, None, sends=sends)
+    return faults_in_feed(config.feed, rules, sends=sends)
 
 
 def _faults_in_network(config: Config) -> list[str]:

@@ -17,6 +17,8 @@ SECRET = frozenset(
         "keys.dispatcher_remote_url",
         "keys.kms_endpoint",
         "reporters.peers",
+        "feed.url",
+        "feed.compare_url",
     }
 )
 _LISTENER = (
@@ -47,6 +49,19 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "profile",
         "contracts",
         "options",
+    ),
+    "feed": (
+        "profile",
+        "may_publish",
+        "start_id",
+        "poll_seconds",
+        "page_rows",
+        "settle_seconds",
+        "silent_seconds",
+        "reread_seconds",
+        "timeout_seconds",
+        "most_answer_mib",
+        "drift_seconds",
     ),
     "verify": (
         "head",

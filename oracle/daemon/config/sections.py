@@ -79,8 +79,8 @@ class LimitsSection(Section):
 
 
 class NetworkSection(Section):
-    # How the contracts speak: `reference`, `crynux-vss`, `crynux-commit`, or the path of a
-    # file of your own that ends in `.toml` (docs/how-to/add-a-network.md).
+    # How the contracts speak: `reference`, `crynux-vss`, `crynux-commit`, `crynux-staking`, or the
+    # path of a file of your own that ends in `.toml` (docs/how-to/add-a-network.md).
     profile: str = "reference"
     # Contract name to address: `{ TaskNetwork = "0x…" }`; may leave out those whose address
     # the profile knows.

@@ -76,7 +76,7 @@ def crynux_network(chain: LocalChain, clock: Clock, profile: str) -> CrynuxNetwo
     elif profile == COMMIT:
         network = _commit(chain, clock, accounts)
     else:
-        raise InputError(f"no stand-ins for {profile}; there are: {VSS}, {COMMIT}")
+        raise InputError(f"no stand-ins for {profile}; there are: {VSS}, {COMMIT}, crynux-relay")
     network.mine(clock, [_join(network, place) for place in range(len(CAST))])
     return network
 

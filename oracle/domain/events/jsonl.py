@@ -13,12 +13,13 @@ from oracle.domain.events import jsonl_fields as spelled
 from oracle.domain.events.event_names import NAMES, TYPES
 from oracle.domain.events.jsonl_fields import Spelling
 from oracle.domain.events.network_events import DomainEvent, TaskCreated
+from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.ids import ZERO_HASH, TaskKey
 from oracle.errors import InputError
 
 _PLACE: Mapping[str, Spelling] = {
     "block": spelled.INT63,
-    "tx": spelled.INT63,
+    "tx": spelled.TX_INDEX,
     "log": spelled.LOG_INDEX,
     "sub": spelled.INT63,
     "time": spelled.INT63,
@@ -35,6 +36,8 @@ _FIELDS: Mapping[str, Spelling] = {
     "task": spelled.HASH,
     "group": spelled.HASH,
     "tasks": spelled.TASKS,
+    "ranked": spelled.TRUTH,
+    "invalid": spelled.TASKS,
     "stake": spelled.WEI,
     "fee": spelled.WEI,
     "gpu_name": spelled.TEXT,
@@ -123,7 +126,8 @@ def events_in_order(lines: Iterable[str]) -> Iterator[DomainEvent]:
 
 
 def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
-    if event.at.block == last.at.block and event.time != last.time:
+    is_same_block = event.at.block == last.at.block and not is_of_feed(last.at)
+    if is_same_block and event.time != last.time:
         return False
     return event.at > last.at
 
@@ -140,6 +144,9 @@ class _Seen(NamedTuple):
             block, tx, log, sub = event.at
             place = f"block {block}, tx {tx}, log {log}, sub {sub}"
             raise ValueError(f"log: the position of line {first} again ({place})")
+        if is_of_feed(event.at):
+            # It has a time of its own, before its block's.
+            return
         time, first = self.times.setdefault(event.at.block, (event.time, line))
         if time != event.time:
             raise ValueError(

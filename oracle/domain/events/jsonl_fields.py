@@ -90,6 +90,12 @@ def list_of(entry: Spelling, said: str, *, least: int = 0, most: int | None = No
     return Spelling(read)
 
 
+def _read_truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004 - as of every other field
+    return value
+
+
 def _read_wei(value: object) -> int:
     number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
     if type(number) is not int or not 0 <= number <= _UINT256:
@@ -108,10 +114,13 @@ ADDRESS = hexadecimal(20)
 HASH = hexadecimal(32)
 TEXT = Spelling(_read_text)
 TEXTS = list_of(TEXT, "strings")
+TRUTH = Spelling(_read_truth)
 WEI = Spelling(_read_wei, str)
 UINT32 = whole(0, _UINT32)
 INT63 = whole(0, _INT63)
 LOG_INDEX = whole(-1, _INT63)
+# Below 0: told by a feed, before the block's transactions.
+TX_INDEX = whole(-_INT63, _INT63)
 AT_LEAST_ONE = whole(1, _INT63)
 PLACE = whole(0, 2)
 VERSION = list_of(UINT32, "three integers", least=_VERSION_PARTS, most=_VERSION_PARTS)

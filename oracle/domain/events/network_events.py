@@ -218,6 +218,10 @@ class GroupValidated(TimedEvent):
     group: GroupKey
     # In the chain's order, one or more.
     tasks: tuple[TaskKey, ...]
+    # They stand in the order in which they finished, as the source says; times are not looked at.
+    ranked: bool | None = None
+    # Those of them whose result is wrong, where the source says so.
+    invalid: tuple[TaskKey, ...] | None = None
 
 
 NodeEvent = (

@@ -52,13 +52,16 @@ def after_ending(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
 def _close(
     ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
 ) -> None:
-    members = judged(*_present(ledger, event, keys), ledger.rules)
+    in_order = isinstance(event, GroupValidated) and event.ranked is True
+    members = judged(*_present(ledger, event, keys), ledger.rules, in_order=in_order)
     scored = any(member.rank is not None for member in members)
     result = GroupResult(group, event.at, event.time, members, scored)
     ledger.changes.results.append(result)
     if scored:
+        invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
         for member in members:
-            _score(ledger, result, member)
+            if not (ledger.rules.pool_zero_only_on_timeout and member.task in invalid):
+                _score(ledger, result, member)
 
 
 def _present(

@@ -22,12 +22,12 @@ def elapsed_of(task: Task) -> int | None:
     return max(0, task.stopped_time - task.started_time)
 
 
-def ranked(tasks: Sequence[Task], rules: Rules) -> list[Task]:
+def ranked(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> list[Task]:
     """Return the tasks that have a result as the group closes, fastest first.
 
     Error reports come last, unless the rules rank them as reported. Empty where the whole group is
     rejected, and under legacy rules, which score no groups. Ties go to the task created, else
-    started, first.
+    started, first. `in_order`: they stand as they finished, and no time is looked at.
     """
     if rules.legacy is not None:
         return []
@@ -39,7 +39,9 @@ def ranked(tasks: Sequence[Task], rules: Rules) -> list[Task]:
         task for task in tasks if task.stopped_time is not None and task.ending not in _FRUITLESS
     ]
     errors_last = rules.error_rank == "last"
-    finishers.sort(key=lambda task: (errors_last and task.error_reported, *_speed_of(task)))
+    if not in_order:
+        finishers.sort(key=_speed_of)
+    finishers.sort(key=lambda task: errors_last and task.error_reported)
     return finishers
 
 
@@ -52,7 +54,7 @@ def _speed_of(task: Task) -> tuple[int, Position]:
 
 
 def judged(
-    keys: Sequence[TaskKey], known: Sequence[Task], rules: Rules
+    keys: Sequence[TaskKey], known: Sequence[Task], rules: Rules, *, in_order: bool = False
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group in the chain's order, with ranks and scores.
 
@@ -60,8 +62,10 @@ def judged(
         keys: every member, those never seen included.
         known: the tasks of those that were seen.
         rules: what a rank is worth.
+        in_order: they stand as they finished.
     """
-    ranks = {task.key: rank for rank, task in enumerate(ranked(known, rules), start=1)}
+    fastest = ranked(known, rules, in_order=in_order)
+    ranks = {task.key: rank for rank, task in enumerate(fastest, start=1)}
     tasks = {task.key: task for task in known}
     return tuple(_member(key, tasks.get(key), ranks, rules) for key in keys)
 

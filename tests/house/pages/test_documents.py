@@ -29,6 +29,15 @@ def test_shipped_configurations_are_sound(name):
     assert load(shipped(f"config/{name}.toml")).chain.id == 31337
 
 
+def test_the_shipped_configuration_of_the_public_network_sends_nothing():
+    written = load(shipped("config/crynux.toml"))
+
+    assert written.chain.id == 18896214
+    assert written.oracle.address is None
+    assert not written.feed.may_publish
+    assert not written.dispatch.enabled
+
+
 def test_the_example_says_the_defaults():
     written = load(shipped("config/example.toml"))
     for section in ("oracle", "rules", "limits", "web", "log"):

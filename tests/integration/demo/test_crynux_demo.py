@@ -44,3 +44,12 @@ def test_before_the_end_every_node_is_as_its_chain_says(monkeypatch, capsys):
 def test_a_network_without_stand_ins_is_wrong_input(capsys):
     assert run(["demo", "--network", "elsewhere"]) == 2
     assert "no stand-ins for elsewhere; there are: crynux-vss" in capsys.readouterr().err
+
+
+def test_the_daemon_has_what_the_relays_rows_say_and_the_relay_is_audited(monkeypatch, capsys):
+    code, summary = played(monkeypatch, capsys, "crynux-relay")
+
+    assert summary["faults"] == []
+    assert code == 0
+    assert len(summary["nodes"]) == 9
+    assert any(node["zeros"] for node in summary["nodes"])

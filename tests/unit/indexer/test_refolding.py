@@ -7,7 +7,7 @@ import pytest
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange
 from oracle.errors import FatalError, InputError
-from oracle.indexer import rebuild
+from oracle.indexer import stored_events
 from oracle.indexer.folder import Folder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import Rewound
@@ -53,7 +53,7 @@ def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
 
 def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
     follower = followed(store)
-    monkeypatch.setattr(rebuild, "LOGS_AT_ONCE", 7)
+    monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 7)
     reached: list[int] = []
 
     rebuilt = rebuild_state(

@@ -39,6 +39,7 @@ class Unread:
     topics: Sequence[str] = ()
     selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
     identity = "unread"
+    feed = None
 
     def read(self, *_):
         raise AssertionError("no log is read here")

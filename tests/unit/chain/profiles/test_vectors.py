@@ -26,15 +26,23 @@ def written(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
     return row["signature"], [(one["type"], one.get("indexed", False)) for one in row["inputs"]]
 
 
-@pytest.mark.parametrize("name", ["crynux-vss", "crynux-commit"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("crynux-vss", {}),
+        ("crynux-commit", {}),
+        ("crynux-staking", {}),
+        ("crynux-staking", {"credits": True}),
+    ],
+)
 def test_every_event_was_released_with_this_topic_and_these_indexed_inputs(
-    name: str, released: dict[str, Any]
+    name: str, options: dict[str, bool], released: dict[str, Any]
 ):
     known = {(row["contract"], row["topic0"], str(written(row))) for row in released["events"]}
 
     read = {
         (contract.name, speech.signature.digest, str(told(speech.signature)))
-        for contract in open_profile(name).contracts.values()
+        for contract in open_profile(name, options).contracts.values()
         for speech in contract.events
     }
 

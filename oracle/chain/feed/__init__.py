@@ -1,0 +1,1 @@
+"""Feeds beside the chain: asked over HTTP, checked for shape, turned into events."""

@@ -1,0 +1,101 @@
+"""Asks a relay for its own figures of every node, with the moment at which it reckoned them.
+
+See docs/reference/crynux-relay.md#figures.
+"""
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from oracle.chain.feed.feed_client import FeedAnswerError
+from oracle.domain.ids import Address
+from oracle.rpc.transport import BoundedHttp, shown
+
+_PAGE, _MOST_PAGES = 100, 200
+_MOST_BYTES = 4 << 20
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigure:
+    """What the relay says of one node: `quality` is (Q_long / 10) * H, `weight` its chance.
+
+    It was reckoned at `at` by the auditor's clock, at most `slack` seconds from it.
+    """
+
+    node: Address
+    quality: float
+    stake_score: float
+    weight: float
+    at: float
+    slack: float
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether it gets no task though it has stake and score."""
+        return self.weight == 0 and self.quality > 0 and self.stake_score > 0
+
+
+class FiguresClient:
+    """A relay's list of nodes. Its URL may hold a key: only scheme, host and port are shown."""
+
+    def __init__(
+        self, url: str, setting: str, timeout_seconds: float, clock: Callable[[], float]
+    ) -> None:
+        """`setting` names the address in a complaint; `clock` only ever goes forward."""
+        self.name = shown(url, ("http", "https"), setting)
+        self._http = BoundedHttp(url, name=self.name, max_bytes=_MOST_BYTES)
+        self._seconds = timeout_seconds
+        self._clock = clock
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._http.close()
+
+    def ask(self) -> dict[Address, NodeFigure]:
+        """Return every node's figures.
+
+        Raises:
+            RpcError: no answer, or not in time.
+            FeedAnswerError: an answer that is no list of figures.
+        """
+        found: dict[Address, NodeFigure] = {}
+        for page in range(1, _MOST_PAGES + 1):
+            asked, real = self._clock(), time.monotonic()
+            rows = self._page(page)
+            slack = (time.monotonic() - real) / 2
+            moment = (asked + self._clock()) / 2
+            for row in rows:
+                figure = self._figure(row, moment, slack)
+                found[figure.node] = figure
+            if len(rows) < _PAGE:
+                break
+        return found
+
+    def _page(self, page: int) -> list[object]:
+        path = f"/v2/network/nodes/data?page={page}&page_size={_PAGE}"
+        answer = self._http.get(path, self._seconds, self._seconds)
+        if answer.status != HTTPStatus.OK or answer.is_cut:
+            raise FeedAnswerError(f"{self.name}: no list of nodes: HTTP status {answer.status}")
+        try:
+            said = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            raise FeedAnswerError(f"{self.name}: its list of nodes is no JSON") from None
+        rows = said.get("data") if isinstance(said, dict) else None
+        if not isinstance(rows, list):
+            raise FeedAnswerError(f"{self.name}: its list of nodes is no list")
+        return rows
+
+    def _figure(self, row: object, moment: float, slack: float) -> NodeFigure:
+        if not isinstance(row, Mapping) or not _ADDRESS.fullmatch(str(row.get("address"))):
+            raise FeedAnswerError(f"{self.name}: one of its nodes has no address")
+        numbers = [row.get(name) for name in ("qos_score", "staking_score", "prob_weight")]
+        if not all(type(one) in {int, float} and math.isfinite(one) for one in numbers):
+            raise FeedAnswerError(f"{self.name}: one of its nodes has no figures")
+        quality, stake_score, weight = map(float, numbers)
+        node = Address(str(row["address"]).lower())
+        return NodeFigure(node, quality, stake_score, weight, moment, slack)

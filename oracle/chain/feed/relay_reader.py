@@ -1,0 +1,127 @@
+"""Turns spans of the relay's rows into events, in the order of their ids.
+
+Pure: the same rows with the same times and places give the same events, whatever part of the
+stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.chain.feed.relay_groups import (
+    AROUND,
+    SAME_SECONDS,
+    FoundGroup,
+    groups_in,
+)
+from oracle.chain.feed.relay_rows import IDENTITY, KNOWN, arguments_of, event_of, task_of
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import DomainEvent, GroupValidated, NodeUpdated
+from oracle.domain.feed_rows import FeedRow
+
+__all__ = ["AROUND", "FeedSpan", "RelayReader", "scored_task", "why_unreadable"]
+
+_LEAVES_OTHERWISE = ("NodeKickedOut", "NodeSlashed")
+_SCORED = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated")
+_ANYWHERE = Position(0, -1, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSpan:
+    """Rows to be read, all with a time and a place, and what stands around them.
+
+    `around`: the rows of the same stream within `AROUND` ids, in order, `rows` among them.
+    `scores`: what was handed in for the tasks that `scored_task` names, as hex.
+    """
+
+    rows: Sequence[FeedRow]
+    around: Sequence[FeedRow]
+    scores: Mapping[str, str] = field(default_factory=dict)
+
+
+def why_unreadable(row: FeedRow) -> str | None:
+    """Return why a row of a kind that we know says nothing; None: it can be read."""
+    try:
+        event_of(row, _ANYWHERE)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def is_unknown(row: FeedRow) -> bool:
+    """Tell whether a row is of a kind that we have never heard of: it is kept, and counted."""
+    return row.kind not in KNOWN
+
+
+def scored_task(row: FeedRow) -> str | None:
+    """Return the task whose result has to be known to see what group the row is of."""
+    return row.task if row.kind in _SCORED else None
+
+
+def score_in(row: FeedRow) -> str | None:
+    """Return what a node handed in by this row, as hex; None: nothing."""
+    if row.kind != "TaskScoreReady":
+        return None
+    try:
+        score = arguments_of(row).get("score")
+    except ValueError:
+        return None
+    return score if isinstance(score, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RelayReader:
+    """Reads the rows of the relay's stream. `takes_stakes`: the chain does not tell them."""
+
+    takes_stakes: bool = True
+
+    @property
+    def identity(self) -> str:
+        """What changes with whatever changes what is read; part of the rules id."""
+        return f"{IDENTITY} {'with' if self.takes_stakes else 'without'} stakes"
+
+    def read(self, span: FeedSpan) -> list[DomainEvent]:
+        """Return what the rows say; one that cannot be read says nothing."""
+        readable = [row for row in span.around if why_unreadable(row) is None]
+        found = groups_in(readable, span.scores)
+        by_first = {group.rows[0].id: group for group in found.groups}
+        events: list[DomainEvent] = []
+        for row in span.rows:
+            said = self._said(row, by_first.get(row.id), readable)
+            events += [replace(event, at=row.at._replace(sub=sub)) for sub, event in said]
+        return events
+
+    def _said(
+        self, row: FeedRow, group: FoundGroup | None, around: Sequence[FeedRow]
+    ) -> Iterator[tuple[int, DomainEvent]]:
+        if why_unreadable(row) is not None or _is_overtaken(row, around):
+            return
+        if group is not None:
+            yield 0, _validated(group, row)
+        event = event_of(row, row.at)
+        if event is not None and (self.takes_stakes or not isinstance(event, NodeUpdated)):
+            yield 1, event
+
+
+def _validated(group: FoundGroup, first: FeedRow) -> GroupValidated:
+    invalid = tuple(map(task_of, group.invalid)) or None
+    tasks = tuple(map(task_of, group.rows))
+    return GroupValidated(
+        first.at, first.time or 0, group.key, tasks, ranked=True, invalid=invalid
+    )
+
+
+def _is_overtaken(row: FeedRow, around: Sequence[FeedRow]) -> bool:
+    """Tell whether a node that quits here is kicked out or slashed in the same transaction.
+
+    The relay writes that it quit before it writes why.
+    """
+    if row.kind != "NodeQuit":
+        return False
+    for later in around:
+        if later.id <= row.id or later.node.lower() != row.node.lower():
+            continue
+        if later.kind == "NodeJoin" or later.seen_to - row.seen_to >= SAME_SECONDS:
+            return False
+        if later.kind in _LEAVES_OTHERWISE:
+            return True
+    return False

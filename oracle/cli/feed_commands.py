@@ -1,0 +1,116 @@
+"""`feed`: faults of the feed beside the chain, a person's word about them, and witness files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    open_app,
+    print_json,
+)
+from oracle.cli.write_session import acting, command_lease
+from oracle.errors import InputError
+from oracle.indexer.feeds.accepting import accept
+from oracle.indexer.feeds.witness_file import import_witness, witness_lines
+from oracle.queries.feed_view import fault_answer
+from oracle.queries.text.text_tables import in_utc
+
+feed = typer.Typer(no_args_is_help=True)
+
+_FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A witness file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Put `feed` on the command line."""
+    app.add_typer(feed, name="feed", help="The feed beside the chain, whose rows have no proof.")
+
+
+@feed.command("faults", epilog="Example: qos-oracle feed faults --all --json")
+def list_faults(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that somebody has accepted.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List what is wrong with the feed; `docs/explanation/feed.md` says what each means."""
+    with open_app(config) as app, app.store.reading() as uow:
+        found = uow.feed.faults(is_open=not everything)
+    if as_json:
+        print_json([fault_answer(one) for one in found])
+        return
+    if not found:
+        typer.echo("the feed has no fault")
+    for one in found:
+        state = "OPEN" if one.accepted_at is None else "accepted"
+        when = in_utc(one.found_at, "%Y-%m-%d %H:%M:%S UTC")
+        typer.echo(f"{state} {one.kind} at row {one.row} of stream {one.stream}, {when}")
+        typer.echo(f"  {one.detail}")
+
+
+@feed.command("accept", epilog="Example: qos-oracle feed accept --from 88102 --dry-run")
+def accept_faults(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    begin_after: Annotated[
+        int | None,
+        typer.Option("--from", metavar="ID", min=0, help="Read a new stream after this row."),
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Accept the feed's faults: what is stored is what the scores rest on, and it is read on."""
+    with open_app(config) as app, acting(app, "feed accept", dry_run=dry_run) as (uow, stamp):
+        found = accept(uow, begin_after, None if dry_run else stamp.at)
+    if as_json:
+        said = [fault_answer(one) for one in found]
+        print_json({"accepted": said, "from": begin_after, "dry_run": dry_run})
+        return
+    would = "would be" if dry_run else "are"
+    after = "" if begin_after is None else f"; a new stream begins after row {begin_after}"
+    typer.echo(f"{len(found)} faults {would} accepted{after}")
+
+
+@feed.command("export-witness", epilog="Example: qos-oracle feed export-witness times.jsonl")
+def export_witness(
+    file: _FileArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
+) -> None:
+    """Write when we saw each row: a reader that imports it comes to our bytes."""
+    with open_app(config) as app, app.store.reading() as uow:
+        lines = list(witness_lines(uow))
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    if as_json:
+        print_json({"file": str(file), "rows": len(lines)})
+        return
+    typer.echo(f"{len(lines)} rows in {file}")
+
+
+@feed.command("import-witness", epilog="Example: qos-oracle feed import-witness times.jsonl")
+def import_times(
+    file: _FileArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take another reader's times for ours, before the first row is read."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read: {type(error).__name__}") from None
+    rows = sum(1 for line in lines if line.strip())
+    if not dry_run:
+        with open_app(config) as app:
+            app.create_store()
+            with command_lease(app, "feed import-witness"):
+                rows = import_witness(app.store, lines)
+    if as_json:
+        print_json({"file": str(file), "rows": rows, "dry_run": dry_run})
+        return
+    typer.echo(f"the times of {rows} rows {'would be' if dry_run else 'are'} taken from {file}")

@@ -1,0 +1,107 @@
+"""The section `[feed]`: a second kind of source beside the chain, and its faults."""
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from oracle.chain.feed.feed_client import FeedClient
+from oracle.chain.feed.relay_groups import SAME_SECONDS
+from oracle.chain.feed.relay_reader import RelayReader
+from oracle.chain.profiles.profile import Profile
+from oracle.daemon.config.sections import Section
+from oracle.domain.events.network_events import NodeJoined, NodeUpdated
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.feeds.take_in import FeedSettings
+
+
+def _feed_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("a feed is an http:// or https:// address")
+    if parts.query or parts.fragment:
+        raise ValueError("a feed is an address without `?` and `#`: what is asked goes there")
+    return value
+
+
+FeedUrl = Annotated[str, AfterValidator(_feed_url)]
+
+
+class FeedSection(Section):
+    # Where the feed is: `https://relay.crynux.io`. Left out: there is none. What it says has no
+    # proof; keys in the address are never shown.
+    url: FeedUrl | None = Field(default=None, repr=False)
+    # How its rows speak.
+    profile: Literal["crynux-relay"] = "crynux-relay"
+    # A second feed of the same rows, such as a mirror of ours: both are compared, and nothing is
+    # taken from it.
+    compare_url: FeedUrl | None = Field(default=None, repr=False)
+    # Whether reports, kickouts and starts that rest on it may go to a contract.
+    may_publish: bool = False
+    # A new database begins after this row; 0: with the oldest that the feed still has.
+    start_id: int = Field(default=0, ge=0)
+    # Seconds between two polls: what a row's time may be wrong by.
+    poll_seconds: float = Field(default=1.0, gt=0, le=60)
+    # Rows of one page; a feed may give fewer.
+    page_rows: int = Field(default=1000, ge=1, le=10_000)
+    # How long a row waits for one of a lower id to come, in seconds.
+    settle_seconds: int = Field(default=30, ge=SAME_SECONDS, le=3600)
+    # After so many seconds without a new row the daemon is not ready.
+    silent_seconds: int = Field(default=900, ge=60)
+    # Seconds between two looks at old rows, and at the second feed.
+    reread_seconds: int = Field(default=3600, ge=60)
+    # How long one answer may take, in seconds.
+    timeout_seconds: float = Field(default=10.0, gt=0, le=60)
+    # The largest answer that is read, in MiB; a larger page is asked for in halves.
+    most_answer_mib: int = Field(default=16, ge=1, le=256)
+    # How far the feed's clock may be from ours, in seconds; beyond that nothing is taken in.
+    drift_seconds: int = Field(default=60, ge=1, le=3600)
+
+    @property
+    def numbers(self) -> FeedSettings:
+        """What the reader of the feed goes by."""
+        return FeedSettings(
+            settle_seconds=self.settle_seconds,
+            start_id=self.start_id,
+            drift_seconds=self.drift_seconds,
+            page_rows=self.page_rows,
+        )
+
+    def client(self, name: Literal["url", "compare_url"]) -> FeedClient | None:
+        """Return what asks one of the two; None: it is not configured."""
+        url: str | None = getattr(self, name)
+        if url is None:
+            return None
+        most = self.most_answer_mib * 2**20
+        return FeedClient(url, f"feed.{name}", self.timeout_seconds, most)
+
+
+def feed_reader(profile: Profile) -> RelayReader:
+    """Return what reads the rows beside this profile: where the chain tells stakes, it wins."""
+    told = profile.tells
+    of_chain = any("stake" in told.get(kind, ()) for kind in (NodeJoined, NodeUpdated))
+    return RelayReader(takes_stakes=not of_chain)
+
+
+def faults_in_feed(feed: FeedSection, rules: Rules | None, *, sends: list[str]) -> list[str]:
+    """Return what cannot stand together in `[feed]`, in one line each.
+
+    `sends` are the settings by which something goes to a contract; `rules` None: they have faults
+    of their own.
+    """
+    if feed.url is None:
+        return ["feed.compare_url: needs feed.url"] if feed.compare_url is not None else []
+    faults = []
+    if feed.compare_url == feed.url:
+        faults.append("feed.compare_url: is feed.url: nothing would be compared")
+    if not feed.may_publish:
+        faults += [
+            f"{setting}: is on, and nothing from a feed may go to a contract "
+            "(feed.may_publish = true allows it)"
+            for setting in sends
+        ]
+    if rules is not None and rules.close != "validated":
+        faults.append(
+            'rules.close: must be "validated" beside a feed, which names no group before'
+        )
+    return faults

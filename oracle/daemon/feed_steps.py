@@ -1,0 +1,178 @@
+"""The daemon's turns for a feed beside the chain: poll it, look at old rows again, compare two.
+
+An answer is waited for in a thread of its own: the head does not wait for a slow feed longer than
+for anything else (docs/explanation/feed.md#a-poll).
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from oracle.chain.feed.feed_client import FeedAnswer, FeedClient
+from oracle.chain.feed.relay_reader import is_unknown
+from oracle.daemon.app import App
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import Job
+from oracle.domain.feed_rows import FeedFault
+from oracle.errors import TransientError
+from oracle.indexer.feeds.feed_faults import HOLDING
+from oracle.indexer.feeds.reread import reread_start, take_comparison, take_reread
+from oracle.indexer.feeds.take_in import next_start, take_in
+from oracle.rpc.background import BackgroundCall
+from oracle.store.raw.feed_repository import FeedCursor
+from oracle.telemetry import feed_metrics
+
+Facts = Mapping[str, object] | None
+
+# How often to see whether old rows are due, or the second feed.
+CHECK_SECONDS = 10.0
+# As many pages as hold what is asked for again, whatever a page holds.
+_REREAD_PAGES = 100
+
+
+def _wall() -> float:
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
+@dataclass(slots=True)
+class FeedSteps:
+    """What these turns share; `watch` is told why the daemon is not ready for the feed's sake.
+
+    `patience`: how long a turn waits for an answer; None: to its end. `clock` counts seconds from
+    anywhere, `wall` unix seconds.
+    """
+
+    app: App
+    watch: DaemonHealth
+    patience: Callable[[], float | None]
+    feed: FeedClient
+    second: FeedClient | None = None
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = _wall
+    _polling: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
+    _rereading: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
+    _comparing: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
+    # The poll before had not come to the end.
+    _reads_on: bool = False
+    _polled_at: float | None = None
+
+    def jobs(self) -> list[Job]:
+        """Return the loops that read the feed."""
+        poll = self.app.config.feed.poll_seconds
+        return [Job("feed", poll, self.poll), Job("feed check", CHECK_SECONDS, self.check)]
+
+    def poll(self) -> Facts:
+        """Ask the feed for what is new, or take in what came."""
+        try:
+            answer = self._polled()
+            taken = None if answer is None else self._taken(answer)
+        except TransientError:
+            feed_metrics.POLLS.labels("failed").inc()
+            self._reads_on = False
+            raise
+        finally:
+            self.show()
+        return taken
+
+    def _polled(self) -> FeedAnswer | None:
+        settings = self.app.config.feed
+        if not self._polling.is_out:
+            is_early = (
+                self._polled_at is not None
+                and self.clock() - self._polled_at < settings.poll_seconds
+            )
+            if is_early and not self._reads_on and self.patience() is not None:
+                return None
+            start = next_start(self.app.store, settings.numbers, reads_on=self._reads_on)
+            if start is None:
+                return None
+            self._polled_at = self.clock()
+            self._polling.begin(lambda: self.feed.ask(start, settings.page_rows), "feed")
+        return _result(self._polling, self.patience())
+
+    def _taken(self, answer: FeedAnswer) -> Facts:
+        taken = take_in(self.app.store, answer, self.app.config.feed.numbers, self.wall())
+        if taken is None:
+            return None
+        self._reads_on = not answer.is_whole
+        feed_metrics.POLLS.labels("taken").inc()
+        feed_metrics.ROWS.inc(taken.rows)
+        feed_metrics.UNKNOWN_ROWS.inc(sum(map(is_unknown, answer.rows[-taken.rows :])))
+        self._tell(taken.faults)
+        if not (taken.rows or taken.settled or taken.faults or self._reads_on):
+            return None
+        return {"did": "read the feed", "rows": taken.rows, "settled": taken.settled}
+
+    def check(self) -> Facts:
+        """Look at old rows again, of the feed itself and of the second one."""
+        with self.app.store.reading() as uow:
+            cursor = uow.feed.cursor()
+        if cursor is None:
+            return None
+        found = [*self._reread(cursor), *self._compared(cursor)]
+        self._tell(found)
+        return {"did": "checked the feed", "faults": len(found)} if found else None
+
+    def _reread(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
+        settings, call = self.app.config.feed, self._rereading
+        if not call.is_out:
+            if cursor.asked_at - cursor.reread_at < settings.reread_seconds:
+                return ()
+            start = reread_start(cursor)
+            call.begin(
+                lambda: self.feed.ask(start, settings.page_rows, _REREAD_PAGES), "feed again"
+            )
+        answer = _result(call, self.patience())
+        return () if answer is None else take_reread(self.app.store, answer)
+
+    def _compared(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
+        second, call = self.second, self._comparing
+        if second is None:
+            return ()
+        if not call.is_out:
+            if cursor.compared_id >= cursor.settled_id:
+                return ()
+            rows = self.app.config.feed.page_rows
+            call.begin(lambda: second.ask(cursor.compared_id, rows, 1), "second feed")
+        answer = _result(call, self.patience())
+        return () if answer is None else take_comparison(self.app.store, answer, second.name)
+
+    def _tell(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
+        for one in faults:
+            log = structlog.get_logger()
+            log.error("feed_fault", kind=one.kind, row=one.row, detail=one.detail)
+
+    def show(self) -> None:
+        """Let `/metrics` and `/readyz` know how the feed stands."""
+        with self.app.store.reading() as uow:
+            cursor = uow.feed.cursor()
+            faults = sum(one.kind in HOLDING for one in uow.feed.faults(is_open=True))
+            waiting = uow.feed.counts()[1]
+        feed_metrics.OPEN_FAULTS.set(faults)
+        feed_metrics.WAITING.set(waiting)
+        self.watch.feed = "was not read yet" if cursor is None else None
+        if cursor is not None:
+            silent = cursor.asked_at - cursor.changed_at
+            feed_metrics.STUCK_SECONDS.set(max(0.0, self.wall() - cursor.asked_at))
+            feed_metrics.SILENT_SECONDS.set(silent)
+            if silent >= self.app.config.feed.silent_seconds:
+                self.watch.feed = f"has told no new row for {silent} s"
+
+
+def _result(call: BackgroundCall[FeedAnswer], patience: float | None) -> FeedAnswer | None:
+    """Return what was asked for in the background; None: it is still under way."""
+    call.wait_seconds = patience
+    ended = call.take()
+    return None if ended is None else ended.result()
+
+
+def feed_steps(
+    app: App, watch: DaemonHealth, patience: Callable[[], float | None]
+) -> FeedSteps | None:
+    """Return the turns for the feed of `[feed]`; None: there is none."""
+    first = app.feed_client("url")
+    if first is None:
+        return None
+    return FeedSteps(app, watch, patience, first, app.feed_client("compare_url"))

@@ -1,0 +1,1 @@
+"""A stand-in of Crynux's relay: its event stream and its own figures, over HTTP."""

@@ -1,0 +1,58 @@
+"""Who plays in a generated relay network, and what its relay is dishonest about, if anything."""
+
+from dataclasses import dataclass
+
+_STAKE = 100_000 * 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class RelayNode:
+    """One node: its card, and how it works; `seconds` is its mean for a task, chances are of 1.
+
+    `silent`: that it never answers; `wrong`: that its result in a group is another;
+    `refuses`: that it reports an error; `forgets`: that it never uploads an accepted result.
+    """
+
+    name: str
+    seconds: float
+    card: str = "NVIDIA RTX 4090"
+    vram: int = 24
+    stake: int = _STAKE
+    silent: float = 0.0
+    wrong: float = 0.0
+    refuses: float = 0.0
+    forgets: float = 0.0
+    models: tuple[str, ...] = ("base:crynux-network/sdxl-turbo",)
+
+
+CAST = (
+    RelayNode("swift", 5.0, stake=4 * _STAKE),
+    RelayNode("steady", 9.0, stake=2 * _STAKE),
+    RelayNode("average", 13.0, silent=0.02),
+    RelayNode("second", 12.0, refuses=0.02),
+    RelayNode("third", 16.0, forgets=0.03),
+    RelayNode("turtle", 30.0, card="NVIDIA GTX 1070", vram=8),
+    RelayNode("moody", 14.0, silent=0.2),
+    RelayNode("forger", 11.0, wrong=0.3),
+    RelayNode("hopeless", 45.0, silent=0.45),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayLies:
+    """What a relay does in its books and not in its rows, or the other way round.
+
+    Each is a count of its own kind, from 1 on; 0: never. `swapped_group`: the first two of that
+    group get each other's score. `forgotten_zero`: a timed-out member of that group gets no 0.
+    `free_timeout`: that timeout costs nothing. `early_kick`: the node of that ended task is kicked
+    out though nothing is due. `restart_at`: the relay's second at which it loses its pools.
+    """
+
+    swapped_group: int = 0
+    forgotten_zero: int = 0
+    free_timeout: int = 0
+    early_kick: int = 0
+    restart_at: float = 0.0
+
+
+HONEST = RelayLies()

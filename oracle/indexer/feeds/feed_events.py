@@ -1,0 +1,81 @@
+"""Puts a feed's rows into the chain's order, and reads them back as events of those blocks.
+
+A row belongs to the first block whose time is later than its own, before all that this block
+says: what stands as of a block is what the chain said up to it, and what the feed said before its
+time (docs/explanation/feed.md#one-order).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+
+from typing_extensions import override
+
+from oracle.chain.feed.relay_reader import (
+    AROUND,
+    FeedSpan,
+    score_in,
+    scored_task,
+)
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.protocols import LogReader
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.feed_rows import FeedRow
+from oracle.indexer.block_hooks import BlockHook
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Stamp
+
+
+def with_feed(uow: UnitOfWork, reader: LogReader, said: Decoded, blocks: BlockRange) -> Decoded:
+    """Return what was said in these blocks by the chain and by the feed, in one order."""
+    if reader.feed is None:
+        return said
+    beside: list[DomainEvent] = []
+    placed = uow.feed.placed(blocks.first, blocks.last)
+    for stream, rows in groupby(placed, key=attrgetter("stream")):
+        beside += reader.feed.read(_span_of(uow, stream, list(rows)))
+    if not beside:
+        return said
+    # A later stream begins with low ids again, and is later all the same.
+    return replace(said, events=sorted([*said.events, *beside], key=attrgetter("at")))
+
+
+def _span_of(uow: UnitOfWork, stream: int, rows: Sequence[FeedRow]) -> FeedSpan:
+    lowest, highest = rows[0].id - AROUND, rows[-1].id + AROUND
+    around = uow.feed.between(stream, lowest, highest)
+    tasks = {task for row in around if (task := scored_task(row)) is not None}
+    scores = {
+        row.task: score
+        for row in uow.feed.scores_of(stream, sorted(tasks))
+        if (score := score_in(row)) is not None
+    }
+    return FeedSpan(rows, around, scores)
+
+
+class FeedHook(BlockHook):
+    """Gives rows their blocks before a window is folded, and takes them back on the way back."""
+
+    def __init__(self, start_block: int) -> None:
+        """Every header from the start on is wanted: their times place the rows."""
+        self.first_block = start_block
+
+    @override
+    def passed_over(
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
+    ) -> None:
+        rows, cursor = iter(uow.feed.unplaced(last.time)), uow.cursor.get()
+        row = next(rows, None)
+        for header in headers:
+            if cursor is not None and header.number <= cursor.number:
+                continue
+            here: list[FeedRow] = []
+            while row is not None and (row.time or 0) < header.time:
+                here.append(row)
+                row = next(rows, None)
+            uow.feed.place(header.number, here)
+
+    @override
+    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+        uow.feed.unplace_above(ancestor)

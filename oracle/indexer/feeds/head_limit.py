@@ -1,0 +1,65 @@
+"""Lets the chain be read up to where the feed is settled, and no further.
+
+A block is folded once every row of an earlier time is settled: rows that came after it could not
+be put before it any more (docs/explanation/feed.md#one-order).
+"""
+
+from dataclasses import dataclass, replace
+
+from oracle.chain.heads import Heads
+from oracle.chain.protocols import ChainReader
+from oracle.domain.blocks import BlockRef
+from oracle.errors import TransientError
+from oracle.store.database import Store
+
+
+@dataclass(slots=True)
+class FeedHeadLimit:
+    """The heads as far as the feed has come."""
+
+    store: Store
+    _newest: BlockRef | None = None
+
+    def of(self, chain: ChainReader) -> Heads:
+        """Return the chain's heads, the newest of a time that the feed is settled up to.
+
+        Raises:
+            TransientError: the feed was never read, or is settled up to no block yet; or the
+                chain does not give a header.
+        """
+        with self.store.reading() as uow:
+            known, cursor = uow.feed.cursor(), uow.cursor.get()
+        if known is None or not known.settled_to:
+            raise TransientError("the feed was not read yet: no block is folded before")
+        heads = chain.heads()
+        if heads.latest.time <= known.settled_to:
+            return heads
+        lowest = 0 if cursor is None else cursor.number
+        newest = self._highest(chain, lowest, heads.latest, known.settled_to)
+        self._newest = newest
+        safe = heads.safe if heads.safe is None or heads.safe.number <= newest.number else newest
+        final = heads.final if heads.final.number <= newest.number else newest
+        return replace(heads, latest=newest, safe=safe, final=final)
+
+    def _highest(self, chain: ChainReader, low: int, above: BlockRef, until: int) -> BlockRef:
+        """Return the highest block from `low` on whose time is not later than `until`."""
+        known = self._newest
+        if known is not None and low < known.number < above.number:
+            low = known.number
+        found, high = _header(chain, low), above.number
+        if found.time > until:
+            raise TransientError("the feed is not settled up to the first block yet")
+        while high - found.number > 1:
+            middle = _header(chain, (found.number + high) // 2)
+            if middle.time <= until:
+                found = middle
+            else:
+                high = middle.number
+        return found
+
+
+def _header(chain: ChainReader, number: int) -> BlockRef:
+    block = chain.header(number)
+    if block is None:
+        raise TransientError(f"the chain does not give block {number} now")
+    return block

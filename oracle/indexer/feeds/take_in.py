@@ -1,0 +1,197 @@
+"""Takes one poll of a feed in: rows, faults, settled times and cursor in one transaction.
+
+See docs/explanation/feed.md#a-poll.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from oracle.chain.feed.feed_client import FeedAnswer
+from oracle.chain.feed.relay_reader import why_unreadable
+from oracle.domain.feed_rows import FeedFault, FeedRow
+from oracle.domain.ids import Hash
+from oracle.errors import TransientError
+from oracle.indexer.feeds.feed_faults import (
+    BAD,
+    CHANGED,
+    GAP,
+    VANISHED,
+    WENT_BACK,
+    differences,
+    is_repair,
+    noted,
+    stopping,
+)
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.raw.feed_repository import FeedCursor
+
+# Rows settled in one transaction; more wait for the next.
+MOST_AT_ONCE = 10_000  # fewer than the repository gives at once
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSettings:
+    """Numbers of `[feed]`; seconds are the feed's, but for `drift_seconds`.
+
+    `settle_seconds`: how long a row's order may still change; `start_id`: where a new database
+    begins; `drift_seconds`: how far the feed's clock may be from ours.
+    """
+
+    settle_seconds: int = 30
+    start_id: int = 0
+    drift_seconds: int = 60
+    page_rows: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTaken:
+    """What one poll changed: rows that are new, rows that got a time, faults that are new."""
+
+    rows: int = 0
+    settled: int = 0
+    faults: tuple[FeedFault, ...] = ()
+
+
+def next_start(store: Store, settings: FeedSettings, *, reads_on: bool = False) -> int | None:
+    """Return the id above which to ask; None: the feed stopped, and a person must look.
+
+    The last settled row is asked for again each time: it must still be there, as it was.
+    `reads_on`: the poll before did not come to the end.
+    """
+    with store.reading() as uow:
+        if stopping(uow) is not None:
+            return None
+        cursor = _cursor(uow, settings)
+        return cursor.highest_id if reads_on else _start(uow, cursor)
+
+
+def take_in(
+    store: Store, answer: FeedAnswer, settings: FeedSettings, our_time: float
+) -> FeedTaken | None:
+    """Write down what a poll brought; None: it is of a place where the reader is no more.
+
+    Raises:
+        TransientError: the feed's clock is not to be believed; nothing was taken in.
+        FatalError: another process wrote into the database.
+    """
+    if abs(answer.now - our_time) > settings.drift_seconds:
+        raise TransientError(
+            f"the feed's clock is {answer.now - our_time:+.0f} s from ours: nothing of it is "
+            "taken in (feed.drift_seconds)"
+        )
+    with store.transaction() as uow:
+        cursor = _cursor(uow, settings)
+        here = (_start(uow, cursor), cursor.highest_id)
+        if stopping(uow) is not None or answer.start not in here:
+            return None
+        return _taken(uow, cursor, answer, settings)
+
+
+def _cursor(uow: UnitOfWork, settings: FeedSettings) -> FeedCursor:
+    start = settings.start_id
+    new = FeedCursor(settled_id=start, highest_id=start, compared_id=start)
+    return uow.feed.cursor() or new
+
+
+def _start(uow: UnitOfWork, cursor: FeedCursor) -> int:
+    anchor = uow.feed.between(cursor.stream, cursor.settled_id, cursor.settled_id)
+    return cursor.settled_id - 1 if anchor else cursor.settled_id
+
+
+def _taken(
+    uow: UnitOfWork, cursor: FeedCursor, answer: FeedAnswer, settings: FeedSettings
+) -> FeedTaken:
+    # The feed's clock never falls here, whatever it does there.
+    now = max(answer.now, cursor.asked_at)
+    rows = [
+        replace(row, stream=cursor.stream, seen_from=cursor.asked_at or now, seen_to=now)
+        for row in answer.rows
+    ]
+    stop = _why_stopped(cursor, answer, now)
+    if stop is not None:
+        return FeedTaken(faults=noted(uow, [stop]))
+    known = uow.feed.between(cursor.stream, answer.start + 1, _reach(cursor, answer))
+    changed, missing, new = differences(known, rows)
+    faults = [*_changes(uow, changed, now), *_gone(missing, now)]
+    faults += [_fault(BAD, row, now, why) for row in new if (why := why_unreadable(row))]
+    uow.feed.append(new)
+    cursor = _moved(cursor, new, now)
+    settled, cursor = _settle(uow, cursor, settings, is_whole=answer.is_whole)
+    uow.feed.move(cursor, cursor.polls)
+    return FeedTaken(len(new), settled, noted(uow, faults))
+
+
+def _reach(cursor: FeedCursor, answer: FeedAnswer) -> int:
+    """Return the highest id that the answer should have told, had it not changed."""
+    if answer.is_whole:
+        return max(cursor.highest_id, answer.rows[-1].id if answer.rows else 0)
+    return answer.rows[-1].id if answer.rows else answer.start
+
+
+def _why_stopped(cursor: FeedCursor, answer: FeedAnswer, now: int) -> FeedFault | None:
+    """Tell whether the stream is not where we left it; None: it goes on."""
+    is_anchored = answer.start < cursor.settled_id
+    if answer.newest is not None and answer.newest < cursor.settled_id:
+        detail = f"its newest row is {answer.newest}, and we have read up to {cursor.settled_id}"
+        return FeedFault(WENT_BACK, cursor.stream, cursor.settled_id, now, detail)
+    if is_anchored and answer.rows and answer.rows[0].id > cursor.settled_id:
+        detail = f"row {cursor.settled_id} is gone, and its first row is {answer.rows[0].id} now"
+        return FeedFault(GAP, cursor.stream, cursor.settled_id, now, detail)
+    return None
+
+
+def _changes(
+    uow: UnitOfWork, changed: Sequence[tuple[FeedRow, FeedRow]], now: int
+) -> list[FeedFault]:
+    """Keep what is told in another way now beside what was told first, which stays ours."""
+    uow.feed.append([theirs for _, theirs in changed], canonical=False)
+    return [
+        _fault(CHANGED, ours, now, f"it was {ours.hash}, and is told as {theirs.hash} now")
+        for ours, theirs in changed
+        if not is_repair(ours, theirs)
+    ]
+
+
+def _gone(missing: Sequence[FeedRow], now: int) -> list[FeedFault]:
+    return [_fault(VANISHED, row, now, "it was there, and is told no more") for row in missing]
+
+
+def _fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFault:
+    return FeedFault(kind, row.stream, row.id, now, detail)
+
+
+def _moved(cursor: FeedCursor, new: Sequence[FeedRow], now: int) -> FeedCursor:
+    if not new:
+        return replace(cursor, asked_at=now, changed_at=cursor.changed_at or now)
+    first = new[0].id if cursor.first_id is None else cursor.first_id
+    highest = max(cursor.highest_id, new[-1].id)
+    return replace(cursor, asked_at=now, changed_at=now, highest_id=highest, first_id=first)
+
+
+def _settle(
+    uow: UnitOfWork, cursor: FeedCursor, settings: FeedSettings, *, is_whole: bool
+) -> tuple[int, FeedCursor]:
+    """Give times to the rows whose order cannot change any more; tell up to when all have one."""
+    waiting = uow.feed.unsettled(cursor.stream)
+    last = waiting[-1].id if waiting else cursor.highest_id
+    witnessed = uow.feed.witnessed(cursor.settled_id, last)
+    times: dict[int, int] = {}
+    row_time, until = cursor.row_time, cursor.asked_at if is_whole else cursor.settled_to
+    for row in waiting:
+        time = max(_time_of(row, witnessed), row_time)
+        if cursor.asked_at - row.seen_to < settings.settle_seconds or len(times) == MOST_AT_ONCE:
+            until = time
+            break
+        times[row.id] = row_time = time
+    uow.feed.settle(cursor.stream, times)
+    unread = uow.feed.witnessed_above(cursor.highest_id)
+    until = max(until if unread is None else min(until, unread), cursor.settled_to)
+    settled_id = max(times, default=cursor.settled_id)
+    moved = replace(cursor, settled_id=settled_id, row_time=row_time, settled_to=until)
+    return len(times), moved
+
+
+def _time_of(row: FeedRow, witnessed: Mapping[int, tuple[Hash, int]]) -> int:
+    """Return when the row was told: as another reader saw it, where we have its word."""
+    hash_, time = witnessed.get(row.id, (None, 0))
+    return time if hash_ == row.hash else row.seen_to

@@ -1,0 +1,172 @@
+"""Finds the first row at which a relay's figure of a node and ours part.
+
+Two figures do not say what happened between the rows, so what they would be is tried: one change
+of what the relay put into its books that gives exactly its figure. The kinds and what each proves:
+docs/explanation/relay-audit.md#kinds.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from oracle.chain.feed.relay_groups import NEAR
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.scoring.node_scores import is_below_line
+from oracle.domain.scoring.reliability import boosted, healed, penalized
+from oracle.domain.scoring.score_window import mean_of, reseeded
+from oracle.queries.relay_audit.own_figures import OwnNode
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+
+_PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where the two part: the id of a row, 0 where no row explains it; `why` is a sentence."""
+
+    kind: str
+    row: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a relay says of a node's Q_long / 10, give or take; nothing up to row `since` parts."""
+
+    long_term: float
+    slack: float
+    since: int = 0
+
+    def fits(self, scores: Sequence[int]) -> bool:
+        """Tell whether a pool that was given these scores, the oldest first, has that mean."""
+        pool = bytes(scores[-RELAY.pool_size :])
+        return abs(mean_of(pool, None, RELAY) / UNIT - self.long_term) <= self.slack
+
+
+def kick_parting(node: OwnNode) -> Parting | None:
+    """Return the first kickout without a reason, or end without the kickout that was due."""
+    found = [*_causeless(node), *_missed(node)]
+    return min(found, key=lambda one: one.row, default=None)
+
+
+def _causeless(node: OwnNode) -> Iterator[Parting]:
+    for row in node.kicked_at:
+        # A group's scores stand where its first row is, which may come after the kickout's.
+        given = [one.score for one in node.scores if one.at.log <= row + NEAR]
+        pool = given[-RELAY.pool_size :]
+        if len(pool) < RELAY.pool_size or not is_below_line(sum(pool), RELAY):
+            mean = f"{sum(pool) / len(pool):.2f}" if pool else "none"
+            why = f"kicked out with {len(pool)} scores and a mean of {mean}"
+            yield Parting("kick_without_cause", row, why)
+
+
+def _missed(node: OwnNode) -> Iterator[Parting]:
+    for interval in node.due:
+        opened = interval.opened_at.log
+        closed = None if interval.closed_at is None else interval.closed_at.log
+        for end in node.ended_at:
+            if end > opened + NEAR and (closed is None or end < closed - NEAR):
+                why = f"was due to be kicked out from row {opened} on, ended a task, and was not"
+                yield Parting("no_kick_with_cause", end, why)
+                break
+
+
+def score_parting(
+    node: OwnNode, claim: Claim, groups: Mapping[int, Sequence[ScoreEntry]]
+) -> Parting:
+    """Return the earliest change of a score that gives what the relay says, by what it proves."""
+    for tried in (_missing_zero, swapped, _other_score, _unseen):
+        found = [one for one in tried(node, claim, groups) if one.row > claim.since]
+        if found:
+            first = min(found, key=lambda one: one.row)
+            rows = len({one.row for one in found})
+            return replace(first, why=f"{first.why}; the first of {rows} rows that would do")
+    why = f"no single score explains {claim.long_term:.4f}"
+    return Parting("unexplained_jump", 0, why)
+
+
+_Groups = Mapping[int, Sequence[ScoreEntry]]
+
+
+def swapped(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
+    """Two members of a group got each other's score."""
+    scores = [one.score for one in node.scores]
+    for place, entry in enumerate(node.scores):
+        for other in groups.get(entry.at.log, ()):
+            if entry.rank is None or other.rank is None or other.score == entry.score:
+                continue
+            if claim.fits([*scores[:place], other.score, *scores[place + 1 :]]):
+                why = f"rank {other.rank} ({other.score}) instead of {entry.rank} ({entry.score})"
+                yield Parting("rank", entry.at.log, f"{why}, task {entry.task[:10]}")
+
+
+def _missing_zero(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
+    """A member that timed out got no 0."""
+    del groups
+    scores = [one.score for one in node.scores]
+    for place, entry in enumerate(node.scores):
+        if entry.rank is None and claim.fits([*scores[:place], *scores[place + 1 :]]):
+            why = f"no 0 for the member that timed out, task {entry.task[:10]}"
+            yield Parting("missing_zero", entry.at.log, why)
+
+
+def _other_score(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
+    del groups
+    scores = [one.score for one in node.scores]
+    for place, entry in enumerate(node.scores):
+        for score in (*RELAY.rank_scores, RELAY.absent_score):
+            if claim.fits([*scores[:place], score, *scores[place + 1 :]]):
+                yield Parting("rank", entry.at.log, f"{score} instead of {entry.score}")
+
+
+def _unseen(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
+    """One score more than there are groups: a 0 of a group that we do not see, as a rule."""
+    del groups
+    scores = [one.score for one in node.scores]
+    for score in (RELAY.absent_score, *RELAY.rank_scores):
+        if claim.fits([*scores, score]):
+            why = f"a score of {score} more than the rows give"
+            yield Parting("unexplained_jump", node.rows[-1], why)
+
+
+def restart_spans(node: OwnNode, claim: Claim) -> list[tuple[int, int]]:
+    """Return between which rows a restart would give what the relay says, `(above, until)`."""
+    scores, spans = [one.score for one in node.scores], []
+    for place in range(1, len(scores) + 1):
+        lost = reseeded(bytes(scores[:place][-RELAY.pool_size :]), RELAY)
+        if claim.fits([*lost, *scores[place:]]):
+            until = node.scores[place].at.log if place < len(scores) else 1 << 62
+            spans.append((max(node.scores[place - 1].at.log, claim.since), until))
+    return [span for span in spans if span[0] < span[1]]
+
+
+def common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Parting | None:
+    """Return the restart that explains all of several nodes, after which row it came."""
+    starts = sorted({above for each in spans for above, _ in each})
+    for start in starts:
+        if all(any(above <= start < until for above, until in each) for each in spans):
+            why = f"{len(spans)} nodes fit pools that were lost after this row, and reseeded"
+            return Parting("restart", start, why)
+    return None
+
+
+def health_parting(node: OwnNode, health: float, slack: float, time: int) -> Parting:
+    """Return the earliest change of H without which ours is what the relay says."""
+    changes = [one for one in node.changes if one.at.log >= node.joined_at]
+    for place, change in enumerate(changes):
+        without = [*changes[:place], *changes[place + 1 :]]
+        if change.task is not None and abs(_replayed(without, time) / UNIT - health) <= slack:
+            kind = "penalty" if change.cause in _PENALTIES else "boost"
+            why = f"H is as without this {kind}, task {change.task[:10]}"
+            return Parting(kind, change.at.log, why)
+    return Parting("penalty", 0, f"no single penalty or boost explains H {health:.4f}")
+
+
+def _replayed(changes: Sequence[ReliabilityChange], time: int) -> int:
+    base, since = UNIT, 0
+    for change in changes:
+        base, since = healed(base, since, change.time, RELAY), change.time
+        if change.task is not None:
+            happened = penalized if change.cause in _PENALTIES else boosted
+            base = happened(base, RELAY)
+    return healed(base, since, time, RELAY)

@@ -1,0 +1,286 @@
+"""Lays a relay's figures beside ours, node by node, and says where they part.
+
+See docs/explanation/relay-audit.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from oracle.domain.ids import Address
+from oracle.queries.relay_audit.own_figures import OwnFigures, OwnNode, by_group, own_figures
+from oracle.queries.relay_audit.partings import (
+    Claim,
+    Parting,
+    common_restart,
+    health_parting,
+    kick_parting,
+    restart_spans,
+    score_parting,
+    swapped,
+)
+from oracle.queries.relay_audit.relay_watch import Poll, RelayWatch
+from oracle.queries.relay_audit.separation import Separated, separated
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+
+# A timeout may be a poll earlier than we saw it, and the relay counts fractions of seconds.
+_SEEN_LATE_SECONDS = 4.0
+_HEALTH_SLACK = 0.002
+# What the relay calls excluded is not judged so near to a line of H.
+_NEAR_LINE = 0.01
+_LINES = (0.2, 0.8)
+_OF_SCORES = ("rank", "missing_zero", "unexplained_jump")
+_OF_KICKS = ("kick_without_cause", "no_kick_with_cause")
+
+
+class Verdict(StrEnum):
+    """What came of one node."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNPROVEN = "unproven"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAudit:
+    """One node: ours and theirs, Q_long / 10 and H; None: not known.
+
+    `groups` are the scores that our rows give it, `zeros` how many of them are assumed for silent
+    members. `why` says what is missing where nothing is proven.
+    """
+
+    node: Address
+    verdict: Verdict
+    ours: float
+    theirs: float | None
+    our_health: float | None
+    their_health: float | None
+    excluded: bool
+    groups: int
+    zeros: int
+    # How far `theirs` may be off.
+    slack: float = 0.0
+    parting: Parting | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayAudit:
+    """The whole audit; nodes by address. `headless`: tasks that started before the first row."""
+
+    nodes: list[NodeAudit]
+    rows: int
+    first_id: int
+    last_id: int
+    headless: int
+    polls: int
+    running: int
+    changed: list[int]
+
+    def count(self, verdict: Verdict) -> int:
+        """Return how many nodes have a verdict."""
+        return sum(one.verdict is verdict for one in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A poll, the one before it, and what follows from the rows that were there."""
+
+    before: Poll | None
+    poll: Poll
+    own: OwnFigures
+
+    def by_two(self, node: OwnNode) -> Separated | None:
+        """Return what two polls say of a node; None: something happened to it between."""
+        earlier = None if self.before is None else self.before.figures.get(node.address)
+        figure = self.poll.figures.get(node.address)
+        if self.before is None or earlier is None or figure is None:
+            return None
+        busy = node.has_rows_in(self.before.before, self.poll.after)
+        return None if busy else separated(earlier, figure)
+
+    def by_one(self, node: OwnNode) -> Separated | None:
+        """Return what this poll says of a node, its H taken to be ours; None: we have none."""
+        figure = self.poll.figures.get(node.address)
+        busy = node.has_rows_in(self.poll.before, self.poll.after)
+        if figure is None or busy or not node.has_known_times:
+            return None
+        health = node.health_at(self.poll.relay_now)
+        if health == 0:
+            return None
+        slack = figure.quality * health_slack(health) / health
+        return Separated(figure.quality / health, health, figure.at, slack)
+
+
+def audited(watch: RelayWatch) -> RelayAudit:
+    """Judge what was watched, of two polls at least."""
+    rows = [watch.rows[number] for number in sorted(watch.rows)]
+    looks = []
+    for before, poll in zip([None, *watch.polls], watch.polls, strict=False):
+        known = [row for row in rows if row.id <= poll.after]
+        looks.append(_Look(before, poll, own_figures(known, watch.times)))
+    own = looks[-1].own
+    judged = [_judged(own.nodes[address], looks) for address in sorted(own.nodes)]
+    starts = sum(row.kind == "TaskStarted" for row in rows)
+    ends = sum(row.kind.startswith("TaskEnd") for row in rows)
+    counted = (own.rows, own.first_id, own.last_id, own.headless, len(watch.polls))
+    return RelayAudit(_together(judged, own), *counted, starts - ends, watch.changed)
+
+
+# What came of a node, and the node as it was at the poll that decided.
+_Judged = tuple[NodeAudit, OwnNode]
+
+
+def _judged(node: OwnNode, looks: Sequence[_Look]) -> _Judged:
+    """Judge a node by its polls, two by two; one by one where it worked between all of them."""
+    found = _by(_Look.by_two, node, looks) or _by(_Look.by_one, node, looks)
+    verdict, decided = found or (_beginning(node), node)
+    return _with_kicks(verdict, node, looks[-1].own), decided
+
+
+def _by(
+    taken_apart: Callable[[_Look, OwnNode], Separated | None],
+    node: OwnNode,
+    looks: Sequence[_Look],
+) -> _Judged | None:
+    """Return what polls in turn say; the first at which the node differs decides."""
+    agreed, found = 0, None
+    for look in looks:
+        known = look.own.nodes.get(node.address)
+        told = None if known is None else taken_apart(look, known)
+        if known is None or told is None:
+            continue
+        verdict = _compared(known, told, look, agreed)
+        found = verdict, known
+        if verdict.verdict is Verdict.DIFFERS:
+            break
+        agreed = look.poll.before if verdict.verdict is Verdict.AGREES else agreed
+    return found
+
+
+def _beginning(node: OwnNode) -> NodeAudit:
+    return NodeAudit(
+        node=node.address,
+        verdict=Verdict.UNPROVEN,
+        ours=node.long_term(),
+        theirs=None,
+        our_health=None,
+        their_health=None,
+        excluded=False,
+        groups=len(node.scores),
+        zeros=node.assumed,
+        why="it worked between all polls, or is not listed",
+    )
+
+
+def _compared(node: OwnNode, told: Separated, look: _Look, agreed: int) -> NodeAudit:
+    now = look.poll.relay_now
+    health = node.health_at(now) if node.has_known_times else None
+    line = replace(
+        _beginning(node),
+        theirs=told.long_term,
+        slack=told.slack,
+        our_health=health,
+        their_health=told.health_at(look.poll.figures[node.address].at),
+        excluded=look.poll.figures[node.address].is_excluded,
+        why="",
+    )
+    if not _is_known(node, look.own):
+        why = f"{len(node.scores)} of {RELAY.pool_size} scores since row {look.own.first_id}"
+        return replace(line, why=why)
+    if abs(line.ours - told.long_term) > told.slack:
+        if _is_doubted(node):
+            return replace(line, why=f"groups beside row {node.doubted_at} are ambiguous")
+        claim = Claim(told.long_term, told.slack, agreed)
+        parting = score_parting(node, claim, by_group(look.own.nodes))
+        return replace(line, verdict=Verdict.DIFFERS, parting=parting)
+    if health is not None:
+        parted = _health_parting(node, told, health, look)
+        if parted is not None:
+            return replace(line, verdict=Verdict.DIFFERS, parting=parted)
+    return replace(line, verdict=Verdict.AGREES)
+
+
+def _is_known(node: OwnNode, own: OwnFigures) -> bool:
+    """Tell whether its pool is all ours: seen from the stream's beginning, or filled since."""
+    return own.first_id == 1 or len(node.scores) >= RELAY.pool_size
+
+
+def _is_doubted(node: OwnNode) -> bool:
+    """Tell whether one of the scores that count may be of a group that was left out."""
+    window = node.scores[-RELAY.pool_size :]
+    oldest = window[0].at.log if len(node.scores) >= RELAY.pool_size else 0
+    return node.doubted_at > oldest
+
+
+def health_slack(health: float) -> float:
+    """Return by how much two readers' H may differ: rows were seen later than they happened."""
+    return _HEALTH_SLACK + (1 - health) * _SEEN_LATE_SECONDS / RELAY.tau_seconds
+
+
+def _health_parting(node: OwnNode, told: Separated, health: float, look: _Look) -> Parting | None:
+    now, figure = look.poll.relay_now, look.poll.figures[node.address]
+    theirs = told.health_at(figure.at)
+    slack = health_slack(health) + told.slack / told.long_term
+    if abs(health - theirs) > slack:
+        return health_parting(node, theirs, slack, now)
+    if any(abs(health - line) <= _NEAR_LINE for line in _LINES) or figure.stake_score == 0:
+        return None
+    if node.is_member and figure.is_excluded != node.is_excluded_at(now):
+        said = "excluded" if figure.is_excluded else "not excluded"
+        return Parting("exclusion", node.changes[-1].at.log, f"the relay has it {said}")
+    return None
+
+
+def _with_kicks(line: NodeAudit, node: OwnNode, own: OwnFigures) -> NodeAudit:
+    """A kickout without a reason differs, whatever the figures say."""
+    if not _is_known(node, own) or _is_doubted(node):
+        return line
+    parting = kick_parting(node)
+    if parting is None or (line.parting is not None and 0 < line.parting.row <= parting.row):
+        return line
+    return replace(line, verdict=Verdict.DIFFERS, parting=parting, why="")
+
+
+def _together(judged: Sequence[_Judged], own: OwnFigures) -> list[NodeAudit]:
+    """Where several nodes differ, look for the one thing that explains them all."""
+    found = [one for one, _ in judged]
+    claims = [
+        (node, Claim(one.theirs, one.slack))
+        for one, node in judged
+        if one.verdict is Verdict.DIFFERS and one.parting is not None
+        if one.theirs is not None and one.parting.kind in _OF_SCORES
+    ]
+    shared = _shared_swap(claims, own)
+    if shared:
+        return [replace(one, parting=shared.get(one.node, one.parting)) for one in found]
+    spans = [restart_spans(node, claim) for node, claim in claims]
+    restart = common_restart(spans) if len(spans) > 1 else None
+    if restart is None:
+        return found
+    of_scores = {node.address for node, _ in claims}
+    return [
+        replace(one, parting=restart) if one.node in of_scores or _follows(one, restart) else one
+        for one in found
+    ]
+
+
+def _follows(one: NodeAudit, restart: Parting) -> bool:
+    """Tell whether a kickout had its reason in a pool that a restart had filled."""
+    return (
+        one.parting is not None
+        and one.parting.kind in _OF_KICKS
+        and (one.parting.row > restart.row)
+    )
+
+
+def _shared_swap(
+    claims: Sequence[tuple[OwnNode, Claim]], own: OwnFigures
+) -> dict[Address, Parting]:
+    """Return the first group in which two of these would have each other's score."""
+    groups, fitting = by_group(own.nodes), dict[int, dict[Address, Parting]]()
+    for node, claim in claims:
+        for parting in swapped(node, claim, groups):
+            fitting.setdefault(parting.row, {})[node.address] = parting
+    shared = [row for row, nodes in fitting.items() if len(nodes) > 1]
+    return fitting[min(shared)] if shared else {}

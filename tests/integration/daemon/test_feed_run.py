@@ -1,0 +1,108 @@
+"""`run` with a feed beside the chain: read, folded, shown as unproven, and published nowhere."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from tests.support.cli.local_network import Settings, write
+from tests.support.cli.refusal import refused
+from tests.support.feeds.relay import Relay, node, served
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import settings as of_chain
+
+
+class Site:
+    """A chain, a relay whose clock we turn, and a daemon's configuration for both."""
+
+    def __init__(self, until_the_end: ExitStack, folder: Path) -> None:
+        self.chain = AChain(until_the_end)
+        self.chain.serve()
+        self.chain.serve()
+        self.chain.quiet(3)
+        self.relay = Relay(now=int(time.clock_gettime(time.CLOCK_REALTIME)))
+        self.url = until_the_end.enter_context(served(self.relay))
+        self.folder = folder
+
+    def settings(self, **feed: object) -> Settings:
+        told = of_chain(self.chain, self.folder)
+        told["rules"] = {"set": "relay"}
+        told["feed"] = {"url": self.url, "drift_seconds": 3600, **feed}
+        return told
+
+    def config(self, **feed: object) -> Path:
+        return write(self.settings(**feed), self.folder / "config.toml")
+
+    def later(self, seconds: int) -> None:
+        """Turn the relay's clock, and mine a block of half the time that passes."""
+        block = self.relay.now + seconds // 2
+        self.relay.now += seconds
+        self.chain.quiet(1, seconds=block - self.chain.head.time)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as until_the_end:
+        yield Site(until_the_end, tmp_path)
+
+
+def test_what_a_relay_says_is_folded_and_shown_as_unproven(site: Site, capsys):
+    for number in (1, 2, 3):
+        site.relay.joins(number)
+    site.relay.group({11: 1, 12: 2, 13: 3})
+    config = str(site.config())
+    for _ in range(3):
+        assert run(["run", "--once", "--config", config]) == 0
+        site.later(100)
+    capsys.readouterr()
+
+    assert run(["nodes", "--json", "--config", config]) == 0
+    found = {one["node"]: one for one in json.loads(capsys.readouterr().out)}
+    assert {found[node(each)]["task_scores"] for each in (1, 2, 3)} == {1}
+    assert {one["proof"] for one in found.values()} == {"none"}
+
+    assert run(["explain", node(1), "--config", config]) == 0
+    assert "row 10 of the feed, which has no proof" in capsys.readouterr().out
+
+    assert run(["status", "--config", config]) == 0
+    assert "UNPROVEN" in capsys.readouterr().out
+
+    assert run(["resync", "rebuild", "--dry-run", "--config", config]) == 0
+    assert run(["export", "--config", config]) == 0
+    assert '"ranked":true' in capsys.readouterr().out
+
+
+def test_nothing_of_a_feed_goes_to_a_contract(site: Site, capsys):
+    assert "feed.may_publish" in refused(
+        capsys, "run", "--once", "--publish", "--config", site.config()
+    )
+
+
+def test_a_stream_that_went_back_is_accepted_by_a_person(site: Site, capsys):
+    for number in range(1, 9):
+        site.relay.joins(number)
+    config = str(site.config())
+    assert run(["run", "--once", "--config", config]) == 0
+    site.later(100)
+    assert run(["run", "--once", "--config", config]) == 0
+    site.relay.rows = site.relay.rows[:2]
+    site.later(100)
+    assert run(["run", "--once", "--config", config]) == 0
+    capsys.readouterr()
+    assert run(["feed", "faults", "--config", config]) == 0
+    assert "OPEN went_back at row 8" in capsys.readouterr().out
+
+    assert "--from ID" in refused(capsys, "feed", "accept", "--config", config)
+    assert run(["feed", "accept", "--from", "2", "--config", config]) == 0
+    site.relay.next_id = 3
+    site.relay.joins(9)
+    for _ in range(3):
+        assert run(["run", "--once", "--config", config]) == 0
+        site.later(100)
+    capsys.readouterr()
+    assert run(["nodes", "--json", "--config", config]) == 0
+    assert node(9) in {one["node"] for one in json.loads(capsys.readouterr().out)}

@@ -1,0 +1,344 @@
+"""Every way in which a feed can be wrong: docs/explanation/feed.md#faults, one test each."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.feed_rows import FeedRow
+from oracle.errors import TransientError
+from oracle.indexer.feeds.feed_faults import holding
+from oracle.indexer.feeds.reread import reread_start, take_comparison, take_reread
+from oracle.rpc.rpc_errors import RpcTimeoutError
+from oracle.store.database import Store
+from tests.integration.feeds.test_following_a_feed import busy
+from tests.support.feeds.feed_follower import FeedFollower, following
+from tests.support.feeds.relay import Relay, node
+
+
+def stored(feed: FeedFollower) -> list[FeedRow]:
+    with feed.store.reading() as uow:
+        return uow.feed.between(1, 0, 10**6)
+
+
+def reread(feed: FeedFollower) -> list[str]:
+    """Ask for the old rows once more, and return the kinds of fault that were found."""
+    with feed.store.reading() as uow:
+        cursor = uow.feed.cursor()
+    assert cursor is not None
+    answer = feed.client.ask(reread_start(cursor), 100)
+    return [fault.kind for fault in take_reread(feed.store, answer)]
+
+
+def test_a_gap_in_the_ids_is_no_fault_and_is_not_waited_for(store: Store):
+    relay = Relay()
+    relay.joins(1)
+    relay.burn(50)
+    relay.joins(2)
+    with following(store, relay) as feed:
+        feed.passes(100)
+
+        assert set(feed.pools()) == {node(1), node(2)}
+        assert feed.faults() == []
+
+
+def test_a_lower_id_that_comes_while_rows_settle_is_put_into_its_place(store: Store):
+    relay = Relay()
+    early = relay.joins(1)
+    late = relay.rows.pop()
+    relay.starts(11, 1)
+    relay.answers(11, 1)
+    with following(store, relay) as feed:
+        feed.passes(10)
+        relay.rows.append(late)
+        feed.passes(100)
+
+        assert [row.id for row in stored(feed)] == [early, early + 1, early + 2]
+        assert feed.faults() == []
+        with store.reading() as uow:
+            assert uow.anomalies.count() == 0
+
+
+def test_a_row_that_comes_into_the_settled_part_is_late_and_folded_into_nothing(store: Store):
+    relay = Relay()
+    relay.joins(1)
+    relay.joins(2)
+    late = relay.rows.pop()
+    relay.joins(3)
+    with following(store, relay) as feed:
+        feed.passes(60)
+        before = feed.digest()
+        relay.rows.append(late)
+
+        assert reread(feed) == ["late_row"]
+        feed.passes(0)
+        assert feed.digest() == before
+        with store.reading() as uow:
+            assert [row.node for row in uow.feed.evidence(1, late["id"])] == [node(2)]
+            assert holding(uow) is not None
+
+
+def test_the_same_rows_again_change_nothing(store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(100)
+        rows = len(stored(feed))
+        assert sum(poll.rows for poll in feed.polls) == rows
+
+        assert reread(feed) == []
+        assert len(stored(feed)) == rows
+
+
+def test_a_row_that_was_rewritten_keeps_both_bodies_and_the_first_is_folded(store: Store):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(100)
+        before = feed.digest()
+        relay.rows[0] |= {"node_address": node(9), "args": json.dumps({"node_address": node(9)})}
+
+        assert reread(feed) == ["changed_row"]
+        assert feed.digest() == before
+        with store.reading() as uow:
+            assert uow.feed.between(1, 1, 1)[0].node == node(1)
+            assert [row.node for row in uow.feed.evidence(1, 1)] == [node(9)]
+
+
+def test_a_row_that_is_gone_is_noticed(store: Store):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(100)
+        del relay.rows[4]
+
+        assert reread(feed) == ["vanished_row"]
+
+
+def test_rows_deleted_by_age_are_no_fault(store: Store):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(100)
+        del relay.rows[:4]
+
+        assert reread(feed) == []
+
+
+@pytest.mark.parametrize("real", range(5, 11))
+def test_a_reason_that_the_relay_once_hid_is_repaired_without_a_fault(store: Store, real: int):
+    relay = Relay()
+    relay.joins(1)
+    relay.starts(11, 1)
+    relay.aborts(11, reason=1, status=4)
+    with following(store, relay) as feed:
+        feed.passes(60)
+        args = json.loads(relay.rows[2]["args"]) | {"abort_reason": real}
+        relay.rows[2]["args"] = json.dumps(args)
+
+        assert reread(feed) == []
+
+
+def test_a_stream_that_begins_again_stops_the_reader(store: Store):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(100)
+        relay.rows, relay.next_id = [], 1
+        relay.joins(7)
+        feed.passes(10)
+
+        assert feed.kinds() == ["went_back"]
+        assert feed.poll() is None
+
+
+def test_a_stream_that_begins_again_and_has_grown_past_us_is_another_one(store: Store):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(100)
+        relay.rows, relay.next_id = [], 1
+        for number in range(1, 30):
+            relay.joins(number)
+        feed.passes(10)
+
+        assert feed.kinds() == ["changed_row"]
+
+
+def test_a_reader_that_was_away_for_longer_than_the_retention_stops(store: Store):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(100)
+        relay.burn(5)
+        relay.rows = []
+        relay.joins(7)
+        feed.passes(10)
+
+        assert feed.kinds() == ["gap_by_retention"]
+
+
+def test_a_row_that_cannot_be_read_is_kept_and_says_nothing(store: Store):
+    relay = Relay()
+    relay.joins(1)
+    relay.joins(2)
+    relay.rows[0]["args"] = "{"
+    with following(store, relay) as feed:
+        feed.passes(60)
+
+        assert feed.kinds() == ["bad_row"]
+        assert set(feed.pools()) == {node(2)}
+        with store.reading() as uow:
+            assert holding(uow) is None
+        assert len(stored(feed)) == 2
+
+
+def test_a_kind_that_nobody_knows_is_kept_and_stops_nothing(store: Store):
+    relay = Relay()
+    relay.say("NodeTeleported", node(1), where="mars")
+    relay.joins(2)
+    with following(store, relay) as feed:
+        feed.passes(60)
+
+        assert feed.faults() == []
+        assert [row.kind for row in stored(feed)] == ["NodeTeleported", "NodeJoin"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, b'{"message":"Unknown column"}'),
+        (200, b"<html>maintenance</html>"),
+        (200, b'{"message":"success"}'),
+        (200, b'{"message":"validation_error","data":[]}'),
+        (200, b'{"message":"success","data":{}}'),
+        (200, b'{"message":"success","data":[7]}'),
+        (200, b'{"message":"success","data":[{"id":"7"}]}'),
+        (200, b'{"message":"success","data":[{"id":7,"type":null}]}'),
+        (200, b"[" * 100_000),
+    ],
+)
+def test_an_answer_that_is_no_page_takes_nothing_in(store: Store, status: int, body: bytes):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(10)
+        rows = len(stored(feed))
+        feed.relay.joins(9)
+        feed.relay.fault = lambda path: (status, body) if "start=" in path else None
+
+        with pytest.raises(TransientError):
+            feed.poll()
+        feed.relay.fault = lambda _: None
+        assert len(stored(feed)) == rows
+        feed.passes(60)
+        assert node(9) in feed.pools()
+
+
+def test_rows_out_of_order_take_nothing_in(store: Store):
+    relay = busy(Relay())
+    rows = [relay.rows[1], relay.rows[0]]
+    body = json.dumps({"message": "success", "data": rows}).encode()
+    relay.fault = lambda path: (200, body) if "start=" in path else None
+    with following(store, relay) as feed:
+        with pytest.raises(TransientError, match="not in order"):
+            feed.poll()
+        assert stored(feed) == []
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_halves(store: Store):
+    relay = Relay()
+    for _ in range(60):
+        relay.say("DownloadModel", node(1), model_id="x" * 2_000)
+    relay.joins(2)
+    with following(store, relay) as feed:
+        feed.passes(60)
+
+        assert len(stored(feed)) == 61
+        assert feed.faults() == []
+
+
+def test_a_row_larger_than_any_answer_may_be_is_told(store: Store):
+    relay = Relay()
+    relay.say("DownloadModel", node(1), model_id="x" * 100_000)
+    with following(store, relay) as feed, pytest.raises(TransientError, match="most_answer_mib"):
+        feed.poll()
+
+
+def test_a_stream_of_many_pages_is_read_on_page_after_page(store: Store):
+    relay = Relay()
+    for number in range(1, 58):
+        relay.joins(number)
+    with following(store, relay) as feed:
+        feed.settings = replace(feed.settings, page_rows=10)
+        feed.passes(60)
+
+        assert len(feed.pools()) == 57
+
+
+def test_a_slow_feed_holds_the_chain_and_loses_nothing(store: Store):
+    relay = Relay()
+    with following(store, relay) as feed:
+        feed.passes(20)
+        with store.reading() as uow:
+            before = uow.cursor.get()
+        # Nothing is answered for a while; the chain goes on.
+        feed.chain.mine_many(5)
+        feed.catch_up()
+        with store.reading() as uow:
+            assert uow.cursor.get() == before
+        relay.joins(1)
+        relay.now += 50
+        feed.passes(60)
+
+        assert set(feed.pools()) == {node(1)}
+
+
+def test_an_answer_that_does_not_come_is_given_up(store: Store):
+    relay = Relay()
+    with following(store, relay) as feed:
+        feed.client._seconds = 1e-6
+        with pytest.raises((RpcTimeoutError, TransientError)):
+            feed.poll()
+        assert feed.polls == []
+
+
+@pytest.mark.parametrize("drift", [-3600, 3600])
+def test_a_clock_that_is_far_from_ours_takes_nothing_in(store: Store, drift: int):
+    with following(store, busy(Relay())) as feed:
+        with pytest.raises(TransientError, match="clock"):
+            feed.poll(our_time=feed.relay.now + drift)
+        assert stored(feed) == []
+
+
+def test_a_clock_that_falls_does_not_fall_here(store: Store):
+    relay = Relay()
+    with following(store, relay) as feed:
+        feed.passes(40)
+        relay.now -= 20
+        relay.joins(1)
+        feed.poll()
+
+        (row,) = stored(feed)
+        assert row.seen_to == relay.now + 20
+
+
+def test_two_feeds_that_differ_are_told_and_neither_is_chosen(store: Store, other_store: Store):
+    relay = busy(Relay())
+    mirror = Relay(rows=[dict(row) for row in relay.rows], next_id=relay.next_id)
+    mirror.rows[3] |= {"args": mirror.rows[3]["args"].replace("}", " }")}
+    del mirror.rows[5]
+    with following(store, relay) as feed, following(other_store, mirror) as second:
+        feed.passes(100)
+        before = feed.digest()
+
+        answer = second.client.ask(0, 100)
+        found = take_comparison(feed.store, answer, "mirror")
+
+        assert [(fault.kind, fault.row) for fault in found] == [("disagree", 4), ("disagree", 6)]
+        assert feed.digest() == before
+        with store.reading() as uow:
+            assert holding(uow) is not None
+
+
+def test_a_second_feed_that_lags_is_no_liar(store: Store, other_store: Store):
+    relay = busy(Relay())
+    mirror = Relay(rows=relay.rows[:4], next_id=5)
+    with following(store, relay) as feed, following(other_store, mirror) as second:
+        feed.passes(100)
+
+        assert take_comparison(feed.store, second.client.ask(0, 100), "mirror") == ()
+        with store.reading() as uow:
+            cursor = uow.feed.cursor()
+        assert cursor is not None
+        assert cursor.compared_id == 4

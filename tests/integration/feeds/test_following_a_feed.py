@@ -1,0 +1,128 @@
+"""A feed beside the chain: stored raw, put into one order, folded, taken back, folded anew."""
+
+from oracle.domain.state.node import Membership
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.store.database import Store
+from tests.support.feeds.feed_follower import following
+from tests.support.feeds.relay import Relay, node
+
+
+def busy(relay: Relay) -> Relay:
+    """Three nodes join and run one group: 1 is the fastest, 3 the slowest."""
+    for number in (1, 2, 3):
+        relay.joins(number)
+    relay.group({11: 1, 12: 2, 13: 3})
+    return relay
+
+
+def test_a_group_is_scored_in_the_order_of_its_rows(store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(100)
+
+        assert feed.pools() == {node(1): [10], node(2): [5], node(3): [2]}
+
+
+def test_nothing_is_folded_before_it_is_settled(store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(30)
+        assert feed.pools() == {}
+
+        feed.passes(30)
+        assert len(feed.pools()) == 3
+
+
+def test_no_block_is_folded_beyond_what_is_settled(store: Store):
+    with following(store, Relay()) as feed:
+        feed.passes(50)
+        feed.relay.joins(1)
+        feed.passes(10)
+        first_seen = feed.relay.now
+        feed.passes(20)
+
+        with store.reading() as uow:
+            cursor = uow.cursor.get()
+        assert cursor is not None
+        assert cursor.time <= first_seen < feed.chain.newest.time
+
+
+def test_a_rebuild_gives_the_same_bytes(store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(100)
+        before = feed.digest()
+
+        rebuilt = rebuild_state(store, feed.follower.folder, RebuildOptions())
+
+        assert rebuilt.same
+        assert feed.digest() == before
+        assert len(feed.pools()) == 3
+
+
+def test_a_reorg_takes_rows_back_and_puts_them_in_again(store: Store, other_store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(60)
+        feed.chain.fork(4)
+        feed.chain.mine_many(5)
+        feed.passes(60)
+        forked = feed.digest()
+        chain = feed.chain
+    with following(other_store, busy(Relay())) as feed:
+        for _ in range(12):
+            feed.relay.now += 10
+            feed.poll()
+        feed.follower.chain = chain
+        feed.catch_up()
+
+        assert len(feed.pools()) == 3
+        assert feed.digest() == forked
+
+
+def test_a_restart_at_every_step_changes_nothing(store: Store, other_store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(100)
+        whole = feed.digest()
+    with following(other_store, busy(Relay())) as feed:
+        for _ in range(10):
+            feed.passes(10)
+            feed.restart()
+
+        assert feed.digest() == whole
+
+
+def test_a_node_that_is_kicked_out_did_not_quit_before(store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.relay.leaves("NodeQuit", 2)
+        feed.relay.leaves("NodeKickedOut", 2)
+        feed.passes(100)
+
+        with store.reading() as uow:
+            (known,) = (one for one in uow.nodes.all() if one.address == node(2))
+            assert known.membership is Membership.KICKED_OUT
+            assert uow.anomalies.count() == 0
+
+
+def test_only_what_the_relay_penalises_is_a_timeout(store: Store):
+    relay = Relay()
+    for number in (1, 2, 3):
+        relay.joins(number)
+        relay.starts(20 + number, number)
+    relay.aborts(21, reason=1, status=1)
+    relay.answers(22, 2)
+    relay.aborts(22, reason=8, status=4)
+    relay.answers(23, 3)
+    relay.aborts(23, reason=9, status=5)
+    with following(store, relay) as feed:
+        feed.passes(100)
+
+        with store.reading() as uow:
+            blamed = {one.address for one in uow.nodes.all() if one.base < 10**18}
+        assert blamed == {node(1), node(3)}
+
+
+def test_a_row_of_a_time_before_the_first_block_waits_for_its_place(store: Store):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(6, every=1)
+        with store.reading() as uow:
+            assert uow.cursor.get() is None
+        feed.passes(60)
+
+        assert len(feed.pools()) == 3

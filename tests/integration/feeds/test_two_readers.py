@@ -1,0 +1,133 @@
+"""A second reader of the same feed: equal order, ranks and scores; with our times, equal bytes."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import reliability_at
+from oracle.errors import InputError
+from oracle.indexer.feeds.witness_file import import_witness, witness_lines
+from oracle.store.database import Store
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+from tests.support.feeds.feed_follower import FeedFollower, following
+from tests.support.feeds.relay import Relay, node
+from tests.support.scripted import ScriptedChain
+
+LAG = 7
+
+
+def told(relay: Relay, step: int) -> None:
+    """Let something happen: groups in turn, timeouts, nodes that come and go."""
+    if step == 0:
+        for number in range(1, 6):
+            relay.joins(number)
+        return
+    runners = [1 + (step + each) % 5 for each in range(3)]
+    relay.group({10 * step + each: by for each, by in enumerate(runners)}, score=f"0x{step:02x}")
+    if step % 3 == 0:
+        relay.starts(1_000 + step, runners[0])
+        relay.aborts(1_000 + step, reason=1, status=1)
+
+
+def read_both(one: FeedFollower, other: FeedFollower, steps: int) -> None:
+    """Read one relay at different moments: the second reader is `LAG` seconds late."""
+    relay = one.relay
+    for step in range(steps):
+        told(relay, step)
+        one.passes(10)
+        relay.now += LAG
+        other.poll()
+        relay.now -= LAG
+    one.passes(60)
+    relay.now += LAG
+    other.poll()
+    relay.now += 60
+    other.poll()
+    while other.chain.newest.time + 10 <= relay.now:
+        other.chain.mine()
+    other.catch_up()
+
+
+def test_order_ranks_and_scores_are_equal_whenever_one_looks(store: Store, other_store: Store):
+    relay, chain = Relay(), ScriptedChain()
+    with following(store, relay, chain) as one, following(other_store, relay, chain) as other:
+        other.relay = relay
+        read_both(one, other, 8)
+
+        assert one.pools() == other.pools()
+        assert sum(map(len, one.pools().values())) == 21
+
+
+def test_health_differs_by_no_more_than_the_moments_of_looking(store: Store, other_store: Store):
+    relay, chain = Relay(), ScriptedChain()
+    with following(store, relay, chain) as one, following(other_store, relay, chain) as other:
+        read_both(one, other, 8)
+        now = relay.now
+        with one.store.reading() as uow, other.store.reading() as theirs:
+            ours = {each.address: each for each in uow.nodes.all()}
+            for each in theirs.nodes.all():
+                mine = reliability_at(ours[each.address], now, RELAY)
+                his = reliability_at(each, now, RELAY)
+                # |dH| <= (1 - H) * dt / tau for each of at most four penalties and boosts.
+                bound = Fraction(4 * (10 + LAG), RELAY.tau_seconds)
+                assert Fraction(abs(mine - his), UNIT) <= bound
+
+
+def test_with_the_same_times_every_byte_is_equal(store: Store, other_store: Store):
+    relay, chain = Relay(), ScriptedChain()
+    with following(store, relay, chain) as one:
+        for step in range(6):
+            told(relay, step)
+            one.passes(10)
+        one.passes(60)
+        with store.reading() as uow:
+            lines = list(witness_lines(uow))
+        digest, newest = one.digest(), relay.now
+    with following(other_store, relay, chain) as other:
+        assert import_witness(other_store, lines) == len(lines)
+        for _ in range(5):
+            other.poll()
+            relay.now += 10
+        relay.now = newest + 50
+        other.poll()
+        other.catch_up()
+
+        assert other.digest() == digest
+        with other_store.reading() as uow:
+            assert list(witness_lines(uow)) == lines
+
+
+def test_a_witness_file_is_for_an_empty_database(store: Store):
+    relay = Relay()
+    relay.joins(1)
+    with following(store, relay) as feed:
+        feed.passes(60)
+        with pytest.raises(InputError, match="empty"):
+            import_witness(store, [])
+
+
+# Without shrinking: an example polls and mines some hundred times over HTTP.
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(
+    moments=st.lists(st.integers(1, 40), min_size=6, max_size=6),
+    gaps=st.lists(st.integers(0, 3), min_size=6, max_size=6),
+)
+def test_any_moments_of_polling_give_the_same_scores(
+    moments: list[int], gaps: list[int], databases
+):
+    wanted: dict[str, list[int]] = {}
+    for step in range(1, 6):
+        for rank, each in enumerate(range(3)):
+            number = node(1 + (step + each) % 5)
+            wanted.setdefault(number, []).append((10, 5, 2)[rank])
+    relay = Relay()
+    with databases() as fresh, following(fresh, relay) as feed:
+        for step, (seconds, gap) in enumerate(zip(moments, gaps, strict=True)):
+            told(relay, step)
+            relay.burn(gap)
+            feed.passes(seconds, every=seconds)
+        feed.passes(60)
+
+        assert feed.pools() == wanted

@@ -1,0 +1,94 @@
+"""`audit relay` as an operator runs it: what it prints, and its exit codes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.inspect import audit_commands
+from oracle.cli.main import run
+from oracle.devnet.relay.relay_cast import HONEST, RelayLies
+from oracle.devnet.relay.relay_faults import RelayFault
+from oracle.queries.relay_audit.relay_watch import WatchClock
+from tests.integration.relay.watched_relay import START, WatchedRelay, history_of, rows_of
+
+
+@contextmanager
+def a_relay(monkeypatch: pytest.MonkeyPatch, lies: RelayLies = HONEST) -> Iterator[str]:
+    """A relay whose seconds, and the auditor's, pass without anybody waiting for them."""
+    relay = WatchedRelay(history_of(7800, lies), START + 7200)
+    clock = WatchClock(lambda: relay.now, relay.wait)
+    monkeypatch.setattr(audit_commands, "WatchClock", lambda: clock)
+    with relay.served() as url:
+        yield url
+
+
+def test_an_honest_relay_is_told_so(monkeypatch, capsys):
+    with a_relay(monkeypatch) as url:
+        assert run(["audit", "relay", "--url", url]) == 0
+
+    told = capsys.readouterr().out
+    assert "agrees" in told
+    assert "differs" not in told
+    assert "Rows that were never published cannot be found" in told
+
+
+def test_a_lie_is_named_and_fails_the_command(monkeypatch, capsys):
+    with a_relay(monkeypatch, RelayLies(swapped_group=40)) as url:
+        assert run(["audit", "relay", "--url", url, "--polls", "5", "--json"]) == 1
+
+    printed = capsys.readouterr()
+    nodes = json.loads(printed.out)["nodes"]
+    kinds = [one["parting"]["kind"] for one in nodes if one["verdict"] == "differs"]
+    assert set(kinds) == {"rank"}
+    assert f"{len(kinds)} of 9 nodes differ" in printed.err
+
+
+def test_without_anything_proven_the_exit_code_says_so(monkeypatch):
+    history = history_of(1200)
+    relay = WatchedRelay(history, START + 900)
+    relay.faults.turn_on(RelayFault.RETENTION, 50)
+    clock = WatchClock(lambda: relay.now, relay.wait)
+    monkeypatch.setattr(audit_commands, "WatchClock", lambda: clock)
+    with relay.served() as url:
+        assert run(["audit", "relay", "--url", url]) == audit_commands.NOTHING_PROVEN
+
+
+def test_an_address_that_is_none_and_a_broken_witness_are_wrong_input(tmp_path: Path, capsys):
+    assert run(["audit", "relay", "--url", "relay.example"]) == 2
+
+    broken = tmp_path / "times.jsonl"
+    broken.write_text('{"id": 1}\n', "utf-8")
+    wanted = ["audit", "relay", "--url", "http://127.0.0.1:1", "--witness", str(broken)]
+    assert run(wanted) == 2
+    assert "line 1" in capsys.readouterr().err
+
+
+def test_a_witness_proves_more(monkeypatch, tmp_path: Path, capsys):
+    history = history_of(7800)
+    rows = {row.id: row.hash for row in rows_of(history)}
+    times = tmp_path / "times.jsonl"
+    lines = [
+        json.dumps({"id": one.row.id, "t": int(one.time), "hash": rows[one.row.id]})
+        for one in history.rows
+    ]
+    times.write_text("\n".join(lines), "utf-8")
+
+    proven = []
+    for more in ([], ["--witness", str(times)]):
+        with a_relay(monkeypatch) as url:
+            assert run(["audit", "relay", "--url", url, "--json", *more]) == 0
+        nodes = json.loads(capsys.readouterr().out)["nodes"]
+        proven.append(sum(one["verdict"] == "agrees" for one in nodes))
+
+    assert proven[0] < proven[1]
+
+
+def test_a_relay_that_is_silent_fails_the_command(monkeypatch, capsys):
+    relay = WatchedRelay(history_of(600), START + 600)
+    relay.faults.turn_on(RelayFault.SILENT)
+    with relay.served() as url:
+        assert run(["audit", "relay", "--url", url]) == 1
+    assert "HTTP status 500" in capsys.readouterr().err

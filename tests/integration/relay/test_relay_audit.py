@@ -1,0 +1,128 @@
+"""A relay is held to its own rows: an honest one agrees, and each lie is found where it began."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.devnet.relay.relay_cast import RelayLies
+from oracle.devnet.relay.relay_faults import RelayFault
+from oracle.queries.relay_audit.own_figures import own_figures
+from oracle.queries.relay_audit.relay_audit import Verdict
+from tests.integration.relay.watched_relay import (
+    START,
+    WatchedRelay,
+    audit_of,
+    differing,
+    history_of,
+    rows_of,
+)
+from tests.support.examples import examples
+
+
+@given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
+@examples(12)
+def test_no_node_of_an_honest_relay_differs(seed: int, seconds: int):
+    found = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
+
+    assert differing(found) == []
+    assert found.count(Verdict.AGREES) > 0
+
+
+def test_the_fold_comes_to_the_figures_that_a_relay_reckons_by_itself():
+    history = history_of()
+    own = own_figures(rows_of(history), {one.row.id: int(one.time) for one in history.rows})
+
+    told = {node: book.marks[-1] for node, book in history.books.items()}
+    assert {node: one.long_term() for node, one in own.nodes.items()} == pytest.approx(
+        {node: mark.long_term for node, mark in told.items()}
+    )
+    end = history.ends_at
+    assert {node: one.health_at(end) for node, one in own.nodes.items()} == pytest.approx(
+        {node: mark.health_at(end) for node, mark in told.items()}, abs=0.001
+    )
+
+
+def test_two_members_with_each_others_score_part_at_their_group():
+    one, other = differing(audit_of(RelayLies(swapped_group=40)))
+
+    assert one.parting is not None
+    assert other.parting is not None
+    assert (one.parting.kind, one.parting.row) == (other.parting.kind, other.parting.row)
+    assert one.parting.kind == "rank"
+
+
+def test_a_zero_that_was_forgotten_is_missed():
+    (found,) = differing(audit_of(RelayLies(forgotten_zero=4)))
+
+    assert found.parting is not None
+    assert found.parting.kind == "missing_zero"
+    assert found.theirs is not None
+    assert found.theirs > found.ours
+
+
+def test_a_timeout_that_cost_nothing_parts_at_its_row():
+    lies = RelayLies(free_timeout=6)
+    timeouts = [
+        one
+        for one in history_of(4800, lies).rows
+        if one.row.type == "TaskEndAborted" and one.row.args["abort_reason"] == 1
+    ]
+    free = timeouts[5]
+
+    (found,) = differing(audit_of(lies, int(free.time) - START + 60))
+
+    assert found.parting is not None
+    assert (found.parting.kind, found.parting.row) == ("penalty", free.row.id)
+
+
+def test_a_node_that_was_kicked_out_for_nothing_parts_at_its_kickout():
+    lies = RelayLies(early_kick=50)
+    rows = history_of(7800, lies).rows
+    (kickout,) = [one.row for one in rows if one.row.type == "NodeKickedOut"]
+
+    (found,) = differing(audit_of(lies))
+
+    assert found.parting is not None
+    assert (found.parting.kind, found.parting.row) == ("kick_without_cause", kickout.id)
+
+
+def test_pools_that_a_restart_lost_are_told_from_lies_about_scores():
+    lies = RelayLies(restart_at=START + 5000.0)
+    before = [one.row.id for one in history_of(7800, lies).rows if one.time <= lies.restart_at]
+
+    found = differing(audit_of(lies))
+
+    partings = {one.parting for one in found}
+    (parting,) = partings
+    assert len(found) > 2
+    assert parting is not None
+    assert parting.kind == "restart"
+    assert parting.row == pytest.approx(before[-1], abs=20)
+
+
+def test_who_came_late_proves_no_penalty():
+    """Without a witness H is unknown: a lie about it is not seen, and nothing is made up."""
+    found = audit_of(RelayLies(free_timeout=6), 1800, witness=False)
+
+    assert differing(found) == []
+    assert {one.our_health for one in found.nodes} == {None}
+
+
+def test_a_history_without_its_beginning_proves_no_pool_that_is_not_full():
+    relay = WatchedRelay(history_of(2400), START + 2000)
+    relay.faults.turn_on(RelayFault.RETENTION, 100)
+
+    found = relay.audit()
+
+    assert found.first_id == 101
+    assert {one.verdict for one in found.nodes} == {Verdict.UNPROVEN}
+
+
+def test_a_row_that_is_told_in_two_ways_is_named():
+    class Turning(WatchedRelay):
+        def wait(self, seconds: float) -> None:
+            super().wait(seconds)
+            self.faults.turn_on(RelayFault.CHANGED_ROW, 40)
+
+    found = Turning(history_of(1200), START + 600).audit()
+
+    assert found.changed == [40]

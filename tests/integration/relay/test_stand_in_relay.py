@@ -1,0 +1,180 @@
+"""The stand-in of a relay answers as a relay does, and is wrong only where it is told to be."""
+
+import json
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from oracle.chain.feed.feed_client import FeedAnswerError, FeedClient
+from oracle.chain.feed.relay_reader import why_unreadable
+from oracle.devnet.relay.relay_faults import RelayFault
+from oracle.devnet.relay.relay_history import RelayHistory
+from oracle.devnet.relay.relay_record import read_record, record_lines
+from oracle.devnet.relay.stand_in_relay import StandInRelay
+from oracle.errors import InputError
+from tests.integration.relay.watched_relay import START, WatchedRelay, history_of, rows_of
+
+# The names of one row of each answer, as the relay of 2026-08 gives them.
+ROW = {"id", "type", "node_address", "task_id_commitment", "args"}
+# Orders end after half an hour, and what runs then within four minutes.
+END = START + 2040
+FIGURES = {
+    "address", "network", "card_model", "v_ram", "staking", "qos_score", "staking_score",
+    "prob_weight",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def history() -> RelayHistory:
+    return history_of(1800)
+
+
+@pytest.fixture
+def relay(history: RelayHistory) -> StandInRelay:
+    return StandInRelay(history, lambda: float(END))
+
+
+@pytest.fixture
+def watched(history: RelayHistory) -> WatchedRelay:
+    return WatchedRelay(history, float(END))
+
+
+@pytest.fixture
+def client(watched: WatchedRelay) -> Iterator[FeedClient]:
+    with watched.served() as url, closing(FeedClient(url, "url", 5, 1 << 20)) as asked:
+        yield asked
+
+
+def said(relay: StandInRelay, target: str) -> Any:
+    answer = relay.answer(target)
+    assert answer.status == 200
+    told = json.loads(answer.body)
+    assert told["message"] == "success"
+    return told["data"]
+
+
+def test_start_is_exclusive_and_ids_ascend(relay: StandInRelay):
+    rows = said(relay, "/v1/events?start=7&limit=20")
+
+    assert [row["id"] for row in rows] == list(range(8, 28))
+    assert set(rows[0]) == ROW
+    assert isinstance(json.loads(rows[0]["args"]), dict)
+
+
+def test_without_a_limit_a_page_has_fifty_rows(relay: StandInRelay):
+    assert len(said(relay, "/v1/events")) == 50
+
+
+def test_a_filter_by_type_is_an_error_as_there(relay: StandInRelay):
+    assert relay.answer("/v1/events?event_type=NodeJoin").status == 500
+
+
+def test_a_number_that_is_none_is_a_validation_error(relay: StandInRelay):
+    answer = relay.answer("/v1/events?start=x")
+
+    assert answer.status == 400
+    assert json.loads(answer.body)["message"] == "validation_error"
+
+
+def test_the_list_of_nodes_is_paged_from_one(relay: StandInRelay):
+    pages = [said(relay, f"/v2/network/nodes/data?page={page}&page_size=4") for page in (1, 2, 3)]
+
+    assert [len(page) for page in pages] == [4, 4, 1]
+    assert set(pages[0][0]) == FIGURES
+    assert relay.answer("/v2/network/nodes/data?page=1&page_size=101").status == 400
+
+
+def test_an_unknown_node_is_gone_and_not_an_error(relay: StandInRelay):
+    assert said(relay, "/v1/node/0x" + "99" * 20)["status"] == 0
+
+
+def test_starts_of_the_last_hour_are_told_with_their_second(
+    relay: StandInRelay, history: RelayHistory
+):
+    lines = relay.answer("/v1/stats/node_events").body.decode().splitlines()
+
+    kinds = Counter(line.split("] [")[1] for line in lines)
+    rows = Counter(one.row.type for one in history.rows)
+    assert kinds["Node selected"] == rows["TaskStarted"]
+
+
+def test_every_row_can_be_read_as_the_daemon_reads_it(history: RelayHistory):
+    assert [why for row in rows_of(history) if (why := why_unreadable(row)) is not None] == []
+
+
+def test_the_same_plan_plays_the_same_rows(history: RelayHistory):
+    assert history_of(1800).rows == history.rows
+
+
+def test_a_reader_gets_every_row_that_is_committed(client: FeedClient, history: RelayHistory):
+    assert list(client.ask(0, 100).rows) == rows_of(history)
+    assert client.newest() == len(history.rows)
+    assert client.clock() == END
+
+
+@pytest.mark.parametrize("fault", [RelayFault.SILENT, RelayFault.CUT])
+def test_a_relay_that_does_not_answer_is_told_from_one_without_rows(
+    watched: WatchedRelay, client: FeedClient, fault: RelayFault
+):
+    watched.faults.turn_on(fault)
+    with pytest.raises(FeedAnswerError):
+        client.ask(0, 100)
+
+    watched.faults.turn_off(fault)
+    assert client.ask(0, 100).rows
+
+
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [
+        (RelayFault.LATE_ROW, [19, 21]),
+        (RelayFault.VANISHED_ROW, [19, 21]),
+        (RelayFault.RETENTION, [21]),
+        (RelayFault.WENT_BACK, [19, 20]),
+        (RelayFault.FROZEN, [19, 20]),
+        (RelayFault.CHANGED_ROW, [19, 20, 21]),
+    ],
+)
+def test_a_fault_of_a_row_begins_and_ends(
+    watched: WatchedRelay, client: FeedClient, fault: RelayFault, shown: list[int]
+):
+    true = client.ask(18, 3, most_pages=1).rows
+    watched.faults.turn_on(fault, 20)
+    told = client.ask(18, 3, most_pages=1).rows
+    assert [row.id for row in told if row.id <= 21] == shown
+    assert (told[: len(true)] == true) is False
+
+    watched.faults.turn_off(fault)
+    assert client.ask(18, 3, most_pages=1).rows == true
+
+
+def test_a_row_without_json_is_read_and_says_nothing(watched: WatchedRelay, client: FeedClient):
+    watched.faults.turn_on(RelayFault.BAD_ROW, 20)
+    (row,) = client.ask(19, 1, most_pages=1).rows
+
+    assert why_unreadable(row) == "args: no JSON"
+
+
+def test_a_record_is_played_again_as_it_was(history: RelayHistory):
+    polls = [START + 600.0, START + 1200.0]
+    record = read_record(record_lines(history.rows, history, polls))
+
+    for time in (START, *polls):
+        assert record.rows_at(time) == history.rows_at(time)
+    assert record.nodes_at(START + 601) == history.nodes_at(polls[0])
+    assert record.nodes_at(START + 5000) == history.nodes_at(polls[1])
+
+
+def test_a_record_with_a_broken_line_is_wrong_input(history: RelayHistory):
+    lines = [*record_lines(history.rows[:2], history, []), '{"t": 1}']
+    with pytest.raises(InputError, match="line 3 of the record"):
+        read_record(lines)
+
+
+def test_other_sites_may_ask_it(watched: WatchedRelay):
+    with watched.served() as url, urllib.request.urlopen(f"{url}/v1/now") as answer:  # noqa: S310 - our own
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"

@@ -1,0 +1,72 @@
+"""A stand-in relay on a clock that tests turn, and the audit of it."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+
+from oracle.devnet.relay.relay_cast import HONEST, RelayLies
+from oracle.devnet.relay.relay_faults import FaultSwitch
+from oracle.devnet.relay.relay_history import Played, RelayHistory
+from oracle.devnet.relay.relay_traffic import TrafficPlan, generated
+from oracle.devnet.relay.stand_in_relay import StandInRelay, serving_relay
+from oracle.domain.feed_rows import FeedRow
+from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audited
+from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
+
+START = TrafficPlan().start
+
+
+def history_of(seconds: int = 7200, lies: RelayLies = HONEST, **plan: float) -> RelayHistory:
+    made = {"gap_seconds": 25.0, **plan}
+    return generated(TrafficPlan(seconds=seconds, lies=lies, **made))  # type: ignore[arg-type]
+
+
+def rows_of(history: RelayHistory) -> list[FeedRow]:
+    """What a reader takes out of the stream."""
+    sent = [one.row.to_json() for one in history.rows]
+    return [
+        FeedRow(
+            row["id"], row["type"], row["node_address"], row["task_id_commitment"], row["args"]
+        )
+        for row in sent
+    ]
+
+
+@dataclass
+class WatchedRelay:
+    """A relay that is asked over HTTP; `now` is its clock and the auditor's."""
+
+    played: Played
+    now: float
+    faults: FaultSwitch = field(default_factory=FaultSwitch)
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        with serving_relay(StandInRelay(self.played, lambda: self.now, self.faults)) as url:
+            yield url
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def audit(self, *, witness: bool = True, polls: int = 3) -> RelayAudit:
+        """Audit it; `witness`: somebody saw when each row came."""
+        clock = WatchClock(lambda: self.now, self.wait)
+        with self.served() as url, closing(RelayWatch.of(url, 5, 1000, clock)) as watch:
+            watch.watch(polls, 60)
+            if witness and isinstance(self.played, RelayHistory):
+                watch.believe(
+                    (one.row.id, watch.rows[one.row.id].hash, int(one.time))
+                    for one in self.played.rows
+                    if one.row.id in watch.rows
+                )
+            return audited(watch)
+
+
+def audit_of(lies: RelayLies = HONEST, seconds: int = 7200, **how: bool) -> RelayAudit:
+    """Audit a relay that lies, or not, after so many seconds."""
+    played = history_of(seconds + 600, lies)
+    return WatchedRelay(played, START + seconds).audit(**how)
+
+
+def differing(found: RelayAudit) -> list[NodeAudit]:
+    return [one for one in found.nodes if one.verdict is Verdict.DIFFERS]

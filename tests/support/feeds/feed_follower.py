@@ -1,0 +1,115 @@
+"""A daemon's two sources for tests: a scripted chain, and a relay over real HTTP beside it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from oracle.chain.feed.feed_client import FeedClient
+from oracle.chain.feed.relay_reader import RelayReader
+from oracle.domain.feed_rows import FeedFault
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import TransientError
+from oracle.indexer.feeds.feed_events import FeedHook
+from oracle.indexer.feeds.head_limit import FeedHeadLimit
+from oracle.indexer.feeds.take_in import FeedSettings, FeedTaken, next_start, take_in
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import IngestState
+from oracle.store.database import Store
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+from tests.support.feeds.relay import Relay, served
+from tests.support.scripted import ScriptedChain, ScriptedReader
+from tests.support.txmgr.follower import Follower
+
+SETTINGS = FeedSettings(page_rows=100)
+
+
+def beside_a_feed(rules: Rules = RELAY) -> Folder:
+    """What a fresh process would fold a chain and a feed with."""
+    reader = ScriptedReader()
+    reader.feed = RelayReader()
+    return Folder(rules, reader, [FeedHook(0)])
+
+
+@dataclass
+class FeedFollower:
+    """Follows a chain and a relay into a store; both clocks are the relay's."""
+
+    relay: Relay
+    client: FeedClient
+    follower: Follower
+    settings: FeedSettings = SETTINGS
+    polls: list[FeedTaken] = field(default_factory=list)
+
+    @property
+    def store(self) -> Store:
+        return self.follower.store
+
+    @property
+    def chain(self) -> ScriptedChain:
+        return self.follower.chain
+
+    def poll(self, our_time: float | None = None) -> FeedTaken | None:
+        start = next_start(self.store, self.settings)
+        if start is None:
+            return None
+        answer = self.client.ask(start, self.settings.page_rows)
+        taken = take_in(
+            self.store, answer, self.settings, self.relay.now if our_time is None else our_time
+        )
+        if taken is not None:
+            self.polls.append(taken)
+        return taken
+
+    def passes(self, seconds: int, every: int = 10) -> None:
+        """Let time pass: the relay is polled, and blocks are mined up to its clock."""
+        until = self.relay.now + seconds
+        while self.relay.now < until:
+            self.relay.now += every
+            self.poll()
+            while self.chain.newest.time + self.chain.seconds_per_block <= self.relay.now:
+                self.chain.mine()
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        # Heads are known anew each time: no clock of a machine decides what is folded.
+        self.follower.ingest.heads = None
+        # None while the feed is not settled up to the first block.
+        with suppress(TransientError):
+            self.follower.catch_up()
+
+    def restart(self) -> None:
+        """Go on as another process would."""
+        self.follower.folder = beside_a_feed(self.follower.folder.rules)
+        self.follower.ingest = IngestState(limit=FeedHeadLimit(self.store))
+
+    def faults(self) -> list[FeedFault]:
+        with self.store.reading() as uow:
+            return uow.feed.faults(is_open=True)
+
+    def kinds(self) -> list[str]:
+        return [fault.kind for fault in self.faults()]
+
+    def pools(self) -> dict[str, list[int]]:
+        """Every node's task scores, oldest first."""
+        with self.store.reading() as uow:
+            return {one.address: list(one.pool) for one in uow.nodes.all()}
+
+    def digest(self) -> str:
+        with self.store.reading() as uow:
+            return uow.projections.digest()
+
+
+@contextmanager
+def following(
+    store: Store, relay: Relay, chain: ScriptedChain | None = None, rules: Rules = RELAY
+) -> Iterator[FeedFollower]:
+    """Follow a relay over HTTP beside a chain."""
+    chain = chain or ScriptedChain()
+    follower = Follower(chain, store, folder=beside_a_feed(rules))
+    follower.ingest = IngestState(limit=FeedHeadLimit(store))
+    with served(relay) as url:
+        client = FeedClient(url, "feed.url", 5.0, 1 << 16)
+        try:
+            yield FeedFollower(relay, client, follower, replace(SETTINGS))
+        finally:
+            client.close()

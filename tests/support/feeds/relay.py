@@ -1,0 +1,148 @@
+"""A relay's event stream as a test wants it: real HTTP, a clock of its own, every way to be wrong.
+
+It keeps rows as the public interface gives them (docs/explanation/feed.md#the-interface).
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from typing_extensions import override
+
+CREATOR = "0x" + "cc" * 20
+Row = dict[str, Any]
+
+
+def node(number: int) -> str:
+    return f"0x{number:040x}"
+
+
+def task(number: int) -> str:
+    return f"0x{number:064x}"
+
+
+@dataclass
+class Relay:
+    """What the relay holds; `now` is its clock. `fault` answers a path in place of the relay."""
+
+    now: int = 1_000
+    rows: list[Row] = field(default_factory=list)
+    next_id: int = 1
+    fault: Callable[[str], tuple[int, bytes] | None] = lambda _: None
+    asked: list[str] = field(default_factory=list)
+
+    def say(self, kind: str, node_: str = "", task_: str = "", **args: object) -> int:
+        """Append a row and return its id."""
+        row = {
+            "id": self.next_id,
+            "type": kind,
+            "node_address": node_,
+            "task_id_commitment": task_,
+            "args": json.dumps(args),
+        }
+        self.rows.append(row)
+        self.next_id += 1
+        return self.next_id - 1
+
+    def burn(self, ids: int = 1) -> None:
+        """Use ids up for nothing, as a transaction that is rolled back does."""
+        self.next_id += ids
+
+    def joins(self, number: int) -> int:
+        return self.say("NodeJoin", node(number), node_address=node(number), network="x")
+
+    def starts(self, task_: int, by: int) -> int:
+        return self._of_runner("TaskStarted", task_, by)
+
+    def answers(self, task_: int, by: int, score: str = "0xaa") -> int:
+        return self._of_runner("TaskScoreReady", task_, by, score=score)
+
+    def ends(self, kind: str, task_: int, by: int) -> int:
+        return self._of_runner(kind, task_, by)
+
+    def aborts(self, task_: int, reason: int, status: int) -> int:
+        return self.say(
+            "TaskEndAborted",
+            CREATOR,
+            task(task_),
+            task_id_commitment=task(task_),
+            abort_issuer=CREATOR,
+            abort_reason=reason,
+            last_status=status,
+        )
+
+    def leaves(self, kind: str, number: int) -> int:
+        return self.say(kind, node(number), node_address=node(number), network="x")
+
+    def group(self, tasks: Mapping[int, int], score: str = "0xaa") -> None:
+        """Run a group whole: tasks by node, in the order in which they finish."""
+        for each, by in tasks.items():
+            self.starts(each, by)
+        for each, by in tasks.items():
+            self.answers(each, by, score)
+        first, *others = tasks.items()
+        self.ends("TaskValidated", *first)
+        for each, by in others:
+            self.ends("TaskEndGroupRefund", each, by)
+        self.ends("TaskEndGroupSuccess", *first)
+
+    def _of_runner(self, kind: str, task_: int, by: int, **args: object) -> int:
+        named = {"task_id_commitment": task(task_), "selected_node": node(by)}
+        return self.say(kind, node(by), task(task_), **named, **args)
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """Answer a request as the relay does."""
+        self.asked.append(path)
+        wrong = self.fault(path)
+        if wrong is not None:
+            return wrong
+        parts = urlsplit(path)
+        if parts.path == "/v1/now":
+            return _success({"now": self.now})
+        if parts.path == "/v1/events/current_id":
+            return _success(self.rows[-1]["id"] if self.rows else 0)
+        if parts.path == "/v1/events":
+            asked = parse_qs(parts.query)
+            start, limit = int(asked["start"][0]), int(asked["limit"][0])
+            rows = sorted(self.rows, key=lambda row: row["id"])
+            return _success([row for row in rows if row["id"] > start][:limit])
+        return 404, b'{"message":"not found"}'
+
+
+def _success(data: object) -> tuple[int, bytes]:
+    return 200, json.dumps({"message": "success", "data": data}).encode()
+
+
+@contextmanager
+def served(relay: Relay) -> Iterator[str]:
+    """Serve it over HTTP, and yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, body = relay.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing on stderr."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,56 @@
+"""One figure of a relay is two numbers: what two polls of it say of each."""
+
+import math
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.feed.figures_client import NodeFigure
+from oracle.domain.ids import Address
+from oracle.queries.relay_audit.separation import separated
+
+NODE = Address("0x" + "11" * 20)
+TAU = 1800
+
+
+def figure(quality: float, at: float, slack: float = 0.0) -> NodeFigure:
+    return NodeFigure(NODE, quality, 1.0, 0.5, at, slack)
+
+
+def quality(long_term: float, health: float, seconds: float) -> float:
+    return long_term * (1 - (1 - health) * math.exp(-seconds / TAU))
+
+
+def test_the_worked_example_of_the_page():
+    found = separated(figure(0.302697, 100), figure(0.315722, 160))
+
+    assert found is not None
+    assert found.long_term == pytest.approx(0.7, abs=5e-5)
+    assert 1 - (1 - found.health) * math.exp(100 / TAU) == pytest.approx(0.4, abs=5e-5)
+
+
+@given(long_term=st.floats(0.02, 1), health=st.floats(0.01, 1), seconds=st.floats(30, 7200))
+def test_both_numbers_come_back(long_term: float, health: float, seconds: float):
+    second = quality(long_term, health, seconds)
+    found = separated(figure(quality(long_term, health, 0), 0), figure(second, seconds))
+
+    assert found is not None
+    assert abs(found.long_term - long_term) <= found.slack
+    assert found.health == pytest.approx(health, abs=1e-6)
+
+
+@given(health=st.floats(0.05, 0.95), late=st.floats(-0.2, 0.2), seconds=st.floats(30, 600))
+def test_what_the_clock_may_be_wrong_by_is_in_the_slack(
+    health: float, late: float, seconds: float
+):
+    first = figure(quality(0.7, health, 0), 0, slack=0.1)
+    second = figure(quality(0.7, health, seconds + late), seconds, slack=0.1)
+    found = separated(first, second)
+
+    assert found is not None
+    assert abs(found.long_term - 0.7) <= found.slack * 1.01
+
+
+@pytest.mark.parametrize(("quality_then", "at"), [(0.2, 60.0), (0.4, 0.0), (0.9999, 1.0)])
+def test_a_figure_that_fell_or_leapt_says_nothing(quality_then: float, at: float):
+    assert separated(figure(0.3, 0), figure(quality_then, at)) is None
