@@ -22,6 +22,8 @@ from oracle.systems.crynux.selection_weight import (
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
+# The policies that weigh by stake and QoS, with a floor under it.
+_FLOORED = frozenset({"seed", "relay"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
@@ -30,8 +32,8 @@ class DispatchSection(Section):
     enabled: bool = False
     # Nodes are drawn from the end of this block on; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
-    # How nodes are weighed: `seed` or `relay`.
-    policy: Literal["seed", "relay"] = "seed"
+    # How nodes are weighed: `seed` or `relay`; `legacy` or `legacy-equal` start groups of three.
+    policy: Literal["seed", "relay", "legacy", "legacy-equal"] = "seed"
     # The least weight of a node that may be drawn, as a fraction; left out: the policy's own.
     weight_floor: Decimal | None = Field(default=None, ge=0, allow_inf_nan=False)
     # Tasks in the queue for each member; the least valuable beyond are dropped.
@@ -62,6 +64,13 @@ def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: 
             f"dispatch.start_block: {dispatch.start_block} is before chain.start_block, "
             f"{chain_start}"
         )
+    return faults + _faults_in_numbers(dispatch)
+
+
+def _faults_in_numbers(dispatch: DispatchSection) -> list[str]:
+    faults = []
+    if dispatch.weight_floor is not None and dispatch.policy not in _FLOORED:
+        faults.append(f"dispatch.weight_floor: is no number of the policy {dispatch.policy}")
     if dispatch.queue_alpha is None:
         faults.append("dispatch.queue_alpha: is missing; tasks in the queue for each member")
     for name in ("fixed_seconds", "unit_seconds"):
@@ -75,7 +84,7 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
     """Return the numbers of the section, which has no faults; None: nobody is drawn."""
     if told.start_block is None or told.queue_alpha is None:
         return None
-    own = SEED_WEIGHTING if told.policy == "seed" else RELAY_WEIGHTING
+    own = RELAY_WEIGHTING if told.policy == "relay" else SEED_WEIGHTING
     return DispatchSettings(
         start_block=told.start_block,
         rules=rules,
