@@ -5,6 +5,7 @@ three; it is drawn for, started, valued and dropped as one (docs/explanation/leg
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from oracle.domain.blocks import Position
@@ -32,6 +33,23 @@ def trios_of(
         InLine(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
         for tasks in whole
     )
+
+
+def as_one_task(waiting: Sequence[Task]) -> list[Task]:
+    """Return what waits as the legacy queue counts it: a group is one task, of all its fees.
+
+    A task in no group is one by itself, which three nodes share. A group of which not all three
+    tasks wait is left out.
+    """
+    alone = [task for task in waiting if task.group is None]
+    groups = [tasks for tasks in _by_group(waiting).values() if _is_whole(tasks)]
+    whole = [
+        replace(
+            tasks[0], fee=sum(task.fee or 0 for task in tasks), created_at=tasks[-1].created_at
+        )
+        for tasks in groups
+    ]
+    return alone + whole
 
 
 def never_startable(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:

@@ -13,7 +13,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
 from oracle.systems.legacy.grading import card_group_of
 from oracle.systems.legacy.legacy_queue import LegacyQueue
-from oracle.systems.legacy.trio_line import never_startable, trios_of
+from oracle.systems.legacy.trio_line import as_one_task, never_startable, trios_of
 from tests.support.histories import node
 from tests.support.txmgr.dispatch_office import PRICING, settings
 from tests.unit.systems.legacy.networks import RULES, cards, member, scored, wanted
@@ -103,6 +103,12 @@ def test_a_task_by_itself_or_in_a_larger_group_never_starts():
     tasks = [alone, *four]
     assert trios_of(tasks, tasks, PRICING.value_of) == []
     assert {task.key for task in never_startable(tasks, tasks)} == {task.key for task in tasks}
+
+
+def test_the_queue_counts_a_group_once_with_all_its_fees():
+    (queued,) = as_one_task([*trio("g", fee=2, at=4), *trio("h")[:2]])
+    assert (queued.fee, queued.group) == (6, group("g"))
+    assert as_one_task([wanted("a")]) == [wanted("a")]
 
 
 # --- who is drawn ---
