@@ -49,6 +49,7 @@ _FIELDS: Mapping[str, Spelling] = {
     "round": spelled.PLACE,
     "reason": spelled.REASON,
     "last_status": spelled.LAST_STATUS,
+    "frees": spelled.TRUTH,
 }
 
 

@@ -167,18 +167,24 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted:
+    """`frees`: the node may have another task now, though this one has not ended."""
+
     at: Position
     time: int
     task: TaskKey
     node: Address
+    frees: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskErrorReported:
+    """`frees` as in `TaskSubmitted`."""
+
     at: Position
     time: int
     task: TaskKey
     node: Address
+    frees: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,12 +123,15 @@ BOTH = {"task": T, "node": N}
         (network("TaskStarted", **BOTH), TaskStarted(AT, TIME, T, N)),
         (
             network("TaskSubmitted", **BOTH, resultHash=a_hash(9)),
-            TaskSubmitted(AT, TIME, T, N),
+            TaskSubmitted(AT, TIME, T, N, frees=True),
         ),
-        (network("TaskErrorReported", **BOTH), TaskErrorReported(AT, TIME, T, N)),
+        (
+            network("TaskErrorReported", **BOTH),
+            TaskErrorReported(AT, TIME, T, N, frees=True),
+        ),
         (
             network("TaskCommitted", **BOTH, commitment=a_hash(9)),
-            TaskSubmitted(AT, TIME, T, N),
+            TaskSubmitted(AT, TIME, T, N, frees=True),
         ),
         (
             network("TaskRevealed", **BOTH, answer=a_hash(9)),

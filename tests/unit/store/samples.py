@@ -154,6 +154,7 @@ tasks = st.builds(
     stopped_time=st.none() | whole,
     error_reported=st.booleans(),
     disclosed=st.booleans(),
+    freed=st.booleans(),
     validated=st.booleans(),
     ending=st.none() | st.sampled_from(Ending),
     ended_at=st.none() | positions,
