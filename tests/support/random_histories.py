@@ -63,7 +63,8 @@ _groups = st.builds(
     tasks=st.lists(_a_task.map(task), min_size=1, max_size=4).map(tuple),
 )
 _started = st.builds(said.TaskStarted, **_PLACE, **_tasks, **_by)
-_submitted = st.builds(said.TaskSubmitted, **_PLACE, **_tasks, **_by)
+_frees = {"frees": st.none() | st.booleans()}
+_submitted = st.builds(said.TaskSubmitted, **_PLACE, **_tasks, **_by, **_frees)
 _timed_out = st.builds(said.TaskTimedOut, **_PLACE, **_tasks, **_maybe_by, **_status)
 
 # Repeated where it takes many of a kind before something happens.

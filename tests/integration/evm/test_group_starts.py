@@ -157,3 +157,22 @@ def test_whoever_comes_free_or_joins_gets_the_most_valuable_group(legacy: Dispat
     assert legacy.dispatch is not None
     found = verify_all(legacy.source, legacy.store, legacy.folder.reader, legacy.dispatch)
     assert (found.started, found.verdict) == (6, DrawVerdict.AGREES)
+
+
+def test_nodes_that_have_answered_get_the_next_group_before_theirs_is_judged(
+    legacy: DispatchOffice,
+):
+    network = legacy.premises.network
+    first, second = ordered(network, b"f"), ordered(network, b"s")
+    for _ in range(3):
+        legacy.block()
+    assert statuses(network, second) == {Status.QUEUED}
+    by_address = {node.lower(): node for node in network.nodes}
+    for task in first:
+        network.commit(task, by_address[legacy.node_of(task)])
+    for _ in range(3):
+        legacy.block()
+
+    assert statuses(network, first) == {Status.COMMITTED}
+    assert statuses(network, second) == {Status.STARTED}
+    assert verdicts(legacy, [*first, *second]) == {DrawVerdict.AGREES}
