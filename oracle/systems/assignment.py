@@ -4,6 +4,7 @@ A pure function of the chain: tasks and nodes as they stand at the end of a bloc
 hash, and what the same function said of the block before.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
@@ -125,11 +126,13 @@ def line_of(
     """Put waiting tasks in order: the most valuable first, then the older.
 
     `fellows` holds every task of the groups of those that are in one. A task whose group was
-    given up can never start: it is left out.
+    given up can never start, and one whose group is not all there cannot yet: they are left out.
     """
     barred: dict[GroupKey, set[Address]] = {}
-    given_up = set()
+    given_up, there = set(), Counter[GroupKey]()
     for fellow in fellows:
+        if fellow.group is not None and fellow.created_at is not None:
+            there[fellow.group] += 1
         if fellow.group is not None and fellow.node is not None:
             barred.setdefault(fellow.group, set()).add(fellow.node)
         if fellow.abort_reason in _GIVEN_UP:
@@ -138,7 +141,7 @@ def line_of(
     for task in waiting:
         if task.group is None:
             line.append(InLine(task, value_of(task), frozenset()))
-        elif task.group not in given_up:
+        elif task.group not in given_up and there[task.group] >= (task.group_size or 0):
             nodes = frozenset(barred.get(task.group, ()))
             line.append(InLine(task, value_of(task), nodes))
     return in_turn(line)

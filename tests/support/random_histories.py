@@ -55,6 +55,7 @@ _created = st.builds(
     required_gpu=st.none() | st.just(""),
     size=st.none() | st.integers(1, 2**63 - 1),
     group=st.none() | st.sampled_from(GROUPS).map(group),
+    group_size=st.none() | st.integers(1, 2**63 - 1),
 )
 _groups = st.builds(
     said.GroupValidated,

@@ -144,8 +144,9 @@ class TaskCreated:
     size: int | None = None
     kind: TaskKind | None = None
     timeout: int | None = None
-    # Only where the chain says it at creation.
+    # Only where the chain says it at creation; and how many tasks the group has in the end.
     group: GroupKey | None = None
+    group_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

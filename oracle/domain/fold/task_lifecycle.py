@@ -43,6 +43,7 @@ def created(ledger: WorkingSet, event: TaskCreated) -> None:
     task.kind = event.kind
     task.timeout = event.timeout
     task.group = event.group
+    task.group_size = event.group_size
     if ledger.rules.close == "terminal":
         group_validation.enrolled(ledger, event)
 

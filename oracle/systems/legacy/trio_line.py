@@ -80,7 +80,8 @@ def _is_whole(tasks: Sequence[Task]) -> bool:
 
 
 def _is_broken(tasks: Sequence[Task]) -> bool:
-    return len(tasks) > TRIO or not all(map(is_waiting, tasks))
+    is_larger = any(task.group_size not in {None, TRIO} for task in tasks)
+    return is_larger or len(tasks) > TRIO or not all(map(is_waiting, tasks))
 
 
 def age_of(task: Task) -> tuple[Position, TaskKey]:

@@ -176,3 +176,13 @@ def test_nodes_that_have_answered_get_the_next_group_before_theirs_is_judged(
     assert statuses(network, first) == {Status.COMMITTED}
     assert statuses(network, second) == {Status.STARTED}
     assert verdicts(legacy, [*first, *second]) == {DrawVerdict.AGREES}
+
+
+def test_a_group_that_its_creator_never_completes_holds_no_node(legacy: DispatchOffice):
+    network = legacy.premises.network
+    for _ in range(3):
+        network.create(group=b"5" * 32, group_size=5)
+    tasks = ordered(network)
+    for _ in range(3):
+        legacy.block()
+    assert statuses(network, tasks) == {Status.STARTED}

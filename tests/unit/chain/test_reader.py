@@ -117,6 +117,7 @@ BOTH = {"task": T, "node": N}
                 TaskKind.SD_FT,
                 300,
                 G,
+                3,
             ),
         ),
         (network("TaskQueued", task=T), TaskQueued(AT, TIME, T)),

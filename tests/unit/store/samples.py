@@ -155,6 +155,7 @@ tasks = st.builds(
     error_reported=st.booleans(),
     disclosed=st.booleans(),
     freed=st.booleans(),
+    group_size=st.none() | whole,
     validated=st.booleans(),
     ending=st.none() | st.sampled_from(Ending),
     ended_at=st.none() | positions,

@@ -158,6 +158,17 @@ def test_a_group_that_was_given_up_starts_no_task_any_more():
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
 
 
+def test_a_group_that_nobody_completes_holds_no_node():
+    tasks = [task(number, group=GROUP) for number in (1, 2, 3)]
+    for one in tasks:
+        one.group_size = 3
+    world, pool = World(), Free(dict.fromkeys(NODES, 1))
+    for there in (1, 2):
+        assert line(*tasks[:there], fellows=tasks[:there]) == []
+    whole = line(*tasks, fellows=tasks)
+    assert world.go(1, whole, pool).plan.armed == {one.key for one in tasks}
+
+
 def test_a_new_task_is_in_the_queue_from_the_block_after_on():
     old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
     plan = AssignmentPlan({key(3): NODES[0]}, frozenset())

@@ -111,6 +111,12 @@ def test_the_queue_counts_a_group_once_with_all_its_fees():
     assert as_one_task([wanted("a")]) == [wanted("a")]
 
 
+def test_three_tasks_of_a_group_that_is_to_be_larger_hold_nobody_up():
+    tasks = trio("g", group_size=5)
+    assert trios_of(tasks, tasks, PRICING.value_of) == []
+    assert never_startable(tasks, tasks) == tasks
+
+
 # --- who is drawn ---
 
 
