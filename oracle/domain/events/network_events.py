@@ -99,7 +99,7 @@ class NodeQuit:
 
 @dataclass(frozen=True, slots=True)
 class NodePauseAsked:
-    """Takes effect at once, or where the task ends that the node runs."""
+    """Like `NodeQuitAsked` it takes effect at once, or where the task ends that the node runs."""
 
     at: Position
     time: int
@@ -108,8 +108,6 @@ class NodePauseAsked:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuitAsked:
-    """Takes effect at once, or where the task ends that the node runs."""
-
     at: Position
     time: int
     node: Address
@@ -168,24 +166,20 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted:
-    """`frees`: the node may have another task now, though this one has not ended."""
-
     at: Position
     time: int
     task: TaskKey
     node: Address
-    frees: bool | None = None
+    frees: bool | None = None  # for another task, before this one ends
 
 
 @dataclass(frozen=True, slots=True)
 class TaskErrorReported:
-    """`frees` as in `TaskSubmitted`."""
-
     at: Position
     time: int
     task: TaskKey
     node: Address
-    frees: bool | None = None
+    frees: bool | None = None  # as above
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +266,7 @@ class GroupValidated:
     at: Position
     time: int
     group: GroupKey
-    # In the chain's order, one or more.
-    tasks: tuple[TaskKey, ...]
+    tasks: tuple[TaskKey, ...]  # in the chain's order, one or more
 
 
 NodeEvent = (
