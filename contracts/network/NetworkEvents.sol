@@ -97,6 +97,11 @@ interface NetworkEvents {
     /// @notice The node was drawn for the task, by a seed from the hash of block `asOf`; TaskStarted follows.
     event TaskDrawn(bytes32 indexed task, address indexed node, uint256 asOf);
 
+    /// @notice A whole group was started at once; TaskStarted follows for each of its tasks.
+    /// @param tasks all of its tasks
+    /// @param nodes who runs them, in the same order
+    event GroupStarted(bytes32 indexed group, bytes32[] tasks, address[] nodes);
+
     /// @notice The task was given to a node; its clock starts.
     event TaskStarted(bytes32 indexed task, address indexed node);
 

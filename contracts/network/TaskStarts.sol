@@ -65,6 +65,28 @@ abstract contract TaskStarts is Tasks {
         _start(key, account);
     }
 
+    /// @notice Gives every task of a group to the node that was drawn for it by the hash of an earlier block, or starts
+    /// none: where one cannot start, or the block is not of this chain, all fail.
+    /// @param keys all the group's tasks
+    /// @param accounts their nodes, in the order of the tasks
+    /// @param asOf the block, as far back as with startTaskAsOf; 0: none is looked at, as with startTask
+    /// @param asOfHash its hash, as the draw took it
+    function startGroup(bytes32[] calldata keys, address[] calldata accounts, uint256 asOf, bytes32 asOfHash)
+        external
+        onlyDispatcher
+    {
+        if (asOf != 0) _checkAsOf(asOf, asOfHash);
+        bytes32 group = keys.length == 0 ? bytes32(0) : _tasks[keys[0]].group;
+        if (group == 0 || accounts.length != keys.length) revert WrongMembers(group);
+        _checkMembers(group, _groups[group].size, keys);
+        emit GroupStarted(group, keys, accounts);
+        for (uint256 i = 0; i < keys.length; ++i) {
+            // A node that is named twice is busy the second time.
+            if (asOf != 0) emit TaskDrawn(keys[i], accounts[i], asOf);
+            _start(keys[i], accounts[i]);
+        }
+    }
+
     // --- Inside ---
 
     function _start(bytes32 key, address account) private {

@@ -685,6 +685,8 @@ def upgrade() -> None:
         sa.Column("stopped_time", sa.BigInteger(), nullable=True),
         sa.Column("error_reported", sa.Boolean(), nullable=False),
         sa.Column("disclosed", sa.Boolean(), nullable=False),
+        sa.Column("freed", sa.Boolean(), nullable=False),
+        sa.Column("group_size", sa.BigInteger(), nullable=True),
         sa.Column("validated", sa.Boolean(), nullable=False),
         sa.Column("ending", sa.Text(), nullable=True),
         sa.Column("ended_at", sa.Text(), nullable=True),

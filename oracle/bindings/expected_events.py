@@ -48,6 +48,7 @@ _EFFECTS = (
     _Effect("QoSOracle", "cancelKick", "KickCancelled", {"node": "node", "why": "why"}),
     _Effect("TaskNetwork", "startTask", "TaskStarted", {"task": "key", "node": "account"}),
     _Effect("TaskNetwork", "startTaskAsOf", "TaskStarted", {"task": "key", "node": "account"}),
+    _Effect("TaskNetwork", "startGroup", "GroupStarted", {"tasks": "keys", "nodes": "accounts"}),
     _Effect("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _Effect("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
 )
@@ -114,7 +115,9 @@ def _as_receipt(event: ReceiptLog) -> "TxReceipt":
 
 
 def _plain(value: object) -> object:
-    """Return a value of web3's as we compare it: addresses in lower case."""
+    """Return a value of web3's as we compare it: addresses in lower case, lists as such."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
     return value.lower() if isinstance(value, str) else value
 
 

@@ -1,10 +1,11 @@
 """The network contract as the dispatcher sees it: whose word it takes, and the calls we make."""
 
+from collections.abc import Sequence
 from functools import cache
 
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
-from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.ids import ZERO_HASH, Address, Hash, TaskKey
 from oracle.errors import InputError, TransientError
 from oracle.rpc.fanout import PoolView, understood
 from oracle.rpc.rpc_errors import RevertError
@@ -14,6 +15,8 @@ CONTRACT = "TaskNetwork"
 # What a start costs in gas, within a few percent: `startTaskAsOf` of a task of a group on the
 # reference network, which asks its oracle.
 START_GAS = 145_000
+# The same of `startGroup` of three.
+START_GROUP_GAS = 375_000
 
 # Hex digits of a selector with its 0x, and of a word.
 _SELECTOR, _WORD = 10, 64
@@ -27,12 +30,29 @@ def start_as_of_call(task: TaskKey, node: Address, number: int, block_hash: Hash
     return call_input(CONTRACT, "startTaskAsOf", _raw(task), node, number, _raw(block_hash))
 
 
+def start_group_call(
+    tasks: Sequence[TaskKey],
+    nodes: Sequence[Address],
+    number: int = 0,
+    block_hash: Hash = ZERO_HASH,
+) -> str:
+    """Return the calldata that starts a whole group on a chain that has this block, or none.
+
+    Block 0 stands for no block: it starts on whatever chain it lands on.
+    """
+    names = [_raw(task) for task in tasks]
+    return call_input(CONTRACT, "startGroup", names, nodes, number, _raw(block_hash))
+
+
 def without_as_of(calldata: str) -> str:
     """Return the plain start that a start as of a block is, but for the check of that block.
 
     A call that is tried on the newest block runs in that block, which cannot see its own hash.
     """
     selector, arguments = calldata[:_SELECTOR], calldata[_SELECTOR:]
+    if selector == _selector("startGroup"):
+        # Behind the places of both lists stand the block and its hash.
+        return selector + arguments[: 2 * _WORD] + 2 * _WORD * "0" + arguments[4 * _WORD :]
     if selector != _selector("startTaskAsOf"):
         return calldata
     return _selector("startTask") + arguments[: 2 * _WORD]

@@ -14,12 +14,13 @@ from oracle.cli.crynux_demo import play_crynux
 from oracle.cli.options import JsonOption
 from oracle.cli.relay_demo import play_relay
 from oracle.daemon.stopping import StopSignal, listening
+from oracle.devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
 from oracle.devnet.demo.ending import Summary
 from oracle.devnet.demo.screen import Screen
 from oracle.devnet.demo.show import START_TIME, ShowOptions, show
 from oracle.devnet.local_network import Options as DevnetOptions, devnet
 from oracle.devnet.relay.relay_show import NETWORK as RELAY
-from oracle.errors import FatalError
+from oracle.errors import FatalError, InputError
 
 _PortOption = Annotated[
     int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
@@ -37,7 +38,7 @@ def register(app: typer.Typer) -> None:
     app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(_devnet)
 
 
-def _demo(
+def _demo(  # noqa: PLR0913 - a command line's options are its parameters
     *,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
@@ -49,12 +50,18 @@ def _demo(
     network: Annotated[
         str, typer.Option(metavar="PROFILE", help="Whose contracts: another profile's stand-ins.")
     ] = _OURS,
+    system: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Which system: {', '.join(DEMO_SYSTEMS)}.")
+    ] = SEED_SYSTEM.name,
     json_: JsonOption = False,
 ) -> None:
     """Show the whole product on a real local EVM chain, in about 90 seconds.
 
     Exit code 0 only if every score on chain equals the one that an independent process computes
     from the chain's logs, and the bad node was kicked out and took its stake.
+
+    With --system legacy it is the network of 2024: groups of three nodes, drawn and started at
+    once, text tasks on three of one card.
 
     With --network crynux-vss or crynux-commit the contracts are stand-ins of Crynux's, which know
     nothing of us: the daemon has to say what a process says that reads the whole chain by itself.
@@ -63,7 +70,7 @@ def _demo(
     in a stand-in of the relay: the daemon reads both, and the relay is audited.
     """
     console, stop = Console(stderr=True), StopSignal()
-    options = ShowOptions(port=port, stop=stop.event)
+    options = ShowOptions(_system(system, network), port=port, stop=stop.event)
     if waves is not None:
         options = replace(options, waves=waves)
     if network == RELAY:
@@ -91,6 +98,15 @@ def _demo(
         daemon.stop()
     if not summary.holds:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+def _system(name: str, network: str) -> DemoSystem:
+    """Return the system of that name; stand-ins of Crynux's know their own alone."""
+    if name not in DEMO_SYSTEMS:
+        raise InputError(f"--system {name}: there is {', '.join(DEMO_SYSTEMS)}")
+    if network != _OURS and name != SEED_SYSTEM.name:
+        raise InputError(f"--system: is of our own contracts, not of those of {network}")
+    return DEMO_SYSTEMS[name]
 
 
 def _devnet(

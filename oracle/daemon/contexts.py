@@ -4,7 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oracle.bindings.contract_errors import refusal_of
-from oracle.dispatch.dispatch_calls import DispatchContext, DropCall, QueueCall, StartCall
+from oracle.dispatch.dispatch_calls import (
+    DispatchContext,
+    DropCall,
+    QueueCall,
+    StartCall,
+    StartGroupCall,
+)
 from oracle.kickouts.kick_calls import (
     CancelKickCall,
     ExecuteKickCall,
@@ -68,5 +74,5 @@ class ReporterContexts:
 
 def register_dispatch(context: DispatchContext) -> None:
     """Let the account of a dispatcher send starts, and words about the queue."""
-    for kind in (StartCall, QueueCall, DropCall):
+    for kind in (StartCall, StartGroupCall, QueueCall, DropCall):
         context.tx.registry.register(kind(context))

@@ -1,24 +1,21 @@
 """A local network to develop against: chain, contracts, keys, a configuration, and traffic."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from oracle.chain.profiles.profile_loader import open_profile
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.devnet.demo.cast import CAST
 from oracle.devnet.demo.daemon_process import write_configuration
-from oracle.devnet.demo.show import START_TIME, Key, keys_in, made_for, report_settings
+from oracle.devnet.demo.show import START_TIME, keys_in, made_for
 from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.devnet.demo.traffic import Traffic
 from oracle.devnet.fakechain.faults.chaos import Chaos, told
 from oracle.devnet.fakechain.server import serving
-from oracle.domain.reports.report import rules_id
 from oracle.errors import InputError
-from oracle.systems.crynux.crynux_rule_sets import SEED
 
 _SEED = 21
 _PROXIES = 2
@@ -55,7 +52,8 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
             folder.mkdir(parents=True)
             clock = Clock(START_TIME)
             keys = keys_in(folder)
-            stage = _staged(chain, clock, keys)
+            roles = Roles(**{role: key.address for role, key in keys.items()})
+            stage = set_stage(chain, clock, roles)
             made = made_for(folder, stage, keys, endpoint=url)
             made["chain"]["poll_seconds"] = min(1.0, block_seconds)
             with _endpoints(url, options.chaos, say) as endpoints:
@@ -95,15 +93,6 @@ def _endpoints(url: str, chaos: int | None, say: Say) -> Iterator[list[str]]:
 
 def _received(place: int, say: Say) -> Say:
     return lambda mood: say(f"endpoint {place + 1}: {mood}")
-
-
-def _staged(chain: LocalChain, clock: Clock, keys: Mapping[str, Key]) -> Stage:
-    return set_stage(
-        chain,
-        clock,
-        Roles(**{role: key.address for role, key in keys.items()}),
-        rules_hash=rules_id(SEED, open_profile("reference").identity, report_settings()),
-    )
 
 
 def _play(stage: Stage, clock: Clock, options: Options) -> None:

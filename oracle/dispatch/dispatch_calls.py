@@ -1,4 +1,4 @@
-"""The calls of the dispatcher: starts of drawn tasks, and words about the queue.
+"""The calls of the dispatcher: starts of what was drawn, and words about the queue.
 
 What is not wanted any more never leaves.
 """
@@ -15,26 +15,30 @@ from oracle.bindings.task_network import (
     queue_call,
     start_as_of_call,
     start_call,
+    start_group_call,
     without_as_of,
 )
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import StoredNetworkView, active_draws_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.drawer import line_at
-from oracle.domain.ids import TaskKey
+from oracle.dispatch.drawer import line_at, never_startable_at
+from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.state.node import Membership
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, queue_of
 from oracle.systems.crynux.crynux_queue import capacity_for
+from oracle.systems.legacy.trio_line import age_of
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
 from oracle.txmgr.context import TxContext
 
 # How the outbox names them.
-START_TASK, QUEUE_TASK, DROP_TASK = "start_task", "queue_task", "drop_task"
+START_TASK, START_GROUP = "start_task", "start_group"
+QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
+STARTS = frozenset({START_TASK, START_GROUP})
 # Why a call of the dispatcher is given up.
 NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
 # Starts first; then room in the queue; then the mere word that a task waits.
@@ -62,17 +66,21 @@ class CallKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A call that makes sense now; `draw`: the one that it starts."""
+    """A call that makes sense now, about these tasks.
+
+    `draws`: those that it starts, of a group in the order of its tasks; all by one seed block.
+    """
 
     about: CallKey
-    task: TaskKey
+    tasks: tuple[TaskKey, ...]
     priority: int
-    draw: StoredDraw | None = None
+    draws: tuple[StoredDraw, ...] = ()
 
 
 def wanted_now(uow: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, Want]:
     """Return the calls that make sense at the cursor, in the order of their urgency."""
-    return {want.about: want for want in (*_starts(uow), *_about_the_queue(uow, settings))}
+    wants = (*_starts(uow, settings), *_about_the_queue(uow, settings))
+    return {want.about: want for want in wants}
 
 
 def key_of(call: Intent) -> CallKey:
@@ -80,31 +88,58 @@ def key_of(call: Intent) -> CallKey:
     return CallKey(call.request.kind, call.request.subject)
 
 
-def _starts(uow: UnitOfWork) -> Iterator[Want]:
-    for draw in uow.draws.active():
+def _starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
+    active = uow.draws.active()
+    if settings.trios is not None:
+        yield from _group_starts(uow, active)
+        return
+    for draw in active:
         about = CallKey(START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
-        yield Want(about, draw.task, _START, draw)
+        yield Want(about, (draw.task,), _START, (draw,))
+
+
+def _group_starts(uow: UnitOfWork, active: Sequence[StoredDraw]) -> Iterator[Want]:
+    """Yield a start for each group that is drawn for: all its draws are of one block."""
+    tasks = uow.tasks.named({draw.task for draw in active})
+    groups: dict[GroupKey, list[StoredDraw]] = {}
+    for draw in sorted(active, key=lambda one: age_of(tasks[one.task])):
+        group = tasks[draw.task].group
+        if group is not None:
+            groups.setdefault(group, []).append(draw)
+    for group, draws in groups.items():
+        about = CallKey(START_GROUP, f"group={group}:seed={draws[0].seed_hash}")
+        yield Want(about, tuple(draw.task for draw in draws), _START, tuple(draws))
 
 
 def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
-    """Tell of the tasks that found no node, and drop those for which there is no room."""
+    """Tell of the tasks that found no node, and drop those for which there is no room.
+
+    Dropped as well is what the policy never starts: its fee would lie there for nothing.
+    """
     cursor = uow.cursor.get()
     if cursor is None:
         return
+    view = StoredNetworkView(uow)
+    for task in never_startable_at(view, settings):
+        yield _drop(task.key)
     plan = AssignmentPlan(active_draws_in(uow), frozenset())
-    queue = queue_of(line_at(StoredNetworkView(uow), settings.pricing), plan, cursor.number)
+    queue = queue_of(line_at(view, settings), plan, cursor.number)
     if not queue:
         return
     counts = uow.nodes.counts().items()
     members = sum(many for (active, _, _), many in counts if active is Membership.MEMBER)
     capacity = capacity_for(members, settings.alpha)
     for one in reversed(queue[capacity:]):
-        about = CallKey(DROP_TASK, f"task={one.task.key}")
-        yield Want(about, one.task.key, _DROP)
+        yield from (_drop(task.key) for task in one.tasks)
     for one in queue[:capacity]:
-        if not one.task.queued:
-            about = CallKey(QUEUE_TASK, f"task={one.task.key}")
-            yield Want(about, one.task.key, _QUEUE)
+        for task in one.tasks:
+            if not task.queued:
+                about = CallKey(QUEUE_TASK, f"task={task.key}")
+                yield Want(about, (task.key,), _QUEUE)
+
+
+def _drop(task: TaskKey) -> Want:
+    return Want(CallKey(DROP_TASK, f"task={task}"), (task,), _DROP)
 
 
 def calldata_of(want: Want, heads: Heads) -> str:
@@ -112,14 +147,19 @@ def calldata_of(want: Want, heads: Heads) -> str:
 
     A start that checks its seed block gives way to a plain one when that block is final and old.
     """
-    draw = want.draw
-    if draw is None:
+    if not want.draws:
         is_drop = want.about.kind == DROP_TASK
-        return drop_call(want.task) if is_drop else queue_call(want.task)
-    is_old = heads.latest.number - draw.seed_block > _CHECKED_BLOCKS
-    if is_old and draw.seed_block <= heads.final.number:
-        return start_call(draw.task, draw.node)
-    return start_as_of_call(draw.task, draw.node, draw.seed_block, draw.seed_hash)
+        return drop_call(want.tasks[0]) if is_drop else queue_call(want.tasks[0])
+    seed, nodes = want.draws[0], [draw.node for draw in want.draws]
+    is_old = heads.latest.number - seed.seed_block > _CHECKED_BLOCKS
+    if is_old and seed.seed_block <= heads.final.number:
+        if want.about.kind == START_GROUP:
+            return start_group_call(want.tasks, nodes)
+        return start_call(seed.task, seed.node)
+    as_of = (seed.seed_block, seed.seed_hash)
+    if want.about.kind == START_GROUP:
+        return start_group_call(want.tasks, nodes, *as_of)
+    return start_as_of_call(seed.task, seed.node, *as_of)
 
 
 class _DispatchCall(CallKind):
@@ -168,7 +208,7 @@ class StartCall(_DispatchCall):
 
     @override
     def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
-        return _starts(uow)
+        return _starts(uow, self._context.settings)
 
     @override
     def calldata_to_try(self, call: Intent, heads: Heads) -> str:
@@ -176,6 +216,12 @@ class StartCall(_DispatchCall):
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
         return without_as_of(request.calldata) if is_newest else request.calldata
+
+
+class StartGroupCall(StartCall):
+    """The start of all three tasks of a legacy group, in one transaction or not at all."""
+
+    name = START_GROUP
 
 
 class QueueCall(_DispatchCall):

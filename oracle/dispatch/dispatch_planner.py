@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import (
-    START_TASK,
+    STARTS,
     CallKey,
     DispatchContext,
     Want,
@@ -49,8 +49,9 @@ def _requests(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> Iterat
     under_way |= {CallKey(*one) for one in held_back(uow, context.tx.account)}
     on_their_way = [one.request.kind for one in intents if one.state in ON_ITS_WAY]
     for want in wanted_now(uow, settings).values():
-        is_start = want.about.kind == START_TASK
-        before = on_their_way.count(START_TASK) if is_start else len(on_their_way)
+        is_start = want.about.kind in STARTS
+        starts = sum(kind in STARTS for kind in on_their_way)
+        before = starts if is_start else len(on_their_way)
         if before < settings.max_in_flight and want.about not in under_way:
             on_their_way.append(want.about.kind)
             yield _request(context, uow, want, heads)
@@ -78,7 +79,7 @@ def _given_up(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[in
 def _request(context: DispatchContext, uow: UnitOfWork, want: Want, heads: Heads) -> CallRequest:
     kind, subject = want.about
     tries = uow.outbox.intents.tries(context.tx.account, kind, subject, None)
-    draw = want.draw
+    draw = next(iter(want.draws), None)
     return CallRequest(
         account=context.tx.account,
         contract=context.tx.publisher.domain.contract,

@@ -10,14 +10,16 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import Weighting
+from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.registry import policy_named
+from oracle.systems.registry import policies, policy_named
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
     """The numbers of `[dispatch]`. All but the last two decide who is drawn.
 
+    `policy`: its name; `weighting` is not looked at where it is a legacy one (`trios`).
     `start_block`: the first block at whose end a task may be armed (decision 0060).
     `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
     are on their way to the chain at the same time. `change`: numbers of the policy that are not
@@ -38,6 +40,12 @@ class DispatchSettings:
         """Return the policy where it is one that remembers outcomes; None: by rows alone."""
         found = policy_named(self.policy, self.change)
         return found if isinstance(found, PocketPolicy) else None
+
+    @property
+    def trios(self) -> LegacyPolicy | None:
+        """Return the policy where it starts groups of three at a time; None: single tasks."""
+        found = policies().get(self.policy)
+        return found if isinstance(found, LegacyPolicy) else None
 
     @property
     def sign(self) -> str:

@@ -14,6 +14,7 @@ from oracle.errors import FatalError
 from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
+    Choice,
     InLine,
     Pool,
     Turn,
@@ -23,11 +24,11 @@ from oracle.systems.assignment import (
 )
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import why_not
-from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.legacy.trio_line import never_startable, trios_of
+from oracle.systems.legacy.trio_pool import TrioPool
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn
 
 
 class NetworkView(Protocol):
@@ -65,26 +66,23 @@ class _PoolAt:
     pool: CandidatePool
     rows: Mapping[Address, Node]
     time: int
-    free: Sequence[Node]
+    free: Mapping[Address, Node]
     explains: bool
 
-    def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
-        return self.pool.candidates(task, self.time, taken) if self.explains else ()
+    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
+        candidates = self.pool.candidates(one.task, self.time, taken) if self.explains else ()
+        return Choice(self.pool.draw(one.task, self.time, seed, taken=taken), candidates)
 
-    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
-        (drawn,) = self.pool.draw(task, self.time, seed, taken=taken)
-        return drawn
-
-    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
+    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
         """Look through the free nodes alone.
 
         The pool would get ready for every kind of task that waits; creators invent thousands.
         """
-        wanted, weighting = requirement_of(task), self.pool.weighting
+        wanted, weighting = requirement_of(one.task), self.pool.weighting
         counted = weighting.counted(wanted.models)
         return any(
             misfit(node, wanted) is None and (weighting.fallback or counted.issubset(node.models))
-            for node in self.free
+            for node in self.free.values()
             if node.address not in taken
         )
 
@@ -112,6 +110,8 @@ class BlockDrawer:
         self.at: int | None = None
         self.plan = NOTHING_PLANNED
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
+        # Of the legacy policy alone: whom B is measured among.
+        self._members: dict[Address, Node] = {}
         # Neither busy nor paused, whatever their reliability.
         self._idle: dict[Address, Node] = {}
         # Of a policy that remembers alone: whom it ranks.
@@ -123,7 +123,7 @@ class BlockDrawer:
         self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
     ) -> None:
         """Stand at the end of `block`, where these draws stand; what is armed follows."""
-        line = line_at(view, self.settings.pricing)
+        line = line_at(view, self.settings)
         armed = armed_in(line, active, self._pool_at(view, block, active)) if line else ()
         self.plan, self.at = AssignmentPlan(dict(active), frozenset(armed)), block.number
 
@@ -141,7 +141,7 @@ class BlockDrawer:
             self.plan = NOTHING_PLANNED
         elif self.at != block.number - 1:
             raise FatalError(f"block {block.number} was to be drawn for after block {self.at}")
-        line = line_at(view, self.settings.pricing)
+        line = line_at(view, self.settings)
         if line or self.plan.active:
             turn = next_plan(self.plan, block, line, self._pool_at(view, block, self.plan.active))
         else:
@@ -155,32 +155,52 @@ class BlockDrawer:
         for node in view.changed_since(self._seen):
             self._put(node, block.time)
         self._seen = block.number
-        rules = self.settings.rules
+        rules, trios = self.settings.rules, self.settings.trios
         if self._remembers:
             network = PolicyInput(self._members, rules, block.time)
             follower, idle = view.remembered(block.number), list(self._idle.values())
             return PocketPool(follower, network, idle, self.explains)
-        free = [one for one in self._idle.values() if unavailable(one, block.time, rules) is None]
+        free = {
+            address: node
+            for address, node in self._idle.items()
+            if unavailable(node, block.time, rules) is None
+        }
+        if trios is not None:
+            return TrioPool(
+                trios, PolicyInput(self._members, rules, block.time), free, self.explains
+            )
         rows = view.nodes(active.values())
         return _PoolAt(self._pool, rows, block.time, free, self.explains)
 
     def _put(self, node: Node, time: int) -> None:
         """Take in a node's row as it is now."""
-        self._idle.pop(node.address, None)
+        address = node.address
+        self._idle.pop(address, None)
         if unavailable(node, time, self.settings.rules) in {None, Out.EXCLUDED}:
-            self._idle[node.address] = node
-        if not self._remembers:
+            self._idle[address] = node
+        if not self._remembers and self.settings.trios is None:
             self._pool.put(node)
         elif node.membership is Membership.MEMBER:
             # A copy, as the pool keeps: the fold goes on changing its own.
-            self._members[node.address] = replace(node)
+            self._members[address] = replace(node)
         else:
-            self._members.pop(node.address, None)
+            self._members.pop(address, None)
 
 
-def line_at(view: NetworkView, pricing: Pricing) -> list[InLine]:
-    """Return the waiting tasks in order: the most valuable first."""
+def line_at(view: NetworkView, settings: DispatchSettings) -> list[InLine]:
+    """Return what waits in order: the most valuable first; under a legacy policy by threes."""
+    waiting, fellows = _waiting_in(view)
+    by_value = line_of if settings.trios is None else trios_of
+    return by_value(waiting, fellows, settings.pricing.value_of)
+
+
+def never_startable_at(view: NetworkView, settings: DispatchSettings) -> list[Task]:
+    """Return the waiting tasks that the policy never starts, whoever is free."""
+    return [] if settings.trios is None else never_startable(*_waiting_in(view))
+
+
+def _waiting_in(view: NetworkView) -> tuple[Sequence[Task], Sequence[Task]]:
+    """Return what waits, and every task of the groups of those that are in one."""
     waiting = view.waiting()
     groups = frozenset(task.group for task in waiting if task.group is not None)
-    fellows = view.of_groups(groups) if groups else ()
-    return line_of(waiting, fellows, pricing.value_of)
+    return waiting, view.of_groups(groups) if groups else ()

@@ -4,7 +4,7 @@ from oracle.queries.text.outbox_advice import SentState, advice
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, Intent, IntentState, NonceSlot
 
-_TASK = "task="
+_TASK, _GROUP = "task=", "group="
 
 
 def intent_answer(intent: Intent, sent: SentState, now: int) -> dict[str, object]:
@@ -70,6 +70,12 @@ def task_of(intent: Intent) -> str | None:
     """Return the key of the task that a call of the dispatcher is about; None: about none."""
     first = intent.request.subject.partition(":")[0]
     return first.removeprefix(_TASK) if first.startswith(_TASK) else None
+
+
+def group_of(intent: Intent) -> str | None:
+    """Return the key of the group that a call of the dispatcher starts; None: none."""
+    first = intent.request.subject.partition(":")[0]
+    return first.removeprefix(_GROUP) if first.startswith(_GROUP) else None
 
 
 def reason_of(intent: Intent) -> str | None:

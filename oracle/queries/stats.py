@@ -1,6 +1,6 @@
 """Counts what dispatching has to do, for `/metrics`."""
 
-from oracle.dispatch.dispatch_calls import START_TASK
+from oracle.dispatch.dispatch_calls import STARTS
 from oracle.indexer.folder import Folder
 from oracle.store.database import Store
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
@@ -17,7 +17,7 @@ def dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatis
             waiting=uow.tasks.count_waiting(),
             active=len(active),
             oldest_blocks=0 if oldest is None or cursor is None else cursor.number - oldest,
-            failures=uow.outbox.intents.failures(START_TASK),
+            failures=uow.outbox.intents.failures(STARTS),
             balance_wei=balance_wei,
         )
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import NamedTuple
 
-from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 
 _SEED_BYTES = 32
 _COUNTER_BYTES = 32
@@ -42,9 +42,9 @@ class Pick(NamedTuple):
         return Drawn(addresses[self.place], self.digest, self.x, self.total)
 
 
-def seed_for(block_hash: Hash, task: TaskKey) -> bytes:
-    """Return the seed of a task on chain: sha256(block hash || task), 32 bytes."""
-    return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(task[2:])).digest()
+def seed_for(block_hash: Hash, name: TaskKey | GroupKey) -> bytes:
+    """Return the seed of a task, or of a group drawn as one: sha256(block hash || its name)."""
+    return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(name[2:])).digest()
 
 
 def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> list[Drawn]:

@@ -94,6 +94,20 @@ class Meter:
         for task in tasks:
             self.weigh("revealAnswer", network.reveal(task))
 
+    def at_once(self) -> None:
+        """A group that a draw starts whole; its nodes are silent."""
+        network = self.network
+        name = word(20_000)
+        tasks = [network.create(group=name, group_size=SIZE) for _ in range(SIZE)]
+        number = network.chain.block
+        found = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
+        seed = (number, bytes.fromhex(found["hash"][2:]))
+        call = network.does.startGroup(tasks, network.nodes[:SIZE], *seed)
+        self.weigh("startGroup, three", network.by(network.dispatcher, call))
+        network.chain.later(301)
+        for task in tasks:
+            network.time_out(task)
+
     def trial(self) -> None:
         network = self.network
         self.contested, tasks = self.grouped(network.nodes[:3], "AAB")
@@ -120,6 +134,7 @@ def measured(chain: Chain) -> dict[str, int]:
         meter.alone()
         meter.grouped(network.nodes[:3], "AAA")
         meter.grouped(network.nodes[3:], "AAA")
+    meter.at_once()
     meter.trial()
     meter.leaves()
     return joined | meter.found

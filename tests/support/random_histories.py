@@ -55,6 +55,7 @@ _created = st.builds(
     required_gpu=st.none() | st.just(""),
     size=st.none() | st.integers(1, 2**63 - 1),
     group=st.none() | st.sampled_from(GROUPS).map(group),
+    group_size=st.none() | st.integers(1, 2**63 - 1),
 )
 _groups = st.builds(
     said.GroupValidated,
@@ -63,7 +64,8 @@ _groups = st.builds(
     tasks=st.lists(_a_task.map(task), min_size=1, max_size=4).map(tuple),
 )
 _started = st.builds(said.TaskStarted, **_PLACE, **_tasks, **_by)
-_submitted = st.builds(said.TaskSubmitted, **_PLACE, **_tasks, **_by)
+_frees = {"frees": st.none() | st.booleans()}
+_submitted = st.builds(said.TaskSubmitted, **_PLACE, **_tasks, **_by, **_frees)
 _timed_out = st.builds(said.TaskTimedOut, **_PLACE, **_tasks, **_maybe_by, **_status)
 
 # Repeated where it takes many of a kind before something happens.

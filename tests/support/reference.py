@@ -157,7 +157,11 @@ class Reference:
             task.update(node=event["node"], started=event["time"], start_position=position)
             self.node(event["node"], event["time"])["busy"] += 1
         elif name in ("task_submitted", "task_error_reported"):
-            task.setdefault("stopped", event["time"])
+            if "stopped" not in task:
+                task.update(stopped=event["time"], freed=event.get("frees", False))
+                node = self.node(event["node"], event["time"])
+                node["busy"] -= task["freed"]
+                self.granted(node, event)
             task["failed"] = name == "task_error_reported"
         elif name == "task_validated":
             task["validated"] = True
@@ -191,7 +195,7 @@ class Reference:
         if "node" not in task:
             return
         node = self.node(task["node"], event["time"])
-        node["busy"] -= 1
+        node["busy"] -= not task.get("freed")
         h = h_at(node, event["time"])
         if event["type"] == "task_timed_out":
             node.update(base=h * 3 // 10, since=event["time"])

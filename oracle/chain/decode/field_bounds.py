@@ -27,6 +27,7 @@ _BOUNDS = {
     "required_gpu_vram": UINT32,
     "timeout": INT63,
     "size": INT63,
+    "group_size": INT63,
 }
 # A number as the hash that it is written as.
 _AS_HASH: Callable[[int], str] = "0x%064x".__mod__
@@ -164,6 +165,7 @@ _FITTING: Mapping[str, Callable[[Given], Getter | None]] = {
     "round": _place,
     **{name: _bounded(most) for name, most in _BOUNDS.items()},
     "size": _size,
+    "group_size": _size,
 }
 _TAKES: Mapping[str, str] = {
     **dict.fromkeys(("node", "creator"), "an address"),

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import typer
 
-from oracle.queries.outbox_answers import reason_of, task_of
+from oracle.queries.outbox_answers import group_of, reason_of, task_of
 from oracle.queries.text.outbox_advice import SentState
 from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
@@ -97,10 +97,10 @@ def _age(seconds: int) -> str:
 
 
 def _about(intent: Intent) -> str:
-    """Say it in few words: a task and its seed block, or a round and what it is about there."""
-    request, task = intent.request, task_of(intent)
-    if task is not None:
+    """Say it in few words: what is started and its seed block, or a round and what of it."""
+    request, started = intent.request, task_of(intent) or group_of(intent)
+    if started is not None:
         seed = "" if request.as_of_block is None else f", seed block {request.as_of_block}"
-        return f"{task[:_SHORT]}…{seed}"
+        return f"{started[:_SHORT]}…{seed}"
     around = "" if request.round is None else f"round {request.round}"
     return ", ".join(part for part in (around, request.subject) if part)

@@ -64,6 +64,8 @@ def show_check(check: DrawCheck | AllDraws) -> None:
 def _show_drawing(drawing: Drawing) -> None:
     typer.echo(f"seed block {drawing.block.number}, hash {drawing.block.hash}")
     typer.echo(f"seed       0x{drawing.seed.hex()}")
+    if drawing.card is not None:
+        typer.echo(f"card       {drawing.card}")
     drawn = drawing.drawn
     typer.echo(f"x          {drawn.x} of {drawn.total}")
     typer.echo(f"drawn      {drawn.node}")
@@ -80,6 +82,7 @@ def _drawing(drawing: Drawing) -> dict[str, Any]:
         "seed_hash": drawing.block.hash,
         "seed": "0x" + drawing.seed.hex(),
         **drawn_answer(drawing.drawn),
+        "card": drawing.card,
         "candidates": [
             {"node": node, "weight": str(weight)} for node, weight in drawing.candidates
         ],

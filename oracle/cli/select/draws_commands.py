@@ -34,7 +34,7 @@ def draws(
 ) -> None:
     """List the draws that stand: tasks whose node is drawn and has not started yet.
 
-    `outbox list --kind start_task` says how far a start has come, `queue` which tasks wait, and
+    `outbox list --kind start_task` (or `start_group`) tells how far it is, `queue` who waits, and
     `select --verify TASK` draws one again from the chain.
     """
     with open_app(config) as app:

@@ -8,7 +8,7 @@ import typer
 
 from oracle.bindings.inspection import inspected
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
-from oracle.bindings.task_network import START_GAS
+from oracle.bindings.task_network import START_GAS, START_GROUP_GAS
 from oracle.chain.heads import Heads
 from oracle.chain.verification.rpc_costs import costs
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
@@ -172,7 +172,9 @@ def _dispatch(app: App, found: _Findings, *, is_online: bool) -> str:
 def _starts(app: App, found: _Findings) -> str:
     """Say how many starts a day the limits let through while gas is as dear as it may be."""
     limits = app.config.limits
-    cost = START_GAS * limits.max_fee_per_gas_wei
+    settings = app.dispatch_settings
+    gas = START_GAS if settings is None or settings.trios is None else START_GROUP_GAS
+    cost = gas * limits.max_fee_per_gas_wei
     many = limits.max_cost_per_day_wei // cost
     if not many:
         found.warnings.append("limits.max_cost_per_day_wei: no start fits at the highest fee")
@@ -182,7 +184,7 @@ def _starts(app: App, found: _Findings) -> str:
         )
     return (
         f"{many} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
-        f"({START_GAS} gas each), more where gas is cheaper; half may go to queueTask and dropTask"
+        f"({gas} gas each), more where gas is cheaper; half may go to queueTask and dropTask"
     )
 
 

@@ -21,6 +21,8 @@ from oracle.systems.rule_overrides import changes_of
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
+# The policies that weigh by stake and QoS, with a floor under it.
+_FLOORED = frozenset({"seed", "relay"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
@@ -30,8 +32,10 @@ class DispatchSection(Section):
     # Nodes are drawn from the end of this block on; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
     # How nodes are weighed: `seed`, `relay`, or by Pocket's tickets: `article`,
-    # `portal_api_head`.
-    policy: Literal["seed", "relay", "article", "portal_api_head"] = "seed"
+    # `portal_api_head`; `legacy` or `legacy-equal` start groups of three.
+    policy: Literal[
+        "seed", "relay", "article", "portal_api_head", "legacy", "legacy-equal"
+    ] = "seed"
     # Numbers of the policy that differ from its own, by their names: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
@@ -65,6 +69,13 @@ def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: 
             f"dispatch.start_block: {dispatch.start_block} is before chain.start_block, "
             f"{chain_start}"
         )
+    return faults + _faults_in_numbers(dispatch)
+
+
+def _faults_in_numbers(dispatch: DispatchSection) -> list[str]:
+    faults = []
+    if dispatch.weight_floor is not None and dispatch.policy not in _FLOORED:
+        faults.append(f"dispatch.weight_floor: is no number of the policy {dispatch.policy}")
     if dispatch.queue_alpha is None:
         faults.append("dispatch.queue_alpha: is missing; tasks in the queue for each member")
     for name in ("fixed_seconds", "unit_seconds"):

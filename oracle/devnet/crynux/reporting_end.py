@@ -15,7 +15,8 @@ from oracle.bindings.kick_targets import kick_target_of
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.devnet.crynux.crynux_network import CrynuxNetwork
 from oracle.devnet.crynux.kickout_end import adapter_for
-from oracle.devnet.demo.show import Key, keys_in, report_settings
+from oracle.devnet.demo.demo_system import report_settings
+from oracle.devnet.demo.show import Key, keys_in
 from oracle.devnet.demo.stage import ETHER, LIMITS, Clock
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import kick_below_of

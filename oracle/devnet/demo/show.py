@@ -7,26 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.loader import load
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
 from oracle.devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
-from oracle.devnet.demo.cast import CAST, HOPELESS
+from oracle.devnet.demo.cast import HOPELESS
 from oracle.devnet.demo.daemon_process import PROGRAM, Daemon, daemon, write_configuration
+from oracle.devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
 from oracle.devnet.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
 from oracle.devnet.demo.screen import Screen
 from oracle.devnet.demo.snapshot import SnapshotReader
-from oracle.devnet.demo.stage import ACCOUNTS, LIMITS, Clock, Roles, Stage, set_stage
+from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.devnet.demo.traffic import Traffic
 from oracle.devnet.demo.verify import verdict_of
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import KickState
-from oracle.domain.reports.report import ReportSettings, rules_id
-from oracle.resources import shipped
 from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
-from oracle.systems.crynux.crynux_rule_sets import SEED
 
 # A round number of chain seconds, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000
@@ -39,12 +36,13 @@ _KEY_ITERATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """How to play. `waves`: at most so many; `block_seconds`: wall seconds that a block takes.
+    """What to play, and how: at most so many `waves`, a block in `block_seconds` of ours.
 
     `program` and `through` let tests break the daemon, or the chain that it sees. `stop` is set
     when it is to end before its time.
     """
 
+    system: DemoSystem = SEED_SYSTEM
     waves: int = 80
     block_seconds: float = 0.08
     port: int = 0
@@ -63,7 +61,7 @@ class Show:
 
     def play(self, running: Daemon, options: ShowOptions) -> None:
         """Play waves until the hopeless node is out, at most `options.waves`."""
-        traffic, loop = Traffic(self._stage, _SEED), self._loop
+        traffic, loop = Traffic(self._stage, _SEED, options.system), self._loop
         while not self._is_kicked_out():
             transactions = traffic.next_block(loop.head)
             if traffic.wave >= options.waves:
@@ -80,7 +78,7 @@ class Show:
             if loop.snapshot is not None and loop.snapshot.reported >= last_act:
                 break
         stage = self._stage
-        verdict = verdict_of(stage.chain.url, stage.network, stage.oracle)
+        verdict = verdict_of(stage.chain.url, stage.network, stage.oracle, options.system)
         draws = drawn_again(running.configuration)
         return summed_up(stage, self._clock, verdict, draws, kickout)
 
@@ -118,7 +116,9 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
         refuse_ended(options.stop)
         screen.say("starting the daemon: qos-oracle run --publish --dispatch")
         running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
-        gallery = SnapshotReader(store, stage, SEED, {one.name: one.part for one in CAST})
+        system = options.system
+        parts = {one.name: one.part for one in system.cast}
+        gallery = SnapshotReader(store, stage, system.rules, parts)
         web = f"http://{configuration.web.host}:{configuration.web.port}"
         addresses = {
             "chain": url,
@@ -137,18 +137,14 @@ def _prepared(
     """Make the keys, deploy, let the nodes join; return the daemon's configuration beside it."""
     keys = keys_in(folder)
     clock = Clock(START_TIME)
-    stage = set_stage(
-        chain,
-        clock,
-        Roles(**{role: key.address for role, key in keys.items()}),
-        rules_hash=rules_id(SEED, open_profile("reference").identity, report_settings()),
-    )
+    system, roles = options.system, Roles(**{role: key.address for role, key in keys.items()})
+    stage = set_stage(chain, clock, roles, system)
     screen.say(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
-    screen.say(f"{len(CAST)} nodes joined, each with a stake of 400 ether")
+    screen.say(f"{len(system.cast)} nodes joined, each with a stake of 400 ether")
     path = folder / "demo.toml"
     seen = options.through(chain.url) if options.through else chain.url
     made = made_for(folder, stage, keys, endpoint=seen)
-    write_configuration(path, {**made, "web": {"port": free_port()}})
+    write_configuration(path, {**made, **system.settings, "web": {"port": free_port()}})
     return path, stage, clock
 
 
@@ -168,18 +164,6 @@ def keys_in(folder: Path) -> dict[str, Key]:
         files = (folder / f"{role}.json", folder / f"{role}.password")
         keys[role] = Key(*files, create_keystore(*files, iterations=_KEY_ITERATIONS))
     return keys
-
-
-def report_settings() -> ReportSettings:
-    """Return the numbers of the shipped demo configuration, which the contract has to know."""
-    oracle = load(shipped("config/demo.toml")).oracle
-    return ReportSettings(
-        period_seconds=oracle.period_seconds,
-        heartbeat_seconds=oracle.heartbeat_seconds,
-        deviation=oracle.deviation,
-        ttl_seconds=oracle.report_ttl_seconds,
-        kick_below=LIMITS.kick_below,
-    )
 
 
 def made_for(

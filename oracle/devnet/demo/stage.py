@@ -12,7 +12,8 @@ from oracle.bindings.deployment import (
 )
 from oracle.devnet.anvil import LocalChain
 from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
-from oracle.domain.ids import Address, Hash
+from oracle.devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
+from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
 ETHER = 10**18
@@ -90,7 +91,9 @@ class Roles:
     dispatcher: Address
 
 
-def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash) -> Stage:
+def set_stage(
+    chain: LocalChain, clock: Clock, roles: Roles, system: DemoSystem = SEED_SYSTEM
+) -> Stage:
     """Deploy both contracts, let the cast join, and give ether to who sends."""
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     admin, creator, treasury = accounts[:_CROWD]
@@ -100,7 +103,7 @@ def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash
         admin,
         creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
     )
-    setup = _setup(network, admin, roles.signer, rules_hash)
+    setup = _setup(network, admin, roles.signer, system)
     oracle = _created(chain, clock, admin, setup.code)
     names = [one.name for one in CAST]
     nodes = dict(zip(names, accounts[_CROWD:-_MORE_CREATORS], strict=True))
@@ -112,19 +115,19 @@ def set_stage(chain: LocalChain, clock: Clock, roles: Roles, *, rules_hash: Hash
     ]
     chosen = stage.call(admin, "TaskNetwork", "setOracle", oracle)
     _succeed(chain, chain.mine(clock.next_block(), [chosen, *ether]))
-    _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in CAST]))
+    _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in system.cast]))
     return stage
 
 
-def _setup(network: Address, admin: Address, signer: Address, rules_hash: Hash) -> OracleSetup:
+def _setup(network: Address, admin: Address, signer: Address, system: DemoSystem) -> OracleSetup:
     """Return an oracle of one signer and no timelock: one kickout a minute, at most three."""
     return OracleSetup(
         admin=admin,
         vetoer=admin,
         target=network,
         signers=(signer,),
-        rules_hash=rules_hash,
-        limits=LIMITS,
+        rules_hash=system.rules_hash,
+        limits=replace(LIMITS, kick_below=system.kick_below),
         floors=NO_FLOORS,
         kick_limits=replace(DEFAULT_KICK_LIMITS, bucket_frame=60),
     )

@@ -14,17 +14,14 @@ from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
-from oracle.devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, TASK_TIMEOUT, DemoNode
-from oracle.devnet.demo.stage import ETHER, MODEL, VERSION, Stage
+from oracle.devnet.demo.cast import BLOCK_SECONDS, GROUP_SIZE, TASK_TIMEOUT, DemoNode
+from oracle.devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
+from oracle.devnet.demo.stage import MODEL, VERSION, Stage
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
 # A real node draws one anew for each answer; here everybody may look.
 SALT = bytes(31) + b"\x01"
-_FEE = ETHER // 10
-_IMAGE = 0
-# One task for each node of the cast. Where fewer can take one, the rest waits in the queue.
-_GROUPS = len(CAST) // GROUP_SIZE
 
 
 @dataclass(slots=True)
@@ -64,13 +61,14 @@ class Group:
 class Traffic:
     """Plays wave after wave; the same seed orders the same tasks and plays the same answers."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
+    def __init__(self, stage: Stage, seed: int, system: DemoSystem = SEED_SYSTEM) -> None:
         self._stage = stage
+        self._system = system
         # Not for secrets: the nodes have to behave the same way every time.
         self._chance = random.Random(seed)  # noqa: S311
         self._started = load("TaskNetwork").event("TaskStarted").digest
         self._names = {address: name for name, address in stage.nodes.items()}
-        self._cast = {one.name: one for one in CAST}
+        self._cast = {one.name: one for one in system.cast}
         self._groups: list[Group] = []
         self._seen = -1
         # Waves begun, counted from 0.
@@ -148,7 +146,7 @@ class Traffic:
 
     def _moves(self) -> Iterator[Transaction]:
         """Nodes that go away for some waves, and come back."""
-        for one in CAST:
+        for one in self._system.cast:
             account = self._stage.nodes[one.name]
             if self.wave in one.away and self.wave - 1 not in one.away:
                 yield self._stage.call(account, "TaskNetwork", "pause")
@@ -157,7 +155,7 @@ class Traffic:
 
     def _orders(self) -> Iterator[Transaction]:
         creators = self._stage.creators
-        for place in range(_GROUPS):
+        for place, order in enumerate(self._system.orders):
             group = Group(_id("group", self.wave, place, 0))
             ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
             creator = creators[(self.wave + place) % len(creators)]
@@ -165,7 +163,8 @@ class Traffic:
             group.jobs = [DemoTask(id_, key, creator) for id_, key in zip(ids, keys, strict=True)]
             self._groups.append(group)
             for job in group.jobs:
-                yield self._say(creator, "createTask", _order(job.id, group.id), value=_FEE)
+                wanted = _order(job.id, group.id, order.kind)
+                yield self._say(creator, "createTask", wanted, value=order.fee)
 
     def _open_jobs(self) -> Iterator[DemoTask]:
         return (job for group in self._groups for job in group.jobs if not job.settled)
@@ -196,10 +195,10 @@ def _answer(job: DemoTask) -> bytes:
     return hashlib.sha256(job.id[:-1]).digest()
 
 
-def _order(id_: bytes, group: bytes) -> tuple[object, ...]:
+def _order(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
     """Return TaskNetwork's struct Order."""
     any_gpu = (0, "", 0)
-    return (id_, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
+    return (id_, group, GROUP_SIZE, kind, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
 
 def _id(kind: str, wave: int, place: int, member: int) -> bytes:

@@ -1,6 +1,6 @@
 """Does every score on chain follow from the chain's own logs? Asked without the daemon.
 
-Run as a process of its own: `python -m oracle.devnet.demo.verify URL NETWORK ORACLE`. It reads
+Run as a process: `python -m oracle.devnet.demo.verify URL NETWORK ORACLE SYSTEM`. It reads
 `eth_getLogs`, the time of one block and `scoreOf`, never the database; scores are recomputed by
 `qos-oracle replay` from JSON lines.
 """
@@ -18,6 +18,7 @@ from oracle.bindings.codec import call_input, call_output
 from oracle.chain.decode.abi import load
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.devnet.anvil import LocalChain
+from oracle.devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
@@ -70,7 +71,9 @@ class ScoreVerification:
         return cls(written["round"], written["as_of"], written["events"], tuple(nodes))
 
 
-def verify(url: str, network: Address, oracle: Address) -> ScoreVerification:
+def verify(
+    url: str, network: Address, oracle: Address, system: DemoSystem = SEED_SYSTEM
+) -> ScoreVerification:
     """Compare `scoreOf` of every node that ever joined with a replay of the network's logs.
 
     All nodes share the words of the last round, so that its as-of block holds for all of them.
@@ -87,20 +90,23 @@ def verify(url: str, network: Address, oracle: Address) -> ScoreVerification:
         time = int(chain.ask("eth_getBlockByNumber", hex(as_of), False)["timestamp"], 16)
         reader = EventReader.open("reference", {"TaskNetwork": network}, None)
         events = reader.read([_log(one) for one in _logs(chain, network)], []).events
-        replayed = _replayed([event_to_json(event) for event in events], time)
+        replayed = _replayed([event_to_json(event) for event in events], time, system)
         nodes = tuple(_compared(chain, oracle, node) for node in replayed)
         return ScoreVerification(round_, as_of, len(events), nodes)
     finally:
         chain.close()
 
 
-def verdict_of(url: str, network: Address, oracle: Address) -> ScoreVerification:
+def verdict_of(
+    url: str, network: Address, oracle: Address, system: DemoSystem = SEED_SYSTEM
+) -> ScoreVerification:
     """Run `verify` in a process of its own.
 
     Raises:
         FatalError: it could not come to a verdict; the line is its last word.
     """
-    command = [sys.executable, "-m", "oracle.devnet.demo.verify", url, network, oracle]
+    asked = [url, network, oracle, system.name]
+    command = [sys.executable, "-m", "oracle.devnet.demo.verify", *asked]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
     if done.returncode:
         raise FatalError(f"the check found no verdict: {_last_line(done.stderr)}")
@@ -127,12 +133,13 @@ def _log(given: dict[str, Any]) -> Log:
     )
 
 
-def _replayed(lines: Sequence[str], time: int) -> list[dict[str, Any]]:
+def _replayed(lines: Sequence[str], time: int, system: DemoSystem) -> list[dict[str, Any]]:
     """Return what `qos-oracle replay` prints about the nodes at `time`."""
     with tempfile.TemporaryDirectory(prefix="qos-oracle-replay-") as folder:
         written = Path(folder) / "events.jsonl"
         written.write_text("\n".join(lines) + "\n", "utf-8")
-        command = [sys.executable, "-m", "oracle", "replay", str(written), "--at", str(time)]
+        asked = ["replay", str(written), "--at", str(time), *system.replay_options]
+        command = [sys.executable, "-m", "oracle", *asked]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
     if done.returncode:
         raise FatalError(f"qos-oracle replay failed: {_last_line(done.stderr)}")
@@ -163,9 +170,9 @@ def _last_line(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the verdict as JSON; exit code 1 with one line where there is none."""
-    url, network, oracle = arguments
+    url, network, oracle, system = arguments
     try:
-        verdict = verify(url, Address(network), Address(oracle))
+        verdict = verify(url, Address(network), Address(oracle), DEMO_SYSTEMS[system])
     except FatalError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -50,10 +50,12 @@ _FIELDS: Mapping[str, Spelling] = {
     "version": spelled.VERSION,
     "timeout": spelled.INT63,
     "size": spelled.AT_LEAST_ONE,
+    "group_size": spelled.AT_LEAST_ONE,
     "kind": spelled.KIND,
     "round": spelled.PLACE,
     "reason": spelled.REASON,
     "last_status": spelled.LAST_STATUS,
+    "frees": spelled.TRUTH,
 }
 
 

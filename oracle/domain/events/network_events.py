@@ -123,8 +123,9 @@ class TaskCreated(TimedEvent):
     size: int | None = None
     kind: TaskKind | None = None
     timeout: int | None = None
-    # Only where the chain says it at creation.
+    # Only where the chain says it at creation; and how many tasks the group has in the end.
     group: GroupKey | None = None
+    group_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +145,14 @@ class TaskStarted(TimedEvent):
 class TaskSubmitted(TimedEvent):
     task: TaskKey
     node: Address
+    frees: bool | None = None  # for another task, before this one ends
 
 
 @dataclass(frozen=True, slots=True)
 class TaskErrorReported(TimedEvent):
     task: TaskKey
     node: Address
+    frees: bool | None = None  # as above
 
 
 @dataclass(frozen=True, slots=True)

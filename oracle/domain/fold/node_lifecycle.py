@@ -139,6 +139,14 @@ def asked(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
         settle(ledger, event.node, event.at, event.time)
 
 
+def freed(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
+    """The node has answered, and runs one task less; a member or not."""
+    node = ledger.node(address, time)
+    node.running -= 1
+    if node.pending is not None and not node.running:
+        settle(ledger, address, at, time)
+
+
 def settle(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
     """Do what a node has asked for: it runs no task any more."""
     node = ledger.node(address, time)

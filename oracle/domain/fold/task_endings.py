@@ -92,9 +92,10 @@ def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
 
 
 def _release(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
-    """The node runs one task less, and its H answers for the end; a member or not."""
+    """The node runs one task less, unless it was free before; its H answers for the end."""
     node = ledger.node(address, event.time)
-    node.running -= 1
+    if not task.freed:
+        node.running -= 1
     cause = _CAUSES.get(_ENDINGS[type(event)])
     if cause is ReliabilityCause.TIMED_OUT and not ledger.rules.is_believed(task.timeout):
         _excuse(ledger, event, node)

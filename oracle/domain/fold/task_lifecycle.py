@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskValidated,
 )
-from oracle.domain.fold import group_validation, task_runs
+from oracle.domain.fold import group_validation, node_lifecycle, task_runs
 from oracle.domain.fold.preconditions import (
     Breach,
     against_creation,
@@ -43,6 +43,7 @@ def created(ledger: WorkingSet, event: TaskCreated) -> None:
     task.kind = event.kind
     task.timeout = event.timeout
     task.group = event.group
+    task.group_size = event.group_size
     if ledger.rules.close == "terminal":
         group_validation.enrolled(ledger, event)
 
@@ -115,6 +116,9 @@ def _stop(ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error
     if task.stopped_at is None:
         task.stopped_at = event.at
         task.stopped_time = event.time
+        if event.frees:
+            task.freed = True
+            node_lifecycle.freed(ledger, event.node, event.at, event.time)
     task.error_reported = error
 
 

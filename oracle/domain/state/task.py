@@ -40,7 +40,9 @@ class Task:
     `created_at` None: never seen being created. `node` None: never started, or by several nodes,
     each with a run of its own in `runs` (commit/disclose networks only; else empty, in order of
     start). `stopped_at` is the submission or error report; `disclosed`: in networks that reveal,
-    the result that was submitted has been shown. `scored_in` is the group that scored it: one
+    the result that was submitted has been shown. `freed`: its node was free for another task as it
+    answered; else it is busy until the end. `group_size`: how many tasks its group has in the end,
+    None: nobody said. `scored_in` is the group that scored it: one
     task, one score.
     """
 
@@ -72,6 +74,8 @@ class Task:
     abort_reason: AbortReason | None
     scored_in: GroupKey | None
     runs: tuple[Run, ...] = ()
+    group_size: int | None = None
+    freed: bool = False
 
 
 def new_task(key: TaskKey) -> Task:

@@ -14,6 +14,7 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.legacy_queue import LegacyQueue, TrioTask as LegacyOffer
+from oracle.systems.legacy.trio_line import as_one_task
 from oracle.systems.policy import SelectionPolicy
 
 
@@ -91,7 +92,8 @@ def line_up(snapshot: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing
         InputError: the policy's system has no queue.
     """
     if isinstance(policy, LegacyPolicy):
-        return QueueSnapshot(LegacyQueue(pricing.value_of, snapshot.waiting), pricing)
+        waiting = as_one_task(snapshot.waiting)
+        return QueueSnapshot(LegacyQueue(pricing.value_of, waiting), pricing)
     if isinstance(policy, CrynuxPolicy):
         return QueueSnapshot(TaskQueue(pricing, policy.weighting, snapshot.waiting), pricing)
     raise InputError(f"--policy: {policy.name} has no queue")

@@ -3,7 +3,7 @@
 See docs/explanation/transactions.md#states.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, update
@@ -229,12 +229,12 @@ class Intents:
         )
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def failures(self, kind: str) -> dict[str, int]:
-        """Count the intents of a kind that did not come to what they were for, by the reason."""
+    def failures(self, kinds: Collection[str]) -> dict[str, int]:
+        """Count the intents of these kinds that did not come to what they were for, by reason."""
         rows = self._connection.execute(
             select(pub_intent.c.error_class, func.count())
             .where(
-                pub_intent.c.kind == kind,
+                pub_intent.c.kind.in_(sorted(kinds)),
                 pub_intent.c.state.in_([state.value for state in FAILED]),
             )
             .group_by(pub_intent.c.error_class)

@@ -97,6 +97,8 @@ task = Table(
     Column("stopped_time", BigInteger),
     Column("error_reported", Boolean, nullable=False),
     Column("disclosed", Boolean, nullable=False),
+    Column("freed", Boolean, nullable=False),
+    Column("group_size", BigInteger),
     Column("validated", Boolean, nullable=False),
     Column("ending", Text),
     Column("ended_at", Text),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.ids import Address
+from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Task
 from oracle.systems.legacy.grading import CardGroup
 from oracle.systems.legacy.legacy_eligibility import candidacy_of
@@ -29,6 +30,12 @@ class LegacyPolicy:
     def choose(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
         """Draw three nodes, of one card for a GPT task; None: the task has to wait."""
         return choose(task, policy_input, seed, equal=self.equal)
+
+    def weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
+        """Return with which weight each member is drawn among its like."""
+        is_member = Membership.MEMBER
+        members = [one for one in policy_input.nodes.values() if one.membership is is_member]
+        return speeds(members, policy_input.time, policy_input.rules, equal=self.equal)
 
 
 @dataclass(frozen=True, slots=True)

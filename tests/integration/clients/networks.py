@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oracle.chain.profiles.profile_loader import open_profile
 from oracle.cli.main import run
-from oracle.devnet.demo.show import Key, report_settings
+from oracle.devnet.demo.show import Key
 from oracle.devnet.demo.stage import Clock, Roles, Stage, set_stage
 from oracle.domain.ids import Address
-from oracle.domain.reports.report import rules_id
-from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.integration.clients.chains import NodeChain, Transaction
 from tests.integration.clients.nodes import CHAIN_ID, NODES, START_TIME
 from tests.support.cli.dealt_traffic import DealtTraffic
@@ -88,8 +85,7 @@ def a_network(kind: str, folder: Path, keys: Mapping[str, Key]) -> Iterator[Netw
         roles = Roles(
             keys["signer"].address, keys["transmitter"].address, Address(creator.lower())
         )
-        rules = rules_id(SEED, open_profile("reference").identity, report_settings())
-        stage = set_stage(chain, clock, roles, rules_hash=rules)
+        stage = set_stage(chain, clock, roles)
         try:
             yield Network(chain, clock, stage, keys, folder)
         finally:

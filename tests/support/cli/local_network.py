@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oracle.chain.profiles.profile_loader import open_profile
 from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
-from oracle.devnet.demo.show import START_TIME, keys_in, report_settings
+from oracle.devnet.demo.show import START_TIME, keys_in
 from oracle.devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from oracle.domain.ids import Address
-from oracle.domain.reports.report import rules_id
-from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.cli.dealt_traffic import DealtTraffic
 
 Settings = dict[str, dict[str, Any]]
@@ -102,12 +99,8 @@ def local_network(folder: Path) -> Iterator[LocalNetwork]:
         keys = keys_in(folder)
         _, creator, *_ = chain.ask("eth_accounts")
         signer, transmitter = keys["signer"].address, keys["transmitter"].address
-        stage = set_stage(
-            chain,
-            clock,
-            Roles(signer, transmitter, dispatcher=Address(creator.lower())),
-            rules_hash=rules_id(SEED, open_profile("reference").identity, report_settings()),
-        )
+        roles = Roles(signer, transmitter, dispatcher=Address(creator.lower()))
+        stage = set_stage(chain, clock, roles)
         try:
             yield LocalNetwork(stage, clock, folder)
         finally:

@@ -117,18 +117,22 @@ BOTH = {"task": T, "node": N}
                 TaskKind.SD_FT,
                 300,
                 G,
+                3,
             ),
         ),
         (network("TaskQueued", task=T), TaskQueued(AT, TIME, T)),
         (network("TaskStarted", **BOTH), TaskStarted(AT, TIME, T, N)),
         (
             network("TaskSubmitted", **BOTH, resultHash=a_hash(9)),
-            TaskSubmitted(AT, TIME, T, N),
+            TaskSubmitted(AT, TIME, T, N, frees=True),
         ),
-        (network("TaskErrorReported", **BOTH), TaskErrorReported(AT, TIME, T, N)),
+        (
+            network("TaskErrorReported", **BOTH),
+            TaskErrorReported(AT, TIME, T, N, frees=True),
+        ),
         (
             network("TaskCommitted", **BOTH, commitment=a_hash(9)),
-            TaskSubmitted(AT, TIME, T, N),
+            TaskSubmitted(AT, TIME, T, N, frees=True),
         ),
         (
             network("TaskRevealed", **BOTH, answer=a_hash(9)),

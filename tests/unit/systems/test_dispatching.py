@@ -14,6 +14,7 @@ from oracle.domain.state.task import Task, new_task
 from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
+    Choice,
     InLine,
     Turn,
     armed_in,
@@ -21,7 +22,7 @@ from oracle.systems.assignment import (
     next_plan,
     queue_of,
 )
-from oracle.systems.weighted_draw import Drawn, draw
+from oracle.systems.weighted_draw import draw
 
 NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
 GROUP = GroupKey("0x" + "9" * 64)
@@ -50,11 +51,12 @@ class Free:
             if node not in taken and (node, task.key) not in self.unfit
         ]
 
-    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
-        return bool(self.candidates(task, taken))
+    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+        return len(self.candidates(one.task, taken)) >= len(one.tasks)
 
-    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
-        return draw(self.candidates(task, taken), seed, 1)[0]
+    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
+        candidates = self.candidates(one.task, taken)
+        return Choice(draw(candidates, seed, len(one.tasks)), candidates)
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         return node in self.weights and (node, task.key) not in self.unfit
@@ -156,6 +158,17 @@ def test_a_group_that_was_given_up_starts_no_task_any_more():
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
 
 
+def test_a_group_that_nobody_completes_holds_no_node():
+    tasks = [task(number, group=GROUP) for number in (1, 2, 3)]
+    for one in tasks:
+        one.group_size = 3
+    world, pool = World(), Free(dict.fromkeys(NODES, 1))
+    for there in (1, 2):
+        assert line(*tasks[:there], fellows=tasks[:there]) == []
+    whole = line(*tasks, fellows=tasks)
+    assert world.go(1, whole, pool).plan.armed == {one.key for one in tasks}
+
+
 def test_a_new_task_is_in_the_queue_from_the_block_after_on():
     old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
     plan = AssignmentPlan({key(3): NODES[0]}, frozenset())
@@ -226,7 +239,7 @@ def test_a_new_task_does_not_wait_for_the_queue(history):
         taken = set(turn.plan.active.values())
         for one in waiting:
             if one.task.key not in turn.plan.active:
-                assert (one.task.key in turn.plan.armed) == pool.has_candidate(one.task, taken)
+                assert (one.task.key in turn.plan.armed) == pool.suffices(one, taken)
 
 
 @given(scenes, st.integers(0, 7))

@@ -13,7 +13,15 @@ import pytest
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import NOTHING_PLANNED, AssignmentPlan, line_of, next_plan, queue_of
+from oracle.systems.assignment import (
+    NOTHING_PLANNED,
+    AssignmentPlan,
+    Choice,
+    InLine,
+    line_of,
+    next_plan,
+    queue_of,
+)
 from oracle.systems.crynux.crynux_policy import SEED_POLICY, why_not
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.crynux_rule_sets import SEED
@@ -21,7 +29,7 @@ from oracle.systems.crynux.predownload import predownloads
 from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn, draw
+from oracle.systems.weighted_draw import draw
 from tests.support.histories import History, folded, node, task
 
 
@@ -38,11 +46,12 @@ class Town:
         said = SEED_POLICY.follow().verdicts(task, policy_input)
         return [(one.node, one.weight) for one in said if one.weight is not None]
 
-    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
-        return bool(self.candidates(task, taken))
+    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+        return bool(self.candidates(one.task, taken))
 
-    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
-        return draw(self.candidates(task, taken), seed, 1)[0]
+    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
+        candidates = self.candidates(one.task, taken)
+        return Choice(draw(candidates, seed, 1), candidates)
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         return (

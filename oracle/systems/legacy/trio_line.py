@@ -1,0 +1,89 @@
+"""Groups of three tasks that wait for three nodes: which of them, in which order.
+
+Where a network gives every node a task of its own, a task of the legacy system is a group of
+three; it is drawn for, started, valued and dropped as one (docs/explanation/legacy.md#dispatch).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from oracle.domain.blocks import Position
+from oracle.domain.ids import GroupKey, TaskKey
+from oracle.domain.state.task import Task
+from oracle.systems.assignment import InLine, in_turn
+from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.legacy.grading import TRIO
+
+_NOWHERE = Position(-1, 0, 0, 0)
+
+
+def trios_of(
+    waiting: Iterable[Task], fellows: Iterable[Task], value_of: Callable[[Task], Fraction]
+) -> list[InLine]:
+    """Put groups of which all three tasks wait in order: the most valuable first, then the older.
+
+    `fellows` holds every task of the groups of those that wait. The value of a group is that of
+    its tasks together; its age is its last task's, without which it could not start.
+    """
+    groups = _by_group(fellows)
+    named = {task.group for task in waiting if task.group is not None}
+    whole = [tasks for group, tasks in groups.items() if group in named and _is_whole(tasks)]
+    return in_turn(
+        InLine(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
+        for tasks in whole
+    )
+
+
+def as_one_task(waiting: Sequence[Task]) -> list[Task]:
+    """Return what waits as the legacy queue counts it: a group is one task, of all its fees.
+
+    A task in no group is one by itself, which three nodes share. A group of which not all three
+    tasks wait is left out.
+    """
+    alone = [task for task in waiting if task.group is None]
+    groups = [tasks for tasks in _by_group(waiting).values() if _is_whole(tasks)]
+    whole = [
+        replace(
+            tasks[0], fee=sum(task.fee or 0 for task in tasks), created_at=tasks[-1].created_at
+        )
+        for tasks in groups
+    ]
+    return alone + whole
+
+
+def never_startable(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:
+    """Return the waiting tasks that no group of three will ever start, in order of age.
+
+    Those in no group, or in one of another size; and what is left of a group of which a task
+    has ended, or was started by itself. A group that is not complete yet may still become one.
+    """
+    groups = _by_group(fellows)
+    found = [
+        task
+        for task in waiting
+        if task.group is None or _is_broken(groups.get(task.group, [task]))
+    ]
+    return sorted(found, key=age_of)
+
+
+def _by_group(tasks: Iterable[Task]) -> Mapping[GroupKey, list[Task]]:
+    groups: dict[GroupKey, list[Task]] = {}
+    for task in sorted(tasks, key=age_of):
+        if task.group is not None:
+            groups.setdefault(task.group, []).append(task)
+    return groups
+
+
+def _is_whole(tasks: Sequence[Task]) -> bool:
+    return len(tasks) == TRIO and not _is_broken(tasks)
+
+
+def _is_broken(tasks: Sequence[Task]) -> bool:
+    is_larger = any(task.group_size not in {None, TRIO} for task in tasks)
+    return is_larger or len(tasks) > TRIO or not all(map(is_waiting, tasks))
+
+
+def age_of(task: Task) -> tuple[Position, TaskKey]:
+    """Return what tasks are in order by: the place of their creation."""
+    return task.created_at or _NOWHERE, task.key

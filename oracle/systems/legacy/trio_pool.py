@@ -1,0 +1,73 @@
+"""The nodes at the end of one block, for groups of three tasks: who may have them, who is drawn.
+
+See docs/explanation/legacy.md#dispatch.
+"""
+
+from collections.abc import Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.assignment import Choice, InLine
+from oracle.systems.crynux.requirements import Requirement, requirement_of
+from oracle.systems.legacy.grading import CardGroup, is_gpt
+from oracle.systems.legacy.legacy_eligibility import candidacy_of, why_unable
+from oracle.systems.legacy.legacy_policy import LegacyPolicy
+from oracle.systems.policy import PolicyInput
+
+
+@dataclass(frozen=True, slots=True)
+class TrioPool:
+    """The network at the end of a block; `explains`: list the candidates of every draw.
+
+    `free`: the nodes that could be given a task now, were it the right one.
+    """
+
+    policy: LegacyPolicy
+    network: PolicyInput
+    free: Mapping[Address, Node]
+    explains: bool
+    # Whether there are enough, by what decides it: many groups that wait ask for the same.
+    _known: dict[tuple[Requirement, bool, AbstractSet[Address]], bool] = field(
+        default_factory=dict, repr=False
+    )
+
+    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+        """Tell whether three nodes can have the group: of one card, where it needs that."""
+        asked = (requirement_of(one.task), is_gpt(one.task), taken)
+        if asked not in self._known:
+            free = replace(self.network, nodes=self.free, taken=taken)
+            self._known[asked] = bool(candidacy_of(one.task, free).groups)
+        return self._known[asked]
+
+    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
+        """Draw a card group by its size where the task needs one, then three nodes by weight.
+
+        Raises:
+            ValueError: there are not three.
+        """
+        policy_input = replace(self.network, taken=taken)
+        choice = self.policy.choose(one.task, policy_input, seed)
+        if choice is None:
+            raise ValueError(f"fewer than three nodes for {one.seed_name}")
+        card = None if choice.card is None else choice.card.text
+        if not self.explains:
+            return Choice(choice.nodes, card=card)
+        return Choice(choice.nodes, self._among(one.task, policy_input, choice.card), card)
+
+    def is_eligible(self, task: Task, node: Address) -> bool:
+        """Tell whether the node could run its part now, whoever runs the others."""
+        row = self.network.nodes.get(node)
+        if row is None:
+            return False
+        wanted = requirement_of(task)
+        return why_unable(row, wanted, self.network, gpt=is_gpt(task)) is None
+
+    def _among(
+        self, task: Task, policy_input: PolicyInput, card: CardGroup | None
+    ) -> Sequence[tuple[Address, int]]:
+        """Return the candidates of the group that was drawn, with their weights."""
+        candidates = candidacy_of(task, policy_input).groups[card]
+        weights = self.policy.weights(policy_input)
+        return [(node.address, weights[node.address].weight) for node in candidates]

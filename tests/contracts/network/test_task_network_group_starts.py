@@ -1,0 +1,150 @@
+"""A group is started whole, on a node for each task, or not at all."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.support.evm.chain import Chain, Receipt, RevertedError
+from tests.support.evm.network import Network, Status
+
+pytestmark = pytest.mark.evm
+
+GROUP = b"g" * 32
+# No block is looked at.
+NO_BLOCK = (0, bytes(32))
+
+
+@pytest.fixture(scope="module")
+def busy(fresh_chain: Chain) -> Network:
+    """A network with four nodes."""
+    network = Network.deployed(fresh_chain)
+    for node in network.nodes[:4]:
+        network.join(node)
+    return network
+
+
+@pytest.fixture
+def network(busy: Network, chain: Chain) -> Network:
+    return busy
+
+
+def ordered(network: Network, size: int = 3, created: int = 3) -> list[bytes]:
+    return [network.create(group=GROUP, group_size=size) for _ in range(created)]
+
+
+def start(
+    network: Network,
+    tasks: Sequence[bytes],
+    nodes: Sequence[str],
+    as_of: tuple[int, bytes] = NO_BLOCK,
+    sender: str = "",
+) -> Receipt:
+    call = network.does.startGroup(list(tasks), list(nodes), *as_of)
+    return network.by(sender or network.dispatcher, call)
+
+
+def last_block(network: Network) -> tuple[int, bytes]:
+    number = network.chain.block
+    found = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
+    return number, bytes.fromhex(found["hash"][2:])
+
+
+def test_every_task_of_a_group_starts_on_its_node_at_once(network: Network):
+    tasks, nodes = ordered(network), network.nodes[:3]
+    receipt = start(network, tasks, nodes, last_block(network))
+
+    assert receipt.names == ["GroupStarted", *["TaskDrawn", "TaskStarted"] * 3]
+    assert receipt.only("GroupStarted") == {
+        "group": network.key(network.creator, GROUP),
+        "tasks": tasks,
+        "nodes": nodes,
+    }
+    assert [network.told(task)["node"] for task in tasks] == nodes
+
+
+def test_without_a_block_nothing_is_said_of_a_draw(network: Network):
+    receipt = start(network, ordered(network), network.nodes[:3])
+    assert receipt.names == ["GroupStarted", *["TaskStarted"] * 3]
+
+
+def _paused(network: Network, _: list[bytes]) -> None:
+    network.by(network.nodes[2], network.does.pause())
+
+
+def _busy(network: Network, _: list[bytes]) -> None:
+    network.begun(network.nodes[2])
+
+
+def _gone(network: Network, _: list[bytes]) -> None:
+    network.by(network.nodes[2], network.does.quit())
+
+
+def _cancelled(network: Network, tasks: list[bytes]) -> None:
+    network.by(network.creator, network.does.cancelTask(tasks[2]))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (_paused, "NodeIsPaused"),
+        (_busy, "NodeBusy"),
+        (_gone, "NotMember"),
+        (_cancelled, "WrongStatus"),
+    ],
+)
+def test_where_the_last_of_a_group_cannot_start_none_does(
+    network: Network, spoil: Callable[[Network, list[bytes]], None], error: str
+):
+    tasks = ordered(network)
+    spoil(network, tasks)
+    with pytest.raises(RevertedError, match=error):
+        start(network, tasks, network.nodes[:3])
+    assert [network.status(task) for task in tasks[:2]] == [Status.CREATED] * 2
+
+
+def test_nobody_gets_two_tasks_of_a_group(network: Network):
+    tasks, (one, two, *_) = ordered(network), network.nodes
+    with pytest.raises(RevertedError, match="NodeBusy"):
+        start(network, tasks, [one, two, one])
+
+
+@pytest.mark.parametrize("part", [slice(0), slice(2), slice(1, 3)])
+def test_a_part_of_a_group_is_no_group(network: Network, part: slice):
+    tasks = ordered(network)[part]
+    with pytest.raises(RevertedError, match="WrongMembers"):
+        start(network, tasks, network.nodes[: len(tasks)])
+
+
+def test_a_task_named_twice_or_of_another_group_is_refused(network: Network):
+    one, two, _ = ordered(network)
+    for third in (two, network.create(), bytes(32)):
+        with pytest.raises(RevertedError, match="WrongMembers"):
+            start(network, [one, two, third], network.nodes[:3])
+
+
+def test_tasks_in_no_group_are_refused(network: Network):
+    with pytest.raises(RevertedError, match="WrongMembers"):
+        start(network, [network.create()], network.nodes[:1])
+
+
+@pytest.mark.parametrize("many", [2, 4])
+def test_there_are_as_many_nodes_as_tasks(network: Network, many: int):
+    with pytest.raises(RevertedError, match="WrongMembers"):
+        start(network, ordered(network), network.nodes[:many])
+
+
+def test_a_group_that_is_not_complete_does_not_start(network: Network):
+    with pytest.raises(RevertedError, match="WrongMembers"):
+        start(network, ordered(network, size=4), network.nodes[:3])
+
+
+def test_a_draw_by_another_hash_starts_no_group(network: Network):
+    tasks, (number, _) = ordered(network), last_block(network)
+    with pytest.raises(RevertedError, match="Reorged"):
+        start(network, tasks, network.nodes[:3], (number, b"\x01" * 32))
+
+
+def test_only_the_dispatcher_starts_a_group(network: Network):
+    tasks = ordered(network)
+    with pytest.raises(RevertedError, match="NotDispatcher"):
+        start(network, tasks, network.nodes[:3], sender=network.creator)

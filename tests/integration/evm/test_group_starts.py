@@ -1,0 +1,188 @@
+"""Legacy groups on a real chain: drawn for as one, and all three started in one transaction."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from oracle.dispatch.dispatch_calls import DROP_TASK, START_GROUP
+from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import ETHER, FEE, Network, Status
+from tests.support.txmgr.dispatch_office import (
+    DispatchOffice,
+    fresh_stage,
+    key_of,
+    office,
+    premises,
+    settings,
+)
+from tests.support.txmgr.office_fixtures import fresh_chain
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+GPT = 1
+
+
+@pytest.fixture
+def legacy(office: DispatchOffice) -> DispatchOffice:
+    """The daemon, with groups of three."""
+    assert office.dispatch is not None
+    office.restart(dispatch=settings(office.dispatch.start_block + 1, policy="legacy"))
+    return office
+
+
+def ordered(network: Network, name: bytes = b"g", **wanted: Any) -> list[bytes]:
+    return [network.create(group=name * 32, group_size=3, **wanted) for _ in range(3)]
+
+
+def statuses(network: Network, tasks: list[bytes]) -> set[Status]:
+    return {Status(network.status(task)) for task in tasks}
+
+
+def verdicts(office: DispatchOffice, tasks: list[bytes]) -> set[DrawVerdict]:
+    assert office.dispatch is not None
+    where = (office.source, office.store, office.folder.reader, office.dispatch)
+    return {verify_draw(*where, key_of(task)).verdict for task in tasks}
+
+
+def test_three_nodes_are_drawn_by_one_block_and_started_in_one_transaction(
+    legacy: DispatchOffice,
+):
+    network = legacy.premises.network
+    tasks = ordered(network)
+    created = legacy.premises.chain.block
+    legacy.turn()
+    for _ in range(2):
+        legacy.block()
+
+    draws = [draw for task in tasks for draw in legacy.draws(task)]
+    assert {draw.seed_block for draw in draws} == {created + 1}
+    assert len({draw.node for draw in draws}) == 3
+    assert statuses(network, tasks) == {Status.STARTED}
+    assert [legacy.node_of(task) for task in tasks] == [draw.node for draw in draws]
+    assert legacy.states(START_GROUP) == ["mined"]
+    assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
+
+
+def test_a_language_task_waits_until_three_nodes_of_one_card_are_there(legacy: DispatchOffice):
+    network = legacy.premises.network
+    network.by(network.nodes[0], network.does.pause())
+    network.join(network.nodes[3], gpu="NVIDIA H100", vram=80)
+    tasks = ordered(network, kind=GPT)
+    for _ in range(3):
+        legacy.block()
+    assert (legacy.standing(), statuses(network, tasks)) == ({}, {Status.QUEUED})
+
+    network.join(network.nodes[4])
+    for _ in range(3):
+        legacy.block()
+    assert statuses(network, tasks) == {Status.STARTED}
+    alike = {node.lower() for node in (*network.nodes[1:3], network.nodes[4])}
+    assert {legacy.node_of(task) for task in tasks} == alike
+    assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
+
+
+def test_a_drawn_node_that_pauses_takes_the_other_two_along(legacy: DispatchOffice):
+    network = legacy.premises.network
+    network.join(network.nodes[3])
+    tasks = ordered(network)
+    legacy.index()
+    legacy.mine()
+    legacy.index()
+    first = [legacy.draws(task)[0] for task in tasks]
+    leaver = next(node for node in network.nodes if node.lower() == first[0].node)
+    network.by(leaver, network.does.pause())
+    for _ in range(3):
+        legacy.block()
+
+    assert {legacy.draws(task)[0].voided_block for task in tasks} != {None}
+    assert statuses(network, tasks) == {Status.STARTED}
+    assert leaver.lower() not in {legacy.node_of(task) for task in tasks}
+    assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
+
+
+def test_a_full_queue_drops_the_cheapest_group_whole(legacy: DispatchOffice):
+    network = legacy.premises.network
+    assert legacy.dispatch is not None
+    start = legacy.premises.chain.block + 1
+    legacy.restart(dispatch=settings(start, policy="legacy", alpha=Fraction(1, 3)))
+    network.by(network.nodes[0], network.does.pause())
+    dear = ordered(network, b"d", fee=2 * ETHER)
+    cheap = ordered(network, b"c", fee=ETHER)
+    for _ in range(4):
+        legacy.block()
+
+    assert statuses(network, dear) == {Status.QUEUED}
+    assert statuses(network, cheap) == {Status.ABORTED}
+    assert legacy.states(DROP_TASK) == ["mined"] * 3
+
+
+def test_what_no_group_of_three_can_start_gets_its_fee_back(legacy: DispatchOffice):
+    network = legacy.premises.network
+    alone = network.create()
+    incomplete = [network.create(group=b"i" * 32, group_size=3) for _ in range(2)]
+    left = ordered(network, b"l")
+    network.by(network.creator, network.does.cancelTask(left[0]))
+    before = network.owed(network.creator)
+    for _ in range(3):
+        legacy.block()
+
+    assert network.status(alone) is Status.ABORTED
+    assert statuses(network, left[1:]) == {Status.ABORTED}
+    assert network.owed(network.creator) == before + 3 * FEE
+    assert statuses(network, incomplete) == {Status.CREATED}
+    assert legacy.standing() == {}
+
+
+def test_whoever_comes_free_or_joins_gets_the_most_valuable_group(legacy: DispatchOffice):
+    network = legacy.premises.network
+    network.by(network.nodes[0], network.does.pause())
+    groups = [ordered(network, bytes([1 + n]), fee=(1 + n) * ETHER) for n in range(3)]
+    for _ in range(2):
+        legacy.block()
+    network.by(network.nodes[0], network.does.resume())
+    for _ in range(3):
+        legacy.block()
+    assert statuses(network, groups[2]) == {Status.STARTED}
+
+    for node in network.nodes[3:6]:
+        network.join(node)
+    for _ in range(3):
+        legacy.block()
+    assert statuses(network, groups[1]) == {Status.STARTED}
+    assert statuses(network, groups[0]) == {Status.QUEUED}
+    assert legacy.dispatch is not None
+    found = verify_all(legacy.source, legacy.store, legacy.folder.reader, legacy.dispatch)
+    assert (found.started, found.verdict) == (6, DrawVerdict.AGREES)
+
+
+def test_nodes_that_have_answered_get_the_next_group_before_theirs_is_judged(
+    legacy: DispatchOffice,
+):
+    network = legacy.premises.network
+    first, second = ordered(network, b"f"), ordered(network, b"s")
+    for _ in range(3):
+        legacy.block()
+    assert statuses(network, second) == {Status.QUEUED}
+    by_address = {node.lower(): node for node in network.nodes}
+    for task in first:
+        network.commit(task, by_address[legacy.node_of(task)])
+    for _ in range(3):
+        legacy.block()
+
+    assert statuses(network, first) == {Status.COMMITTED}
+    assert statuses(network, second) == {Status.STARTED}
+    assert verdicts(legacy, [*first, *second]) == {DrawVerdict.AGREES}
+
+
+def test_a_group_that_its_creator_never_completes_holds_no_node(legacy: DispatchOffice):
+    network = legacy.premises.network
+    for _ in range(3):
+        network.create(group=b"5" * 32, group_size=5)
+    tasks = ordered(network)
+    for _ in range(3):
+        legacy.block()
+    assert statuses(network, tasks) == {Status.STARTED}

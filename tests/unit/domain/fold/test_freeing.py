@@ -1,0 +1,64 @@
+"""Where its network frees a node as it answers, it may have another task before the first ends."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.events import network_events as said
+from oracle.domain.scoring.node_scores import status_of
+from oracle.domain.state.node import Membership
+from tests.support.histories import History, folded, node, task
+
+
+def answered(*, frees: bool | None, kind: type = said.TaskSubmitted) -> History:
+    """A member that was given task 1 and has answered it."""
+    history = History().joins("A").starts("1", "A").after(5)
+    return history.says(kind, task=task("1"), node=node("A"), frees=frees)
+
+
+def status(history: History) -> str:
+    fold, _ = folded(history)
+    return status_of(fold.ledger.nodes[node("A")])
+
+
+@pytest.mark.parametrize("kind", [said.TaskSubmitted, said.TaskErrorReported])
+def test_an_answer_frees_the_node_where_the_network_says_so(kind: type):
+    assert status(answered(frees=True, kind=kind)) == "available"
+    assert status(answered(frees=None, kind=kind)) == "busy"
+
+
+def test_the_end_of_a_task_frees_its_node_once():
+    history = answered(frees=True).starts("2", "A")
+    assert status(history) == "busy"
+    assert status(history.succeeds("1", by="A")) == "busy"
+    assert status(history.times_out("2")) == "available"
+
+
+def test_an_error_that_is_revealed_frees_nobody_again():
+    history = answered(frees=True).starts("2", "A")
+    history.says(said.TaskErrorReported, task=task("1"), node=node("A"), frees=True)
+    assert status(history) == "busy"
+
+
+def test_who_asked_to_quit_is_gone_with_its_answer():
+    history = History().joins("A").starts("1", "A").says(said.NodeQuitAsked, node=node("A"))
+    history.says(said.TaskSubmitted, task=task("1"), node=node("A"), frees=True)
+    fold, _ = folded(history)
+    assert fold.ledger.nodes[node("A")].membership is Membership.QUIT
+
+
+@given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
+def test_no_node_ever_runs_fewer_tasks_than_none(steps):
+    """Started, answered (freed or not) and ended, in any order, legal or not."""
+    history = History().joins("A")
+    for name, what, frees in steps:
+        history.after(1)
+        if what == "s":
+            history.starts(name, "A")
+        elif what == "f":
+            history.says(said.TaskSubmitted, task=task(name), node=node("A"), frees=frees)
+        else:
+            history.succeeds(name, by="A")
+    fold, _ = folded(history)
+    tasks = fold.ledger.tasks.values()
+    runs = [one for one in tasks if one.node and one.ending is None and not one.freed]
+    assert fold.ledger.nodes[node("A")].running == len(runs)

@@ -1,0 +1,247 @@
+"""Groups of three that wait: which of them, in which order, and who is drawn for them."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from hashlib import sha256
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.dispatch.drawer import BlockDrawer
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.ids import Address, GroupKey, Hash
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Ending, Task
+from oracle.systems.legacy.grading import card_group_of
+from oracle.systems.legacy.legacy_queue import LegacyQueue
+from oracle.systems.legacy.trio_line import as_one_task, never_startable, trios_of
+from tests.support.histories import node
+from tests.support.txmgr.dispatch_office import PRICING, settings
+from tests.unit.systems.legacy.networks import RULES, cards, member, scored, wanted
+
+LEGACY = settings(policy="legacy", rules=RULES)
+
+
+def group(name: str) -> GroupKey:
+    return GroupKey("0x" + sha256(name.encode()).hexdigest())
+
+
+def trio(name: str, *, fee: int = 1, at: int = 1, **asked: object) -> list[Task]:
+    """A group of three, created one after the other in block `at`."""
+    made = {"group": group(name), "fee": fee, **asked}
+    return [
+        wanted(f"{name}{n}", created_at=Position(at, 0, n), **made)  # type: ignore[arg-type]
+        for n in range(3)
+    ]
+
+
+class Seen:
+    """A network that is told of whole."""
+
+    def __init__(self, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
+        self.rows = {one.address: one for one in nodes}
+        self.tasks = tasks
+
+    def waiting(self) -> Sequence[Task]:
+        return [task for task in self.tasks if task.node is None and task.ending is None]
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        return [task for task in self.tasks if task.group in groups]
+
+    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
+        return {address: self.rows[address] for address in addresses}
+
+    def changed_since(self, _: int | None) -> Iterable[Node]:
+        return self.rows.values()
+
+
+def block(number: int) -> BlockRef:
+    digest = Hash("0x" + sha256(f"{number}".encode()).hexdigest())
+    return BlockRef(number, digest, Hash(f"0x{0:064x}"), 0)
+
+
+def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]:
+    """Who is drawn for what, by a block, where nodes and tasks were there the block before."""
+    drawer, seen = BlockDrawer(LEGACY), Seen(nodes, tasks)
+    drawer.resume(seen, block(1), {})
+    return {one.task: one.node for one in drawer.turn(seen, block(2)).drawn}
+
+
+# --- which wait ---
+
+
+def test_a_group_is_worth_what_its_tasks_are_and_as_old_as_the_last_of_them():
+    cheap, dear, late = trio("c", fee=1, at=1), trio("d", fee=2, at=2), trio("l", fee=2, at=1)
+    late[2].created_at = Position(3, 0, 0)
+    tasks = [*cheap, *late, *dear]
+    line = trios_of(tasks, tasks, PRICING.value_of)
+    assert [one.tasks for one in line] == [tuple(dear), tuple(late), tuple(cheap)]
+    assert [one.value for one in line] == [6, 6, 3]
+
+
+@pytest.mark.parametrize("there", [1, 2])
+def test_a_group_waits_for_its_third_task(there: int):
+    tasks = trio("g")[:there]
+    assert trios_of(tasks, tasks, PRICING.value_of) == []
+    assert never_startable(tasks, tasks) == []
+
+
+def test_what_is_left_of_a_group_never_starts():
+    for spoil in (
+        {"ending": Ending.ABORTED},
+        {"node": node("n"), "started_at": Position(2, 0, 0)},
+    ):
+        first, *rest = trio("g")
+        for name, value in spoil.items():
+            setattr(first, name, value)
+        tasks = [first, *rest]
+        assert trios_of(rest, tasks, PRICING.value_of) == []
+        assert never_startable(rest, tasks) == rest
+
+
+def test_a_task_by_itself_or_in_a_larger_group_never_starts():
+    alone, four = wanted("a"), [*trio("f"), wanted("f4", group=group("f"))]
+    tasks = [alone, *four]
+    assert trios_of(tasks, tasks, PRICING.value_of) == []
+    assert {task.key for task in never_startable(tasks, tasks)} == {task.key for task in tasks}
+
+
+def test_the_queue_counts_a_group_once_with_all_its_fees():
+    (queued,) = as_one_task([*trio("g", fee=2, at=4), *trio("h")[:2]])
+    assert (queued.fee, queued.group) == (6, group("g"))
+    assert as_one_task([wanted("a")]) == [wanted("a")]
+
+
+def test_three_tasks_of_a_group_that_is_to_be_larger_hold_nobody_up():
+    tasks = trio("g", group_size=5)
+    assert trios_of(tasks, tasks, PRICING.value_of) == []
+    assert never_startable(tasks, tasks) == tasks
+
+
+# --- who is drawn ---
+
+
+def test_of_three_nodes_each_gets_one_task_by_one_seed():
+    drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g")
+    seen = Seen(cards({("RTX 4090", 24): 5}), tasks)
+    drawer.resume(seen, block(1), {})
+    drawn = drawer.turn(seen, block(2)).drawn
+
+    seed = sha256(bytes.fromhex(block(2).hash[2:]) + bytes.fromhex(group("g")[2:])).digest()
+    assert {one.seed for one in drawn} == {seed}
+    assert [one.task for one in drawn] == [task.key for task in tasks]
+    assert len({one.node for one in drawn}) == 3
+    assert {len(one.candidates) for one in drawn} == {5}
+
+
+def test_text_goes_to_three_of_one_card_and_is_said_so():
+    drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g", gpt=True, min_vram=16)
+    nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
+    seen = Seen(nodes, tasks)
+    drawer.resume(seen, block(1), {})
+    drawn = drawer.turn(seen, block(2)).drawn
+    made = {one.address: card_group_of(one) for one in nodes}
+    (card,) = {made[one.node] for one in drawn}
+    assert card is not None
+    assert {one.card for one in drawn} == {card.text}
+    assert {address for address, _ in drawn[0].candidates} == {
+        address for address, of in made.items() if of == card
+    }
+
+
+def test_who_was_silent_in_all_his_tasks_is_not_drawn_beside_others():
+    nodes = [
+        scored(member(name), total, 4) for name, total in zip("abcd", (0, 9, 9, 9), strict=True)
+    ]
+    assert node("a") not in drawn_by(nodes, trio("g")).values()
+
+
+def test_a_draw_falls_whole_where_one_of_its_nodes_cannot_start_any_more():
+    nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
+    drawer, seen = BlockDrawer(LEGACY), Seen(nodes, tasks)
+    drawer.resume(seen, block(1), {})
+    first = [one.node for one in drawer.turn(seen, block(2)).drawn]
+    seen.rows[first[1]].paused = True
+    turn = drawer.turn(seen, block(3))
+    assert set(turn.over) == {task.key for task in tasks}
+    assert turn.plan.active == {}
+    (again,) = [{one.node for one in drawer.turn(seen, block(4)).drawn}]
+    assert again == {one.address for one in nodes} - {first[1]}
+
+
+CARDS = [("RTX 4090", 24), ("RTX 4080", 16), ("RTX 3080", 16), ("RTX 4070", 12)]
+networks = st.lists(st.sampled_from(CARDS), min_size=1, max_size=7)
+orders = st.lists(
+    st.tuples(st.booleans(), st.sampled_from([0, 12, 16, 24]), st.integers(1, 9)), max_size=6
+)
+
+
+def staged(
+    models: Sequence[tuple[str, int]], asked: Sequence[tuple[bool, int, int]]
+) -> tuple[list[Node], list[list[Task]]]:
+    nodes = [
+        member(f"{n}", gpu_name=model, gpu_vram=vram) for n, (model, vram) in enumerate(models)
+    ]
+    groups = [
+        trio(f"g{n}", gpt=gpt, min_vram=vram, fee=fee, at=n)
+        for n, (gpt, vram, fee) in enumerate(asked)
+    ]
+    return nodes, groups
+
+
+@given(networks, orders)
+def test_the_plan_does_for_a_freed_node_what_the_sources_two_steps_do(models, asked):
+    """Where nothing that waits could run before, one node more runs the best task with it."""
+    (freed, *others), groups = staged(models, asked)
+    tasks = [task for tasks in groups for task in tasks]
+    before = drawn_by(others, tasks)
+    groups = [tasks for tasks in groups if tasks[0].key not in before]
+    others = [one for one in others if one.address not in before.values()]
+    tasks = [task for tasks in groups for task in tasks]
+    # The premise of the source: the others can run nothing of what is left.
+    assert drawn_by(others, tasks) == {}
+
+    queue = LegacyQueue(PRICING.value_of, (tasks[0] for tasks in groups))
+    best = queue.next_for(freed, [freed, *others])
+    drawn = drawn_by([freed, *others], tasks)
+    if best is None:
+        assert drawn == {}
+        return
+    (run,) = [tasks for tasks in groups if tasks[0].key == best.waiting.key]
+    assert drawn.keys() == {task.key for task in run}
+    assert freed.address in drawn.values()
+    assert set(drawn.values()) <= {freed.address, *(one.address for one in best.partners)}
+
+
+@given(networks, orders)
+def test_all_three_are_drawn_or_none_and_nobody_twice(models, asked):
+    nodes, groups = staged(models, asked)
+    drawn = drawn_by(nodes, [task for tasks in groups for task in tasks])
+    assert len(set(drawn.values())) == len(drawn)
+    made = {one.address: one for one in nodes}
+    for tasks in groups:
+        run = [made[drawn[task.key]] for task in tasks if task.key in drawn]
+        assert len(run) in {0, 3}
+        assert all((one.gpu_vram or 0) >= (tasks[0].min_vram or 0) for one in run)
+        if tasks[0].kind == "llm":
+            assert len({card_group_of(one) for one in run}) <= 1
+
+
+@given(networks, orders, st.integers(0, 3))
+def test_a_restart_changes_no_draw(models, asked, runs):
+    nodes, groups = staged(models, asked)
+    tasks = [task for tasks in groups for task in tasks]
+    seen = Seen(nodes, tasks)
+    through, again = BlockDrawer(LEGACY), BlockDrawer(LEGACY)
+    through.resume(seen, block(1), {})
+    again.resume(seen, block(1), {})
+    for number in range(2, 4 + runs):
+        turn = through.turn(seen, block(number))
+        # All that a database remembers is who stands.
+        again = replaced(again, seen, number - 1)
+        assert again.turn(seen, block(number)) == turn
+
+
+def replaced(before: BlockDrawer, seen: Seen, number: int) -> BlockDrawer:
+    fresh = BlockDrawer(LEGACY)
+    fresh.resume(seen, block(number), before.plan.active)
+    return fresh
