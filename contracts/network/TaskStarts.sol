@@ -67,7 +67,7 @@ abstract contract TaskStarts is Tasks {
 
     // --- Inside ---
 
-    function _start(bytes32 key, address account) private {
+    function _start(bytes32 key, address account) internal {
         Task storage task = _tasks[key];
         if (!_isWaiting(task)) revert WrongStatus(key, task.status);
         Node storage node = _member(account);

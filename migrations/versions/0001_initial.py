@@ -346,6 +346,7 @@ def upgrade() -> None:
         sa.Column("online_since", sa.BigInteger(), nullable=True),
         sa.Column("online_seconds", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("pending", sa.Text(), nullable=True),
+        sa.Column("last_start", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("address", name=op.f("pk_node")),
         sqlite_with_rowid=False,
     )

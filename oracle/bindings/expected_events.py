@@ -50,6 +50,11 @@ _EFFECTS = (
     _Effect("TaskNetwork", "startTaskAsOf", "TaskStarted", {"task": "key", "node": "account"}),
     _Effect("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _Effect("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
+    _Effect("TaskNetwork", "probe", "ProbeStarted", {"nodes": "nodes"}),
+    _Effect("TaskNetwork", "validateTask", "TaskSucceeded", {"task": "key"}),
+    _Effect("TaskNetwork", "acceptError", "TaskAborted", {"task": "key"}),
+    _Effect("TaskNetwork", "timeOutTask", "TaskTimedOut", {"task": "key"}),
+    _Effect("TaskNetwork", "validateGroup", "GroupValidated", {"tasks": "keys"}),
 )
 
 
@@ -114,7 +119,9 @@ def _as_receipt(event: ReceiptLog) -> "TxReceipt":
 
 
 def _plain(value: object) -> object:
-    """Return a value of web3's as we compare it: addresses in lower case."""
+    """Return a value of web3's as we compare it: addresses in lower case, lists as tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
     return value.lower() if isinstance(value, str) else value
 
 

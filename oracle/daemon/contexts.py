@@ -5,6 +5,7 @@ from pathlib import Path
 
 from oracle.bindings.contract_errors import refusal_of
 from oracle.dispatch.dispatch_calls import DispatchContext, DropCall, QueueCall, StartCall
+from oracle.dispatch.probe_kinds import EndProbeCall, ProbeCall
 from oracle.kickouts.kick_calls import (
     CancelKickCall,
     ExecuteKickCall,
@@ -67,6 +68,6 @@ class ReporterContexts:
 
 
 def register_dispatch(context: DispatchContext) -> None:
-    """Let the account of a dispatcher send starts, and words about the queue."""
-    for kind in (StartCall, QueueCall, DropCall):
+    """Let the account of a dispatcher send starts, words about the queue, and system tasks."""
+    for kind in (StartCall, QueueCall, DropCall, ProbeCall, EndProbeCall):
         context.tx.registry.register(kind(context))

@@ -21,6 +21,7 @@ from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.dispatch.probe_planner import plan_probes
 from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next
 from oracle.indexer.refused_block import refusal_in
@@ -193,7 +194,8 @@ class DaemonSteps:
         if not self.is_reconciled:
             self.compare()
         manager = TransactionManager(starts.tx)
-        return done_facts(plan_dispatch(starts, heads) or manager.step(heads))
+        planned = plan_dispatch(starts, heads) or plan_probes(starts, heads)
+        return done_facts(planned or manager.step(heads))
 
     def confirm(self) -> Facts:
         """Look for what was sent."""

@@ -13,6 +13,7 @@ import structlog
 
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DROP_TASK, QUEUE_TASK, START_TASK
+from oracle.dispatch.probe_wants import END_PROBE, PROBE
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lanes_of
@@ -41,7 +42,11 @@ from oracle.txmgr.client.receipts import nonce_at
 from oracle.txmgr.context import TxContext
 
 # Alerts see a zero before the first.
-CALL_KINDS = (PUSH, *AGAINST, CANCEL_KICK, START_TASK, QUEUE_TASK, DROP_TASK, NOOP)
+CALL_KINDS = (
+    *(PUSH, *AGAINST, CANCEL_KICK),
+    *(START_TASK, QUEUE_TASK, DROP_TASK, PROBE, END_PROBE),
+    NOOP,
+)
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 _NO_OUTCOME = {(kind, outcome): 0 for kind in CALL_KINDS for outcome in _OUTCOMES}
 

@@ -25,7 +25,7 @@ from oracle.domain.scoring.rules import Rules
 # Raised whenever the same events fold to other rows: databases that an older version folded are
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
 # Version 4: what was submitted is disclosed, or turns out to be an error report.
-FOLD_VERSION = 4
+FOLD_VERSION = 5
 
 _FIRST = Position(-1, 0, 0, 0)
 

@@ -73,6 +73,7 @@ def started(ledger: WorkingSet, event: TaskStarted) -> None:
         task_runs.start(task, event, event.round)
     node = ledger.node(event.node, event.time)
     node.running += 1
+    node.last_start = event.time
     node.in_use = task.models
     if node.excluded:
         _look_again(ledger, event)

@@ -212,6 +212,17 @@ class Intents:
         )
         return int(self._connection.execute(counted).scalar_one())
 
+    def of_periods(self, account: Account, kind: str, first: int) -> list[Intent]:
+        """Return the intents of a kind for period `first` and later ones, ended ones too."""
+        return self._where(
+            _ALL.where(
+                pub_intent.c.chain_id == account.chain_id,
+                pub_intent.c.sender == account.address,
+                pub_intent.c.kind == kind,
+                pub_intent.c.period >= first,
+            ).order_by(pub_intent.c.id)
+        )
+
     def newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
     ) -> list[Intent]:

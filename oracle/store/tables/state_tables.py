@@ -68,6 +68,8 @@ node = Table(
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
     # What it does when its task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
+    # When it was given its last task; NULL: never one.
+    Column("last_start", BigInteger),
     sqlite_with_rowid=False,
 )
 

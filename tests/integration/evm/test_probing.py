@@ -1,0 +1,157 @@
+"""System tasks on a real chain: who had no task in the window is given one, paid and judged."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from web3 import Web3
+
+from oracle.bindings.probe_calls import ProbeOrder
+from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.dispatch.probe_wants import END_PROBE, PROBE
+from oracle.domain.events.network_events import TaskKind
+from oracle.store.database import Store
+from tests.support.evm.chain import Receipt
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, word
+from tests.support.office import Premises
+from tests.support.txmgr.dispatch_office import DispatchOffice, fresh_stage, premises
+from tests.support.txmgr.office_fixtures import fresh_chain
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
+
+WINDOW, FEE = 3_600, ETHER // 100
+
+
+def probing(*, group: bool = True, most: int = 6 * FEE) -> ProbeSettings:
+    order = ProbeOrder(TaskKind.SD, (), size=1, timeout=TIMEOUT, fee=FEE)
+    return ProbeSettings(WINDOW, most, group, order)
+
+
+class ProbingOffice(DispatchOffice):
+    """A daemon with `[probing]`, whose network's dispatcher has ether in its purse."""
+
+    probing = probing()
+
+    def wait(self, seconds: int) -> None:
+        """The next block comes so much later, and the daemon sees it."""
+        self.premises.chain.later(seconds)
+        self.premises.chain.mine()
+        self.turn()
+
+    def begin_window(self) -> None:
+        """The chain goes on into a new window, and the daemon sees the block that opens it."""
+        self.turn()
+        self.wait(WINDOW - self.premises.chain.time % WINDOW)
+
+    def pass_window(self) -> None:
+        """Everybody is due; a block for the calls, and one in which the daemon sees them."""
+        self.wait(WINDOW * 9 // 10)
+        for _ in range(2):
+            self.block()
+
+    def probed(self) -> list[bytes]:
+        """The tasks that the dispatcher has created, by the chain's own events."""
+        made = self.premises.network.contract.events.TaskCreated()
+        told = {"creator": Web3.to_checksum_address(self.starts.account.address)}
+        return [one["args"]["task"] for one in made.get_logs(from_block=0, argument_filters=told)]
+
+    def purse(self) -> int:
+        return self.premises.network.owed(
+            Web3.to_checksum_address(self.starts.account.address)
+        )
+
+
+@pytest.fixture
+def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[ProbingOffice]:
+    with Store.open(sqlite_url) as opened:
+        office = ProbingOffice(premises, opened, tmp_path / "evidence")
+        yield office
+        office.close()
+
+
+def funded(office: ProbingOffice, wei: int = ETHER) -> None:
+    network = office.premises.network
+    dispatcher = Web3.to_checksum_address(office.starts.account.address)
+    network.by(network.admin, network.does.fund(dispatcher), value=wei)
+
+
+def answered(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
+    """The nodes do the work, alone or in a group, and agree."""
+    network = office.premises.network
+    if len(tasks) == 1:
+        node = Web3.to_checksum_address(office.node_of(tasks[0]))
+        return [network.submit(tasks[0], node)]
+    for task in tasks:
+        network.commit(task, Web3.to_checksum_address(office.node_of(task)), word(7))
+    return [network.reveal(task) for task in tasks]
+
+
+def test_one_group_serves_all_three_without_a_task_and_is_scored(office: ProbingOffice):
+    funded(office)
+    office.begin_window()
+    with office.store.reading() as uow:
+        (before,) = {node.scored for node in uow.nodes.all()}
+    office.pass_window()
+
+    tasks = office.probed()
+    assert len({office.node_of(task) for task in tasks}) == 3
+    answered(office, tasks)
+    for _ in range(3):
+        office.block()
+
+    ends = sorted(office.premises.network.status(task) for task in tasks)
+    assert ends == [Status.SUCCEEDED, Status.REFUNDED, Status.REFUNDED]
+    assert office.purse() == ETHER - FEE
+    with office.store.reading() as uow:
+        assert {node.scored for node in uow.nodes.all()} == {before + 1}
+
+
+def test_who_had_a_task_in_the_window_is_left_alone(office: ProbingOffice):
+    network = office.premises.network
+    funded(office)
+    office.begin_window()
+    for _ in range(3):
+        network.create()
+    for _ in range(3):
+        office.block()
+    office.pass_window()
+
+    assert office.probed() == []
+
+
+def test_nothing_is_asked_beyond_the_budget_of_the_window(office: ProbingOffice):
+    office.probing = probing(group=False, most=2 * FEE)
+    office.restart()
+    funded(office)
+    office.begin_window()
+    office.pass_window()
+    for _ in range(5):
+        office.block()
+
+    assert len(office.probed()) == 2
+
+
+def test_a_silent_node_is_timed_out_and_costs_the_toll_alone(office: ProbingOffice):
+    office.probing = probing(group=False, most=FEE)
+    office.restart()
+    funded(office)
+    office.begin_window()
+    office.pass_window()
+    (task,) = office.probed()
+    office.wait(TIMEOUT + 1)
+    for _ in range(2):
+        office.block()
+
+    assert office.premises.network.status(task) is Status.TIMED_OUT
+    assert office.purse() == ETHER - TOLL
+
+
+def test_an_empty_purse_keeps_the_call_back_with_a_reason(office: ProbingOffice):
+    office.begin_window()
+    office.pass_window()
+
+    assert office.probed() == []
+    (call,) = office.intents(PROBE)
+    assert call.error_class == "PurseTooSmall"
+    assert office.intents(END_PROBE) == []
