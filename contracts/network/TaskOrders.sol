@@ -126,6 +126,7 @@ abstract contract TaskOrders is Tasks {
         if (group.standing == GroupStanding.Unknown) {
             if (size < 2 || size > MAX_GROUP) revert BadGroupSize(size);
             (group.standing, group.size, group.orderHash) = (GroupStanding.Open, size, orderHash);
+            group.byPoints = paysByPoints;
         }
         if (group.standing != GroupStanding.Open) revert GroupClosed(key);
         if (size != group.size) revert BadGroupSize(size);
