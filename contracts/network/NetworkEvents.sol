@@ -26,6 +26,9 @@ interface NetworkEvents {
     /// @notice The node's stake is now `stake` wei.
     event NodeStakeChanged(address indexed node, uint256 stake);
 
+    /// @notice The node answers any task within `timeout` seconds of its start, or within the task's own time if less.
+    event NodeTimeoutSet(address indexed node, uint32 timeout);
+
     /// @notice The node has one more model on disk.
     event ModelAdded(address indexed node, string model);
 

@@ -78,6 +78,8 @@ abstract contract TaskStarts is Tasks {
         _checkFit(key, task, account, node);
         _takePart(task.group, account);
         (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
+        uint32 own = type(uint32).max - node.lessTime;
+        if (own < task.timeout) task.timeout = own;
         node.task = key;
         emit TaskStarted(key, account);
     }

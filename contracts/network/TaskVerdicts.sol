@@ -153,16 +153,16 @@ abstract contract TaskVerdicts is Tasks {
         uint256 fee = _tasks[fastest].fee;
         _tasks[fastest].fee = 0;
         uint256 sum = 0;
-        uint256 last = 0;
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (!_isRight(keys[i], verdict)) continue;
-            sum += _points(keys, keys[i]);
-            last = i;
+            sum += _points(keys, keys[i], verdict);
         }
         uint256 left = fee;
-        for (uint256 i = 0; i <= last; ++i) {
-            if (!_isRight(keys[i], verdict)) continue;
-            uint256 share = i == last ? left : fee * _points(keys, keys[i]) / sum;
+        uint256 open = sum;
+        for (uint256 i = 0; i < keys.length; ++i) {
+            uint256 points = _points(keys, keys[i], verdict);
+            if (points == 0) continue;
+            open -= points;
+            uint256 share = open == 0 ? left : fee * points / sum;
             left -= share;
             emit FeeShared(keys[i], _tasks[keys[i]].node, share);
             _credit(_tasks[keys[i]].node, share);
@@ -173,8 +173,10 @@ abstract contract TaskVerdicts is Tasks {
         return _isAnswered(_tasks[key]) && _tasks[key].answer == verdict;
     }
 
-    /// @dev What the place of a result among the results of its group is worth: 10, 5, and 2 for the third and all after it.
-    function _points(bytes32[] calldata keys, bytes32 key) private view returns (uint256) {
+    /// @dev What the place of a result among the results of its group is worth: 10, 5, and 2 for the third and all after
+    /// it; nothing where it is not the right one.
+    function _points(bytes32[] calldata keys, bytes32 key, bytes32 verdict) private view returns (uint256) {
+        if (!_isRight(key, verdict)) return 0;
         uint256 faster = 0;
         uint256 own = _speedOf(_tasks[key]);
         for (uint256 i = 0; i < keys.length; ++i) {

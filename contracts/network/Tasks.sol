@@ -66,7 +66,7 @@ abstract contract Tasks is Members, Floors {
     /// @param requiredGpuVram GB
     /// @param minVram GB
     /// @param major version that the node must have, with minor and patch
-    /// @param timeout seconds from the start
+    /// @param timeout seconds from the start; when it has started, the node's own where that is less
     /// @param serial how many tasks were created before it
     struct Task {
         address creator;

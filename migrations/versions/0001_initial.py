@@ -604,6 +604,7 @@ def upgrade() -> None:
         sa.Column("abort_reason", sa.Text(), nullable=True),
         sa.Column("scored_in", sa.LargeBinary(), nullable=True),
         sa.Column("runs", sa.Text(), nullable=True),
+        sa.Column("paid", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_task")),
     )
     op.create_index(

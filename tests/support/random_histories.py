@@ -91,6 +91,7 @@ _ORDINARY = (
     _submitted,
     st.builds(said.TaskErrorReported, **_PLACE, **_tasks, **_by),
     st.builds(said.TaskValidated, **_PLACE, **_tasks),
+    st.builds(said.FeeShared, **_PLACE, **_tasks, **_by, fee=st.integers(0, 2**100)),
     st.builds(said.TaskSucceeded, **_PLACE, **_tasks, **_maybe_by),
     st.builds(said.TaskRefunded, **_PLACE, **_tasks, **_maybe_by),
     st.builds(said.TaskInvalidated, **_PLACE, **_tasks, **_maybe_by),

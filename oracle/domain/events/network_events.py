@@ -205,6 +205,17 @@ class TaskValidated:
 
 
 @dataclass(frozen=True, slots=True)
+class FeeShared:
+    """Of the one fee of its group the node got `fee` wei for its task."""
+
+    at: Position
+    time: int
+    task: TaskKey
+    node: Address
+    fee: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSucceeded:
     at: Position
     time: int
@@ -290,6 +301,7 @@ TaskEvent = (
     | ResultCommitted
     | ResultDisclosed
     | TaskValidated
+    | FeeShared
     | TaskSucceeded
     | TaskRefunded
     | TaskInvalidated

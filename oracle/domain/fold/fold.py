@@ -24,7 +24,8 @@ from oracle.domain.scoring.rules import Rules
 
 # Raised whenever the same events fold to other rows: databases that an older version folded are
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
-# Version 4: what was submitted is disclosed, or turns out to be an error report.
+# Version 4: what was submitted is disclosed, or turns out to be an error report. Version 5: a
+# node's last start, shared fees, and under legacy rules the scores of groups.
 FOLD_VERSION = 5
 
 _FIRST = Position(-1, 0, 0, 0)
@@ -48,6 +49,7 @@ _DEEDS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.ResultCommitted: task_runs.answered,
     said.ResultDisclosed: task_lifecycle.disclosed,
     said.TaskValidated: task_lifecycle.validated,
+    said.FeeShared: task_lifecycle.fee_shared,
     said.TaskSucceeded: task_endings.ended,
     said.TaskRefunded: task_endings.ended,
     said.TaskInvalidated: task_endings.ended,

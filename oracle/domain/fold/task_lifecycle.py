@@ -1,6 +1,7 @@
 """The life of a task up to its end: created, queued, started, answered, validated."""
 
 from oracle.domain.events.network_events import (
+    FeeShared,
     ResultDisclosed,
     TaskCreated,
     TaskErrorReported,
@@ -16,6 +17,7 @@ from oracle.domain.fold.preconditions import (
     against_disclosure,
     against_queueing,
     against_result,
+    against_sharing,
     against_start,
     against_validation,
 )
@@ -130,6 +132,15 @@ def disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
         ledger.anomaly(event, breach)
         return
     ledger.task(event.task).disclosed = True
+
+
+def fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
+    """The group pays by points, and this node so much for this task."""
+    breach = against_sharing(ledger.tasks.get(event.task), event)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    ledger.task(event.task).paid = event.fee
 
 
 def validated(ledger: WorkingSet, event: TaskValidated) -> None:

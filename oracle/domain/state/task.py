@@ -41,7 +41,8 @@ class Task:
     each with a run of its own in `runs` (commit/disclose networks only; else empty, in order of
     start). `stopped_at` is the submission or error report; `disclosed`: in networks that reveal,
     the result that was submitted has been shown. `scored_in` is the group that scored it: one
-    task, one score.
+    task, one score. `paid`: what its node got of the one fee of its group, wei; None: the network
+    said nothing of sharing.
     """
 
     key: TaskKey
@@ -72,6 +73,7 @@ class Task:
     abort_reason: AbortReason | None
     scored_in: GroupKey | None
     runs: tuple[Run, ...] = ()
+    paid: int | None = None
 
 
 def new_task(key: TaskKey) -> Task:

@@ -106,6 +106,8 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL but in commit/disclose networks
+    # Of its group's one fee; NULL: nobody said that it is shared.
+    Column("paid", LargeBinary),
 )
 _WAITING = "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
 Index(

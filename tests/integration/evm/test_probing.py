@@ -57,9 +57,7 @@ class ProbingOffice(DispatchOffice):
         return [one["args"]["task"] for one in made.get_logs(from_block=0, argument_filters=told)]
 
     def purse(self) -> int:
-        return self.premises.network.owed(
-            Web3.to_checksum_address(self.starts.account.address)
-        )
+        return self.premises.network.owed(Web3.to_checksum_address(self.starts.account.address))
 
 
 @pytest.fixture

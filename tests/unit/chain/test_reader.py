@@ -9,6 +9,7 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
+    FeeShared,
     GroupValidated,
     LastStatus,
     ModelAdded,
@@ -140,6 +141,7 @@ BOTH = {"task": T, "node": N}
             network("GroupValidated", group=G, tasks=[task(3), task(1)]),
             GroupValidated(AT, TIME, G, (task(3), task(1))),
         ),
+        (network("FeeShared", **BOTH, amount=7), FeeShared(AT, TIME, T, N, 7)),
         (network("TaskSucceeded", **BOTH), TaskSucceeded(AT, TIME, T, N)),
         (network("TaskRefunded", **BOTH), TaskRefunded(AT, TIME, T, N)),
         (network("TaskInvalidated", **BOTH), TaskInvalidated(AT, TIME, T, N)),
