@@ -117,6 +117,9 @@ class History:
     def discloses(self, name: str, by: str) -> Self:
         return self.says(said.ResultDisclosed, task=task(name), node=node(by))
 
+    def is_paid(self, name: str, by: str, fee: int) -> Self:
+        return self.says(said.FeeShared, task=task(name), node=node(by), fee=fee)
+
     def validates(self, name: str) -> Self:
         return self.says(said.TaskValidated, task=task(name))
 

@@ -91,7 +91,6 @@ _ORDINARY = (
     _submitted,
     st.builds(said.TaskErrorReported, **_PLACE, **_tasks, **_by),
     st.builds(said.TaskValidated, **_PLACE, **_tasks),
-    st.builds(said.FeeShared, **_PLACE, **_tasks, **_by, fee=st.integers(0, 2**100)),
     st.builds(said.TaskSucceeded, **_PLACE, **_tasks, **_maybe_by),
     st.builds(said.TaskRefunded, **_PLACE, **_tasks, **_maybe_by),
     st.builds(said.TaskInvalidated, **_PLACE, **_tasks, **_maybe_by),
@@ -113,6 +112,7 @@ _IN_ROUNDS = (
     st.builds(said.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
     st.builds(said.ResultCommitted, **_PLACE, **_tasks, **_by),
     st.builds(said.ResultDisclosed, **_PLACE, **_tasks, **_by),
+    st.builds(said.FeeShared, **_PLACE, **_tasks, **_by, fee=st.integers(0, 2**100)),
 )
 ordinary_events = st.one_of(_ORDINARY)
 any_events = st.one_of(_ORDINARY + _IN_ROUNDS)
