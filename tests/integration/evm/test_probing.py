@@ -145,6 +145,38 @@ def test_a_silent_node_is_timed_out_and_costs_the_toll_alone(office: ProbingOffi
     assert office.purse() == ETHER - TOLL
 
 
+def test_a_daemon_that_dies_at_every_block_asks_for_nothing_twice(office: ProbingOffice):
+    funded(office)
+    office.begin_window()
+    office.restart()
+    office.wait(WINDOW * 9 // 10)
+    for _ in range(3):
+        office.restart()
+        office.block()
+
+    assert len(office.probed()) == 3
+    assert [call.state.value for call in office.intents(PROBE)] == ["mined"]
+
+
+def test_a_probe_that_waits_gives_way_to_a_task_that_is_paid_for(office: ProbingOffice):
+    office.probing = probing(group=False, most=FEE)
+    office.restart()
+    network = office.premises.network
+    office.begin_window()
+    office.pass_window()
+    (call,) = office.intents(PROBE)
+    for _ in range(3):
+        network.create()
+    for _ in range(3):
+        office.block()
+    funded(office)
+    office.block()
+
+    assert office.probed() == []
+    (call,) = office.intents(PROBE)
+    assert call.state.value == "superseded"
+
+
 def test_an_empty_purse_keeps_the_call_back_with_a_reason(office: ProbingOffice):
     office.begin_window()
     office.pass_window()

@@ -1,4 +1,4 @@
-"""What a scored task brought its node: the network's word beside what the points make of the fee."""
+"""What a scored task brought its node: the network's word beside what the points make of it."""
 
 from dataclasses import replace
 
