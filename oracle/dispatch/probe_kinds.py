@@ -10,7 +10,7 @@ from typing_extensions import override
 from oracle.bindings.expected_events import missing_effect
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
-from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, sight_of
+from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
@@ -64,8 +64,8 @@ class ProbeCall(_SystemTaskCall):
 
     @override
     def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
-        sight = sight_of(uow, self._context.settings, self._context.probing)
-        return [sight is not None and sight.is_wanted(one) for one in calls]
+        state = probe_state_of(uow, self._context.settings, self._context.probing)
+        return [state is not None and state.is_wanted(one) for one in calls]
 
 
 class EndProbeCall(_SystemTaskCall):

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from oracle.bindings.probe_calls import probe_call
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
-from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, sight_of
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent
 from oracle.txmgr.context import StepResult, counted
@@ -19,6 +20,11 @@ from oracle.txmgr.deferral import held_back
 _END, _PROBE = 250, 300
 # Tasks that were begun so many windows ago, or later, are ended by us.
 _WINDOWS_BACK = 1
+
+
+def plan_next(context: DispatchContext, heads: Heads) -> StepResult | None:
+    """Plan what a dispatcher wants now, tasks that others pay for first; None: nothing."""
+    return plan_dispatch(context, heads) or plan_probes(context, heads)
 
 
 def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
@@ -43,18 +49,18 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
 
 
 def _requests(context: DispatchContext, uow: UnitOfWork) -> Iterator[CallRequest]:
-    sight = sight_of(uow, context.settings, context.probing)
-    if sight is None:
+    state = probe_state_of(uow, context.settings, context.probing)
+    if state is None:
         return
-    told, account = sight.told, context.tx.account
-    window = told.window_of(sight.time)
+    told, account = state.told, context.tx.account
+    window = told.window_of(state.time)
     calls = calls_since(uow, account, window - _WINDOWS_BACK)
     busy = {(one.request.kind, one.request.subject) for one in _unfinished(context, uow)}
     busy |= set(held_back(uow, account))
-    for subject, calldata in ends_wanted(uow, calls, account.address, sight.time).items():
+    for subject, calldata in ends_wanted(uow, calls, account.address, state.time).items():
         if (END_PROBE, subject) not in busy:
             yield _request(context, uow, (END_PROBE, subject, window), calldata)
-    for probe in sight.due([one for one in calls if one.request.period == window]):
+    for probe in state.due([one for one in calls if one.request.period == window]):
         subject = f"node={probe.nodes[0]}:window={window}"
         if (PROBE, subject) not in busy:
             calldata = probe_call(told.order, window, probe.nodes, probe.version)

@@ -38,7 +38,7 @@ _WITHOUT_EFFECT = frozenset({*FAILED, IntentState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeSight:
+class ProbeState:
     """How the network stands at a block time, as system tasks look at it."""
 
     uow: UnitOfWork
@@ -82,14 +82,14 @@ class ProbeSight:
         return node.address not in drawn and unavailable(node, self.time, self.rules) is None
 
 
-def sight_of(
+def probe_state_of(
     uow: UnitOfWork, settings: DispatchSettings, told: ProbeSettings | None
-) -> ProbeSight | None:
+) -> ProbeState | None:
     """Look at the network as of the cursor; None: there are no system tasks."""
     cursor = uow.cursor.get()
     if told is None or cursor is None:
         return None
-    return ProbeSight(uow, cursor.time, settings.rules, told)
+    return ProbeState(uow, cursor.time, settings.rules, told)
 
 
 def calls_since(uow: UnitOfWork, account: Account, window: int) -> list[Intent]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
 Version = tuple[int, int, int]
@@ -161,8 +162,7 @@ class TaskStarted:
     time: int
     task: TaskKey
     node: Address
-    # The node's place in its task, 0 to 2, in commit/disclose networks only.
-    round: int | None = None
+    round: int | None = None  # its place in the task, 0 to 2, in commit/disclose networks only
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,17 +202,6 @@ class TaskValidated:
     at: Position
     time: int
     task: TaskKey
-
-
-@dataclass(frozen=True, slots=True)
-class FeeShared:
-    """Of the one fee of its group the node got `fee` wei for its task."""
-
-    at: Position
-    time: int
-    task: TaskKey
-    node: Address
-    fee: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +265,7 @@ class GroupValidated:
     at: Position
     time: int
     group: GroupKey
-    # In the chain's order, one or more.
-    tasks: tuple[TaskKey, ...]
+    tasks: tuple[TaskKey, ...]  # in the chain's order, one or more
 
 
 NodeEvent = (

@@ -10,6 +10,7 @@ from typing import Any
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold import (
     cancelling,
     group_validation,
@@ -49,7 +50,7 @@ _DEEDS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.ResultCommitted: task_runs.answered,
     said.ResultDisclosed: task_lifecycle.disclosed,
     said.TaskValidated: task_lifecycle.validated,
-    said.FeeShared: task_lifecycle.fee_shared,
+    FeeShared: task_lifecycle.fee_shared,
     said.TaskSucceeded: task_endings.ended,
     said.TaskRefunded: task_endings.ended,
     said.TaskInvalidated: task_endings.ended,

@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from oracle.domain.events.network_events import (
     DomainEvent,
-    FeeShared,
     LastStatus,
     ResultDisclosed,
     TaskAborted,
@@ -17,6 +16,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskTimedOut,
 )
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.state.node import Membership, Node, Pending
 from oracle.domain.state.task import Task
 

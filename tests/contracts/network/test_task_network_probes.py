@@ -36,7 +36,7 @@ def probe(network: Network, nodes: list[str], fee: int = FEE, sender: str = "") 
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_it_runs_at_once_and_is_paid_out_of_the_dispatchers_purse(network: Network, size: int):
+def test_it_runs_at_once_and_is_paid_out_of_the_dispatchers_credit(network: Network, size: int):
     nodes = network.nodes[:size]
     tasks = probe(network, nodes)
 
@@ -55,7 +55,7 @@ def test_a_node_that_may_not_have_it_leaves_everything_as_it_was(network: Networ
     assert network.node(network.nodes[0])["task"] == NOTHING
 
 
-def test_more_than_the_purse_holds_is_refused(network: Network):
+def test_more_than_the_dispatcher_is_credited_with_is_refused(network: Network):
     with pytest.raises(RevertedError, match="PurseTooSmall"):
         probe(network, network.nodes[:3], fee=ETHER // 2)
 

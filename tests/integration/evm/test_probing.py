@@ -56,7 +56,7 @@ class ProbingOffice(DispatchOffice):
         told = {"creator": Web3.to_checksum_address(self.starts.account.address)}
         return [one["args"]["task"] for one in made.get_logs(from_block=0, argument_filters=told)]
 
-    def purse(self) -> int:
+    def credit(self) -> int:
         return self.premises.network.owed(Web3.to_checksum_address(self.starts.account.address))
 
 
@@ -100,7 +100,7 @@ def test_one_group_serves_all_three_without_a_task_and_is_scored(office: Probing
 
     ends = sorted(office.premises.network.status(task) for task in tasks)
     assert ends == [Status.SUCCEEDED, Status.REFUNDED, Status.REFUNDED]
-    assert office.purse() == ETHER - FEE
+    assert office.credit() == ETHER - FEE
     with office.store.reading() as uow:
         assert {node.scored for node in uow.nodes.all()} == {before + 1}
 
@@ -142,7 +142,7 @@ def test_a_silent_node_is_timed_out_and_costs_the_toll_alone(office: ProbingOffi
         office.block()
 
     assert office.premises.network.status(task) is Status.TIMED_OUT
-    assert office.purse() == ETHER - TOLL
+    assert office.credit() == ETHER - TOLL
 
 
 def test_a_daemon_that_dies_at_every_block_asks_for_nothing_twice(office: ProbingOffice):
@@ -177,7 +177,7 @@ def test_a_probe_that_waits_gives_way_to_a_task_that_is_paid_for(office: Probing
     assert call.state.value == "superseded"
 
 
-def test_an_empty_purse_keeps_the_call_back_with_a_reason(office: ProbingOffice):
+def test_without_credit_the_call_is_kept_back_with_a_reason(office: ProbingOffice):
     office.begin_window()
     office.pass_window()
 

@@ -9,7 +9,6 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
-    FeeShared,
     GroupValidated,
     LastStatus,
     ModelAdded,
@@ -47,6 +46,7 @@ from oracle.domain.events.oracle_events import (
     NodeReadmitted,
     NodeRegistered,
 )
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
 from oracle.errors import InputError

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address, Hash
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.requirements import unavailable
@@ -47,7 +47,7 @@ def due(nodes: Sequence[Node], time: int = END, needs: ProbeNeeds = ALONE) -> li
     return probes_due(nodes, WINDOW, (time, SEED), needs, frozenset())
 
 
-def firsts(probes: Sequence[Probe]) -> list[str]:
+def firsts(probes: Sequence[Probe]) -> list[Address]:
     return [probe.nodes[0] for probe in probes]
 
 
