@@ -5,9 +5,8 @@ import {IKickTarget} from "./IKickTarget.sol";
 import {Administration} from "./network/Administration.sol";
 import {Contests} from "./network/Contests.sol";
 import {Floors} from "./network/Floors.sol";
+import {Probes} from "./network/Probes.sol";
 import {TaskAnswers} from "./network/TaskAnswers.sol";
-import {TaskOrders} from "./network/TaskOrders.sol";
-import {TaskStarts} from "./network/TaskStarts.sol";
 import {TaskVerdicts} from "./network/TaskVerdicts.sol";
 
 /// @title A reference compute network
@@ -21,11 +20,12 @@ import {TaskVerdicts} from "./network/TaskVerdicts.sol";
 ///   - network/Floors.sol          what a task pays and gives at least
 ///   - network/TaskOrders.sol      a task is created,
 ///   - network/TaskStarts.sol      given to a node,
+///   - network/Probes.sol          both at once, by the dispatcher,
 ///   - network/TaskAnswers.sol     answered,
 ///   - network/TaskVerdicts.sol    and judged
 ///   - network/Contests.sol        who is slashed, in the end
 /// Its balance is the sum of all stakes, also of who has left and is not judged yet, of the fees of open tasks, and of what waits to be withdrawn.
-contract TaskNetwork is IKickTarget, TaskOrders, TaskStarts, TaskAnswers, TaskVerdicts, Contests {
+contract TaskNetwork is IKickTarget, Probes, TaskAnswers, TaskVerdicts, Contests {
     /// @param admin_ sets roles and limits
     /// @param dispatcher_ starts tasks
     /// @param treasury_ is credited with slashed stakes and tolls

@@ -46,6 +46,10 @@ abstract contract Administration {
     /// tasks has a share in: a creator that is its own treasury pays no toll.
     address public treasury;
 
+    /// @notice Whether the fee of a group is shared by points among those who are right, or the fastest of them takes it
+    /// all. It holds for groups created from now on.
+    bool public paysByPoints;
+
     Settings internal _settings;
 
     /// @notice `offered` may accept to become admin; 0 withdraws the offer.
@@ -59,6 +63,9 @@ abstract contract Administration {
 
     /// @notice Slashed stakes and tolls go to `treasury` from now on.
     event TreasuryChanged(address indexed treasury);
+
+    /// @notice Groups created from now on pay by points, or the fastest alone.
+    event PaymentChanged(bool byPoints);
 
     /// @notice These limits hold from now on.
     event SettingsChanged(Settings settings);
@@ -134,6 +141,12 @@ abstract contract Administration {
     /// @notice Names who is credited with slashed stakes and tolls from now on.
     function setTreasury(address to) external onlyAdmin {
         _setTreasury(to);
+    }
+
+    /// @notice Says how groups pay that are created from now on.
+    function setPayment(bool byPoints) external onlyAdmin {
+        paysByPoints = byPoints;
+        emit PaymentChanged(byPoints);
     }
 
     /// @notice Changes the limits.

@@ -27,6 +27,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @param major its software's version, with minor and patch
     /// @param until when it may join again, unix seconds, by the settings of when it left; type(uint40).max = when readmitted
     /// @param open how many of its answers wait for their judgement
+    /// @param lessTime by how many seconds its own timeout is below type(uint32).max, which is none
     /// @param standing where it stands
     /// @param quits it asked to leave, and does so when it has no task and no open answer
     struct Node {
@@ -39,6 +40,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         uint16 patch;
         uint40 until;
         uint32 open;
+        uint32 lessTime;
         Standing standing;
         bool quits;
     }
@@ -161,6 +163,15 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         Node storage node = _member(msg.sender);
         (node.major, node.minor, node.patch) = (major, minor, patch);
         emit NodeVersionUpdated(msg.sender, major, minor, patch);
+    }
+
+    /// @notice Promises to answer within so many seconds, whatever longer time a task gives. While it is paused: nobody
+    /// promises one thing to the oracle, and another for the task that is coming.
+    function setTimeout(uint32 timeout) external {
+        Node storage node = _member(msg.sender);
+        if (node.standing != Standing.Paused) revert NotPaused(msg.sender);
+        node.lessTime = type(uint32).max - timeout;
+        emit NodeTimeoutSet(msg.sender, timeout);
     }
 
     /// @notice Says that it has one more model on disk.

@@ -26,6 +26,9 @@ interface NetworkEvents {
     /// @notice The node's stake is now `stake` wei.
     event NodeStakeChanged(address indexed node, uint256 stake);
 
+    /// @notice The node answers any task within `timeout` seconds of its start, or within the task's own time if less.
+    event NodeTimeoutSet(address indexed node, uint32 timeout);
+
     /// @notice The node has one more model on disk.
     event ModelAdded(address indexed node, string model);
 
@@ -132,7 +135,11 @@ interface NetworkEvents {
     /// @notice A second group, `second`, does the work of the contested `group` over again: the same order, other nodes.
     event GroupRevalidates(bytes32 indexed group, bytes32 indexed second);
 
-    /// @notice Ended well; the fee went to the node.
+    /// @notice The group pays by points: of the fee that the fastest would have got, `amount` wei went to this node. Said
+    /// for each who is right, before their tasks end.
+    event FeeShared(bytes32 indexed task, address indexed node, uint256 amount);
+
+    /// @notice Ended well; the fee went to the node, unless FeeShared said who got it.
     event TaskSucceeded(bytes32 indexed task, address indexed node);
 
     /// @notice Ended well, as a second opinion: the result matched, the fee went back to the creator.

@@ -20,6 +20,11 @@ abstract contract Purse {
     /// @notice The sender refused its own ether; the credit stays.
     error PaymentRefused(address account);
 
+    /// @notice Credits the ether sent to `account`: so is paid what the dispatcher orders by itself (Probes).
+    function fund(address account) external payable {
+        _credit(account, msg.value);
+    }
+
     /// @notice Sends the sender all that it is owed.
     function withdraw() external {
         uint256 amount = withdrawable[msg.sender];

@@ -60,17 +60,7 @@ abstract contract TaskOrders is Tasks {
     /// @notice Creates a task with the ether sent as its fee; of a task that times out the least fee is lost.
     /// @return key the task's name in the events
     function createTask(Order calldata order) external payable returns (bytes32 key) {
-        key = keyOf(msg.sender, order.id);
-        if (_tasks[key].status != Status.Unknown) revert TaskExists(key);
-        _checkOrder(order);
-        uint256 toll = leastFee(order.kind, order.size);
-        if (msg.value < toll) revert FeeTooLow(msg.value, toll);
-        bytes32 group = order.groupId == 0 ? bytes32(0) : keyOf(msg.sender, order.groupId);
-        uint8 place = _enrol(group, order);
-        _write(key, order, group, place);
-        // No chain has 2^128 wei.
-        (_tasks[key].fee, _tasks[key].toll) = (uint128(msg.value), uint128(toll));
-        _announce(key, order, group);
+        return _create(order, order.id, msg.value);
     }
 
     /// @notice Takes back a task that no node has; the fee is credited to the creator.
@@ -98,6 +88,22 @@ abstract contract TaskOrders is Tasks {
 
     // --- Inside ---
 
+    /// @param id under which the task is created, in the order's place
+    /// @param fee wei that are here for it
+    function _create(Order calldata order, bytes32 id, uint256 fee) internal returns (bytes32 key) {
+        key = keyOf(msg.sender, id);
+        if (_tasks[key].status != Status.Unknown) revert TaskExists(key);
+        _checkOrder(order);
+        uint256 toll = leastFee(order.kind, order.size);
+        if (fee < toll) revert FeeTooLow(fee, toll);
+        bytes32 group = order.groupId == 0 ? bytes32(0) : keyOf(msg.sender, order.groupId);
+        uint8 place = _enrol(group, order);
+        _write(key, order, group, place);
+        // No chain has 2^128 wei.
+        (_tasks[key].fee, _tasks[key].toll) = (uint128(fee), uint128(toll));
+        _announce(key, order, group, fee);
+    }
+
     function _checkOrder(Order calldata order) private view {
         if (order.kind > LAST_KIND) revert BadKind(order.kind);
         if (order.size == 0) revert BadSize();
@@ -120,6 +126,7 @@ abstract contract TaskOrders is Tasks {
         if (group.standing == GroupStanding.Unknown) {
             if (size < 2 || size > MAX_GROUP) revert BadGroupSize(size);
             (group.standing, group.size, group.orderHash) = (GroupStanding.Open, size, orderHash);
+            group.byPoints = paysByPoints;
         }
         if (group.standing != GroupStanding.Open) revert GroupClosed(key);
         if (size != group.size) revert BadGroupSize(size);
@@ -150,12 +157,12 @@ abstract contract TaskOrders is Tasks {
         _taskCount += 1;
     }
 
-    function _announce(bytes32 key, Order calldata order, bytes32 group) private {
+    function _announce(bytes32 key, Order calldata order, bytes32 group, uint256 fee) private {
         emit TaskCreated(
             key,
             msg.sender,
             group,
-            msg.value,
+            fee,
             order.kind,
             order.minVram,
             order.requiredGpu,

@@ -89,7 +89,7 @@ abstract contract TaskStarts is Tasks {
 
     // --- Inside ---
 
-    function _start(bytes32 key, address account) private {
+    function _start(bytes32 key, address account) internal {
         Task storage task = _tasks[key];
         if (!_isWaiting(task)) revert WrongStatus(key, task.status);
         Node storage node = _member(account);
@@ -100,6 +100,8 @@ abstract contract TaskStarts is Tasks {
         _checkFit(key, task, account, node);
         _takePart(task.group, account);
         (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
+        uint32 own = type(uint32).max - node.lessTime;
+        if (own < task.timeout) task.timeout = own;
         node.task = key;
         emit TaskStarted(key, account);
     }

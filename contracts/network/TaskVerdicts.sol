@@ -62,7 +62,7 @@ abstract contract TaskVerdicts is Tasks {
         if (found && _isContested(keys, verdict)) _contest(group, keys);
         if (!found) _judgeUndecided(keys);
         else if (verdict == 0) _judgeFailed(keys);
-        else _judgeAgreed(keys, verdict);
+        else _judgeAgreed(keys, verdict, group.byPoints);
     }
 
     // --- Anyone ---
@@ -107,8 +107,7 @@ abstract contract TaskVerdicts is Tasks {
 
     function _votes(bytes32[] calldata keys, bytes32 answer) private view returns (uint256 votes) {
         for (uint256 i = 0; i < keys.length; ++i) {
-            Task storage task = _tasks[keys[i]];
-            if (_isAnswered(task) && task.answer == answer) votes += 1;
+            if (_isRight(keys[i], answer)) votes += 1;
         }
     }
 
@@ -131,8 +130,9 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    function _judgeAgreed(bytes32[] calldata keys, bytes32 verdict) private {
+    function _judgeAgreed(bytes32[] calldata keys, bytes32 verdict, bool byPoints) private {
         bytes32 fastest = _fastest(keys, verdict);
+        if (byPoints) _shareFee(keys, fastest, verdict);
         for (uint256 i = 0; i < keys.length; ++i) {
             bytes32 key = keys[i];
             Task storage task = _tasks[key];
@@ -145,6 +145,45 @@ abstract contract TaskVerdicts is Tasks {
             if (key == fastest) _succeed(key);
             else _refund(key);
         }
+    }
+
+    /// @dev Takes the fee that the fastest would get, and shares it among all who are right: each gets as many parts as
+    /// its rank among all results has points. Rounded down, in the creator's order; the rest goes to the last.
+    function _shareFee(bytes32[] calldata keys, bytes32 fastest, bytes32 verdict) private {
+        uint256 fee = _tasks[fastest].fee;
+        _tasks[fastest].fee = 0;
+        uint256 sum = 0;
+        for (uint256 i = 0; i < keys.length; ++i) {
+            sum += _points(keys, keys[i], verdict);
+        }
+        uint256 left = fee;
+        uint256 open = sum;
+        for (uint256 i = 0; i < keys.length; ++i) {
+            uint256 points = _points(keys, keys[i], verdict);
+            if (points == 0) continue;
+            open -= points;
+            uint256 share = open == 0 ? left : fee * points / sum;
+            left -= share;
+            emit FeeShared(keys[i], _tasks[keys[i]].node, share);
+            _credit(_tasks[keys[i]].node, share);
+        }
+    }
+
+    function _isRight(bytes32 key, bytes32 verdict) private view returns (bool) {
+        return _isAnswered(_tasks[key]) && _tasks[key].answer == verdict;
+    }
+
+    /// @dev What the place of a result among the results of its group is worth: 10, 5, and 2 for the third and all after
+    /// it; nothing where it is not the right one.
+    function _points(bytes32[] calldata keys, bytes32 key, bytes32 verdict) private view returns (uint256) {
+        if (!_isRight(key, verdict)) return 0;
+        uint256 faster = 0;
+        uint256 own = _speedOf(_tasks[key]);
+        for (uint256 i = 0; i < keys.length; ++i) {
+            Task storage task = _tasks[keys[i]];
+            if (task.status == Status.Submitted && _speedOf(task) < own) ++faster;
+        }
+        return faster == 0 ? 10 : faster == 1 ? 5 : 2;
     }
 
     function _judgeFailed(bytes32[] calldata keys) private {
@@ -168,11 +207,15 @@ abstract contract TaskVerdicts is Tasks {
     function _fastest(bytes32[] calldata keys, bytes32 answer) private view returns (bytes32 fastest) {
         uint256 least = type(uint256).max;
         for (uint256 i = 0; i < keys.length; ++i) {
-            Task storage task = _tasks[keys[i]];
-            if (!_isAnswered(task) || task.answer != answer) continue;
-            uint256 elapsed = (uint256(task.finishedAt - task.startedAt) << 64) | task.serial;
-            if (elapsed < least) (least, fastest) = (elapsed, keys[i]);
+            if (!_isRight(keys[i], answer)) continue;
+            uint256 speed = _speedOf(_tasks[keys[i]]);
+            if (speed < least) (least, fastest) = (speed, keys[i]);
         }
+    }
+
+    /// @dev Less for a quicker answer; of equals, for the task created first.
+    function _speedOf(Task storage task) private view returns (uint256) {
+        return (uint256(task.finishedAt - task.startedAt) << 64) | task.serial;
     }
 
     /// @return reason why the answer is ended when the creator's time is over

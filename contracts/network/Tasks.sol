@@ -66,7 +66,7 @@ abstract contract Tasks is Members, Floors {
     /// @param requiredGpuVram GB
     /// @param minVram GB
     /// @param major version that the node must have, with minor and patch
-    /// @param timeout seconds from the start
+    /// @param timeout seconds from the start; when it has started, the node's own where that is less
     /// @param serial how many tasks were created before it
     struct Task {
         address creator;
@@ -100,6 +100,7 @@ abstract contract Tasks is Members, Floors {
     /// @param contestedAt when it was contested, unix seconds, 0 = never
     /// @param started a node was given a task of it
     /// @param decided the comparison found a majority
+    /// @param byPoints its fee is shared by points; else the fastest takes all
     /// @param isSecond it does the work of `peer` over again
     /// @param peer the group that does this one's work over again, or whose work this one does; 0 = none
     /// @param orderHash of what each of its tasks asks for
@@ -116,6 +117,7 @@ abstract contract Tasks is Members, Floors {
         bool started;
         bool decided;
         bool isSecond;
+        bool byPoints;
         bytes32 peer;
         bytes32 orderHash;
         bytes32 verdict;

@@ -407,6 +407,7 @@ def upgrade() -> None:
         sa.Column("online_since", sa.BigInteger(), nullable=True),
         sa.Column("online_seconds", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("pending", sa.Text(), nullable=True),
+        sa.Column("last_start", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("address", name=op.f("pk_node")),
         sqlite_with_rowid=False,
     )
@@ -694,6 +695,7 @@ def upgrade() -> None:
         sa.Column("abort_reason", sa.Text(), nullable=True),
         sa.Column("scored_in", sa.LargeBinary(), nullable=True),
         sa.Column("runs", sa.Text(), nullable=True),
+        sa.Column("paid", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_task")),
     )
     op.create_index(

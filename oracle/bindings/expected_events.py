@@ -51,6 +51,11 @@ _EFFECTS = (
     _Effect("TaskNetwork", "startGroup", "GroupStarted", {"tasks": "keys", "nodes": "accounts"}),
     _Effect("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _Effect("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
+    _Effect("TaskNetwork", "probe", "ProbeStarted", {"nodes": "nodes"}),
+    _Effect("TaskNetwork", "validateTask", "TaskSucceeded", {"task": "key"}),
+    _Effect("TaskNetwork", "acceptError", "TaskAborted", {"task": "key"}),
+    _Effect("TaskNetwork", "timeOutTask", "TaskTimedOut", {"task": "key"}),
+    _Effect("TaskNetwork", "validateGroup", "GroupValidated", {"tasks": "keys"}),
 )
 
 
@@ -115,9 +120,9 @@ def _as_receipt(event: ReceiptLog) -> "TxReceipt":
 
 
 def _plain(value: object) -> object:
-    """Return a value of web3's as we compare it: addresses in lower case, lists as such."""
+    """Return a value of web3's as we compare it: addresses in lower case, lists as tuples."""
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return tuple(map(_plain, value))
     return value.lower() if isinstance(value, str) else value
 
 

@@ -220,7 +220,7 @@ class App(ReadApp):
         # Its planner counts what is on its way.
         sending = replace(tx.sending, max_in_flight=None)
         tx = replace(tx, sending=sending, role="dispatcher", batch_size=_STARTS_AT_ONCE)
-        context = DispatchContext(tx, self.dispatch_settings)
+        context = DispatchContext(tx, self.dispatch_settings, self.probe_settings)
         register_dispatch(context)
         return context
 

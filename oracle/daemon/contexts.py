@@ -11,6 +11,7 @@ from oracle.dispatch.dispatch_calls import (
     StartCall,
     StartGroupCall,
 )
+from oracle.dispatch.probe_kinds import EndProbeCall, ProbeCall
 from oracle.kickouts.kick_calls import (
     CancelKickCall,
     ExecuteKickCall,
@@ -73,6 +74,6 @@ class ReporterContexts:
 
 
 def register_dispatch(context: DispatchContext) -> None:
-    """Let the account of a dispatcher send starts, and words about the queue."""
-    for kind in (StartCall, StartGroupCall, QueueCall, DropCall):
+    """Let the account of a dispatcher send starts, words about the queue, and system tasks."""
+    for kind in (StartCall, StartGroupCall, QueueCall, DropCall, ProbeCall, EndProbeCall):
         context.tx.registry.register(kind(context))

@@ -18,9 +18,12 @@ from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
 from oracle.daemon.config.feed_section import feed_reader
 from oracle.daemon.config.loader import Config
+from oracle.daemon.config.probing_section import probe_settings
 from oracle.daemon.config.verify_section import policy_of
 from oracle.dispatch.assigner import DrawHook, check_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import kick_below_of
 from oracle.domain.reports.report import ReportSettings, rules_id
@@ -212,6 +215,11 @@ class ReadApp:
         """The numbers of `[dispatch]`; None where nobody is drawn."""
         return dispatch_settings(self.config.dispatch, self.rules)
 
+    @cached_property
+    def probe_settings(self) -> ProbeSettings | None:
+        """The numbers of `[probing]`; None where there are no system tasks."""
+        return probe_settings(self.config.probing)
+
     def identify(self) -> None:
         """Write down what the database is about, or check that it is about the same.
 
@@ -256,6 +264,7 @@ class ReadApp:
             settings, window = self.report_settings, told.anchor_window
             yield ReportCutter(self.rules, settings, anchor_window=window)
         yield DrawHook(self.dispatch_settings, self.reader)
+        yield ProbeWindowHook(self.probe_settings)
         yield KickoutHook()
 
     def _open_store(self, *, create: bool) -> Store:

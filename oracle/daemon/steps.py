@@ -21,7 +21,7 @@ from oracle.daemon.maintenance_steps import (
 from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
-from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.dispatch.probe_planner import plan_next
 from oracle.errors import TransientError
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.loop import IngestState, WindowCommitted, index_next
@@ -198,7 +198,7 @@ class DaemonSteps:
         if not self.is_reconciled:
             self.compare()
         manager = TransactionManager(starts.tx)
-        return done_facts(plan_dispatch(starts, heads) or manager.step(heads))
+        return done_facts(plan_next(starts, heads) or manager.step(heads))
 
     def confirm(self) -> Facts:
         """Look for what was sent."""

@@ -4,7 +4,7 @@ What is not wanted any more never leaves.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -22,7 +22,8 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import StoredNetworkView, active_draws_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import line_at, never_startable_at
-from oracle.domain.ids import GroupKey, TaskKey
+from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state.node import Membership
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
@@ -49,12 +50,24 @@ _CHECKED_BLOCKS = 200
 _KEPT_FOR_STARTS = 50
 
 
+@dataclass(slots=True)
+class ProbesLooked:
+    """The hash of the block at which system tasks were looked at last; None: at none."""
+
+    at: Hash | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """What dispatching needs beside an account: who is drawn, and how many tasks may wait."""
+    """What dispatching needs beside an account: who is drawn, and how many tasks may wait.
+
+    `probing` None: no system task is created.
+    """
 
     tx: TxContext
     settings: DispatchSettings
+    probing: ProbeSettings | None = None
+    looked: ProbesLooked = field(default_factory=ProbesLooked)
 
 
 class CallKey(NamedTuple):

@@ -18,7 +18,11 @@ from oracle.domain.reports.contract_state import Word
 from oracle.domain.reports.kickout_evidence import CreatorSpread, spread_of
 from oracle.domain.reports.lanes import lane_in, lane_of, word_of
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
+from oracle.domain.scoring.legacy_factors import (
+    PopulationMaxima,
+    incentive_shares,
+    peers_at,
+)
 from oracle.domain.scoring.node_scores import scores_counted
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import pool_at
@@ -26,6 +30,7 @@ from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import InputError, TransientError
+from oracle.queries.earnings import Earning, earning_of
 from oracle.reporting.recompute import folded_up_to
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
@@ -88,6 +93,12 @@ class Explanation:
     on_chain: OnChain | None
     # None: no accepted round speaks of this very block, or the contract does not know the node.
     sent: ReportedLane | None
+    # What part of the window's incentive it would get; None but for members under legacy rules.
+    incentive_share: int | None
+
+    def earning(self, entry: ScoreEntry) -> Earning | None:
+        """Return what the task of a score brought the node, as of the cursor."""
+        return earning_of(entry.task, self.groups.get(entry.at, ()), self.tasks)
 
     @property
     def spread(self) -> CreatorSpread:
@@ -121,7 +132,8 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
     """
     rules = archive.rules
     with archive.store.reading() as uow:
-        node, peers, rounds = _state(archive, uow, address, as_of)
+        nodes, rounds = _state(archive, uow, as_of)
+        node, peers = nodes.get(address), peers_at(nodes.values(), as_of.time, rules)
         if node is None:
             raise InputError(
                 f"{address} was never seen up to block {as_of.number}; "
@@ -149,6 +161,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             lane=lane_of(node, as_of.time, rules, peers),
             on_chain=_on_chain(uow, rounds, address),
             sent=_sent(uow, rounds, address, as_of.number),
+            incentive_share=incentive_shares(nodes.values(), as_of.time, rules).get(address),
         )
 
 
@@ -189,15 +202,14 @@ def as_of_round(store: Store, number: int) -> int:
 
 
 def _state(
-    archive: EventArchive, uow: UnitOfWork, address: Address, as_of: BlockRef
-) -> tuple[Node | None, PopulationMaxima | None, Rounds]:
-    cursor, rules = uow.cursor.get(), archive.rules
+    archive: EventArchive, uow: UnitOfWork, as_of: BlockRef
+) -> tuple[Mapping[Address, Node], Rounds]:
+    """Return every node, and the contract's state, as of a block."""
+    cursor = uow.cursor.get()
     if cursor is not None and cursor.number == as_of.number:
-        node = uow.nodes.named([address]).get(address)
-        return node, peers_at(uow.nodes.all(), as_of.time, rules), uow.rounds.load()
-    folded = folded_up_to(uow, archive.reader, rules, as_of.number)
-    nodes = folded.fold.ledger.nodes
-    return nodes.get(address), peers_at(nodes.values(), as_of.time, rules), folded.rounds
+        return {node.address: node for node in uow.nodes.all()}, uow.rounds.load()
+    folded = folded_up_to(uow, archive.reader, archive.rules, as_of.number)
+    return folded.fold.ledger.nodes, folded.rounds
 
 
 def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> bytes:

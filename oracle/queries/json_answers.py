@@ -9,7 +9,6 @@ from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreE
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.round_data import RECORD_BYTES
-from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_scores import (
     factors_of,
     is_excluded,
@@ -19,13 +18,18 @@ from oracle.domain.scoring.node_scores import (
     reliability_at,
     status_of,
 )
-from oracle.domain.state.node import Membership
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView, endpoint_answers
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.feed_view import feed_answer, origin_of
-from oracle.queries.legacy_answers import factors_answer, rounds_answer, tally_answer
-from oracle.queries.status import NodeRow, StatusReport
+from oracle.queries.legacy_answers import (
+    factors_answer,
+    share_answer,
+    tally_answer,
+    window_answer,
+)
+from oracle.queries.node_rows import NodeRow
+from oracle.queries.status import StatusReport
 from oracle.queries.text.status_text import lag_of
 from oracle.store.ops.halts import Halt
 from oracle.store.raw.reorg_repository import Reorg
@@ -143,7 +147,15 @@ def node_answer(row: NodeRow) -> dict[str, Any]:
     `legacy` is there under legacy rules alone.
     """
     found = row.factors
-    said = {} if found is None else tally_answer(found.tally) | factors_answer(found)
+    said = (
+        {}
+        if found is None
+        else {
+            **tally_answer(found.tally),
+            **factors_answer(found),
+            "incentive_share": share_answer(row.incentive_share),
+        }
+    )
     return {
         "node": row.node.address,
         "rules": _rule_set(row.rules),
@@ -202,17 +214,7 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
         "sent": None if told.sent is None else _sent(told.sent),
-        **({} if found is None else {"legacy": _legacy(told, found)}),
-    }
-
-
-def _legacy(told: Explanation, found: Factors) -> dict[str, Any]:
-    tasks = [told.tasks[entry.task] for entry in told.scores if entry.task in told.tasks]
-    return {
-        **tally_answer(found.tally),
-        # No member has no share in anything.
-        **factors_answer(found if told.node.membership is Membership.MEMBER else None),
-        "rounds": [rounds_answer(task, told.rules) for task in tasks],
+        **({} if found is None else {"legacy": window_answer(told, found)}),
     }
 
 
@@ -230,6 +232,7 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "time": entry.time,
         **origin_of(entry.at),
         "transaction": told.transactions.get(entry.at),
+        "earned": None if (earning := told.earning(entry)) is None else earning.answer(),
         "others": [
             {
                 "task": member.task,

@@ -17,6 +17,7 @@ from oracle.domain.scoring.node_scores import factors_of
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Run, Task
+from oracle.queries.explain import Explanation
 
 
 def compared(nodes: Iterable[Node], time: int, rules: Rules) -> Mapping[Address, dict[str, Any]]:
@@ -37,7 +38,7 @@ def compared(nodes: Iterable[Node], time: int, rules: Rules) -> Mapping[Address,
         said[node.address] = {
             **tally_answer(tally),
             **factors_answer(found),
-            "incentive_share": _text(shares.get(node.address)),
+            "incentive_share": share_answer(shares.get(node.address)),
         }
     return said
 
@@ -47,7 +48,7 @@ def tally_answer(tally: WindowTally) -> dict[str, Any]:
     return {
         "window": wire_int(tally.window),
         "tasks": tally.tasks,
-        "node_score": _text(tally.node_score),
+        "node_score": share_answer(tally.node_score),
         "online_seconds": wire_int(tally.online_seconds),
     }
 
@@ -59,8 +60,20 @@ def factors_answer(found: Factors | None) -> dict[str, str | None]:
     return {
         "R": decimal_text(found.size),
         "P": decimal_text(found.promptness),
-        "B": _text(found.speed),
+        "B": share_answer(found.speed),
         "Q": decimal_text(found.combined),
+    }
+
+
+def window_answer(told: Explanation, found: Factors) -> dict[str, Any]:
+    """Return a node's window, what it makes among its peers, and every task in it."""
+    tasks = [told.tasks[entry.task] for entry in told.scores if entry.task in told.tasks]
+    return {
+        **tally_answer(found.tally),
+        # No member has no share in anything.
+        **factors_answer(found if told.node.membership is Membership.MEMBER else None),
+        "incentive_share": share_answer(told.incentive_share),
+        "rounds": [rounds_answer(task, told.rules) for task in tasks],
     }
 
 
@@ -90,5 +103,6 @@ def _part(run: Run, scored: RoundScores | None) -> dict[str, Any]:
     }
 
 
-def _text(value: int | None) -> str | None:
+def share_answer(value: int | None) -> str | None:
+    """Return a fraction in units of 10^-18 as decimal text; null where there is none."""
     return None if value is None else decimal_text(value)

@@ -13,6 +13,7 @@ import structlog
 
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DROP_TASK, QUEUE_TASK, START_GROUP, START_TASK
+from oracle.dispatch.probe_wants import END_PROBE, PROBE
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lanes_of
@@ -42,8 +43,10 @@ from oracle.txmgr.context import TxContext
 
 # Alerts see a zero before the first.
 CALL_KINDS = (
-    PUSH, *AGAINST, CANCEL_KICK, START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, NOOP,
-)  # fmt: skip
+    *(PUSH, *AGAINST, CANCEL_KICK),
+    *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, PROBE, END_PROBE),
+    NOOP,
+)
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 _NO_OUTCOME = {(kind, outcome): 0 for kind in CALL_KINDS for outcome in _OUTCOMES}
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
@@ -116,6 +117,9 @@ class History:
 
     def discloses(self, name: str, by: str) -> Self:
         return self.says(said.ResultDisclosed, task=task(name), node=node(by))
+
+    def is_paid(self, name: str, by: str, fee: int) -> Self:
+        return self.says(FeeShared, task=task(name), node=node(by), fee=fee)
 
     def validates(self, name: str) -> Self:
         return self.says(said.TaskValidated, task=task(name))

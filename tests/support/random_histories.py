@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
+from oracle.domain.events.payment_events import FeeShared
 from tests.support.histories import GENESIS_TIME, History, group, node, task
 
 NODES = ("A", "B", "C", "D")
@@ -114,6 +115,7 @@ _IN_ROUNDS = (
     st.builds(said.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
     st.builds(said.ResultCommitted, **_PLACE, **_tasks, **_by),
     st.builds(said.ResultDisclosed, **_PLACE, **_tasks, **_by),
+    st.builds(FeeShared, **_PLACE, **_tasks, **_by, fee=st.integers(0, 2**100)),
 )
 ordinary_events = st.one_of(_ORDINARY)
 any_events = st.one_of(_ORDINARY + _IN_ROUNDS)

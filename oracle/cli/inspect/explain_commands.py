@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.inspect.explain_legacy import window_lines
+from oracle.cli.inspect.explain_legacy import earning_lines, window_lines
 from oracle.cli.inspect.status_commands import shown_lane
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.daemon.app import App
@@ -113,6 +113,7 @@ def _score_lines(told: Explanation) -> Iterator[str]:
         said = f"#{entry.seq} score {entry.score} ({_race(told, entry)})"
         yield f"  {said} at block {entry.at.block}"
         yield f"     task {entry.task} in group {entry.group}"
+        yield from earning_lines(told, entry)
         yield _source(told, entry.at)
     mean = decimal_text(long_term(told.node, rules, told.as_of.time))
     if told.scores:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.legacy_round_scores import round_scores
-from oracle.domain.ids import TaskKey
+from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, start_of
@@ -32,14 +32,24 @@ def window_lines(told: Explanation, legacy: LegacyRules) -> Iterator[str]:
 def _task_lines(told: Explanation) -> Iterator[str]:
     for entry in told.scores:
         yield f"  #{entry.seq} score {entry.score} at block {entry.at.block}"
-        yield f"     task {entry.task}{_rounds(told, entry.task)}"
+        yield f"     task {entry.task}{_rounds(told, entry)}"
+        yield from earning_lines(told, entry)
         where = told.transactions.get(entry.at, "unknown")
         yield f"     transaction {where}, log {entry.at.log}"
 
 
-def _rounds(told: Explanation, key: TaskKey) -> str:
-    """Say the node's place in both rounds of a task."""
-    task = told.tasks.get(key)
+def earning_lines(told: Explanation, entry: ScoreEntry) -> Iterator[str]:
+    """Tell what the task of a score brought the node."""
+    earning = told.earning(entry)
+    if earning is not None:
+        yield f"     {earning.text()}"
+
+
+def _rounds(told: Explanation, entry: ScoreEntry) -> str:
+    """Say the node's place in both rounds of a task; in a group one place counts for both."""
+    if entry.rank is not None:
+        return f": place {entry.rank} in both rounds, {entry.elapsed} s"
+    task = told.tasks.get(entry.task)
     if task is None:
         return ""
     scores = round_scores(task.runs, told.rules)
@@ -78,6 +88,8 @@ def _factor_lines(told: Explanation, found: Factors, legacy: LegacyRules) -> Ite
     a, b, c = legacy.vram_weight, legacy.timeout_weight, legacy.speed_weight
     weights = f"{decimal_text(a)} R + {decimal_text(b)} P + {decimal_text(c)} B"
     yield f"Q = {weights} = {decimal_text(found.combined)}"
+    if told.incentive_share is not None:
+        yield f"Incentive share so far = {decimal_text(told.incentive_share)}"
 
 
 def _known(number: int | None, unit: str) -> str:

@@ -19,7 +19,8 @@ from oracle.queries.contract_view import AccountBalance, ChainView, account_bala
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
 from oracle.queries.feed_view import feed_lines
 from oracle.queries.json_answers import node_answer, status_answer
-from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
+from oracle.queries.node_rows import NodeRow, node_rows
+from oracle.queries.status import StatusReport, overview
 from oracle.queries.text.certainty_text import told_of_surety
 from oracle.queries.text.status_text import shown_time, situation, standstill
 from oracle.queries.text.text_tables import WIDE, print_table

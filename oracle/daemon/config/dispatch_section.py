@@ -33,9 +33,9 @@ class DispatchSection(Section):
     start_block: int | None = Field(default=None, ge=0)
     # How nodes are weighed: `seed`, `relay`, or by Pocket's tickets: `article`,
     # `portal_api_head`; `legacy` or `legacy-equal` start groups of three.
-    policy: Literal[
-        "seed", "relay", "article", "portal_api_head", "legacy", "legacy-equal"
-    ] = "seed"
+    policy: Literal["seed", "relay", "article", "portal_api_head", "legacy", "legacy-equal"] = (
+        "seed"
+    )
     # Numbers of the policy that differ from its own, by their names: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)

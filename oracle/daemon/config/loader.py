@@ -31,6 +31,7 @@ from oracle.daemon.config.listener_section import (
     faults_in_listeners,
 )
 from oracle.daemon.config.oracle_section import OracleSection
+from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
 from oracle.daemon.config.redaction import SECRET, is_secret_in, secret_parts
 from oracle.daemon.config.sections import (
     LimitsSection,
@@ -104,6 +105,7 @@ class Config(BaseSettings):
     oracle: OracleSection = OracleSection()
     rules: Scoring = Scoring()
     dispatch: DispatchSection = DispatchSection()
+    probing: ProbingSection = ProbingSection()
     keys: KeysSection = KeysSection()
     limits: LimitsSection = LimitsSection()
     reporters: ReportersSection = ReportersSection()
@@ -214,6 +216,10 @@ def _disagreements(config: Config) -> list[str]:
         )
     faults += faults_in_dispatch(
         config.dispatch, config.chain.start_block, has_key=keys.has("dispatcher")
+    )
+    faults += faults_in_probing(
+        config.probing,
+        dispatches=config.dispatch.start_block is not None and keys.has("dispatcher"),
     )
     return faults + _faults_in_feed(config) + _faults_in_time(config)
 

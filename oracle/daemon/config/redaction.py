@@ -108,6 +108,17 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "unit_seconds",
         "max_in_flight",
     ),
+    "probing": (
+        "enabled",
+        "window_seconds",
+        "fee_wei",
+        "max_fee_per_window_wei",
+        "group",
+        "kind",
+        "models",
+        "size",
+        "timeout_seconds",
+    ),
     "keys": (
         "signer_keystore",
         "signer_password_file",

@@ -8,6 +8,7 @@ Amounts are in wei, video memory in whole GB.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.events.timed_event import TimedEvent
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
@@ -137,8 +138,7 @@ class TaskQueued(TimedEvent):
 class TaskStarted(TimedEvent):
     task: TaskKey
     node: Address
-    # The node's place in its task, 0 to 2, in commit/disclose networks only.
-    round: int | None = None
+    round: int | None = None  # its place in the task, 0 to 2, in commit/disclose networks only
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +248,7 @@ TaskEvent = (
     | ResultCommitted
     | ResultDisclosed
     | TaskValidated
+    | FeeShared
     | TaskSucceeded
     | TaskRefunded
     | TaskInvalidated

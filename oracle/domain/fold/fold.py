@@ -10,6 +10,7 @@ from typing import Any
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold import (
     cancelling,
     group_validation,
@@ -24,8 +25,9 @@ from oracle.domain.scoring.rules import Rules
 
 # Raised whenever the same events fold to other rows: databases that an older version folded are
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
-# Version 4: what was submitted is disclosed, or turns out to be an error report.
-FOLD_VERSION = 4
+# Version 4: what was submitted is disclosed, or turns out to be an error report. Version 5: a
+# node's last start, shared fees, and under legacy rules the scores of groups.
+FOLD_VERSION = 5
 
 _FIRST = Position(-1, 0, 0, 0)
 
@@ -48,6 +50,7 @@ _DEEDS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.ResultCommitted: task_runs.answered,
     said.ResultDisclosed: task_lifecycle.disclosed,
     said.TaskValidated: task_lifecycle.validated,
+    FeeShared: task_lifecycle.fee_shared,
     said.TaskSucceeded: task_endings.ended,
     said.TaskRefunded: task_endings.ended,
     said.TaskInvalidated: task_endings.ended,

@@ -11,6 +11,7 @@ from oracle.domain.fold import working_set
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
+from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import judged
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import pool_at, regrown, restarts_until, with_score
@@ -91,7 +92,14 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
     if not _counts(task, member, ledger.rules):
         return
     node = ledger.node(member.node, result.time)
-    _append(node, member.score, result.time, ledger.rules)
+    if ledger.rules.legacy is None:
+        _append(node, member.score, result.time, ledger.rules)
+    else:
+        legacy_tally.turn(node, result.time, ledger.rules.legacy)
+        # What was due in an earlier window ends with it, before this score may be reason anew.
+        working_set.judge(ledger, node, result.closed_at)
+        legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
+    node.scored += 1
     entry = ScoreEntry(
         node=node.address,
         seq=node.scored,
@@ -121,6 +129,5 @@ def _append(node: Node, score: int, time: int, rules: Rules) -> None:
         node.prior = None
     node.pool = with_score(pool, score, rules)
     node.pool_sum = sum(node.pool)
-    node.scored += 1
     if rules.restarts:
         node.restarts = restarts_until(time, rules)

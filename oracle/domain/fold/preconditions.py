@@ -16,6 +16,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskTimedOut,
 )
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.state.node import Membership, Node, Pending
 from oracle.domain.state.task import Task
 
@@ -40,6 +41,7 @@ class Breach(StrEnum):
     RESULT_TWICE = "result_twice"
     VALIDATED_WITHOUT_RESULT = "validated_without_result"
     VALIDATED_TWICE = "validated_twice"
+    PAID_TWICE = "paid_twice"
     AFTER_TERMINAL = "after_terminal"
 
     # Commit/disclose networks: the unit is (task, round).
@@ -125,12 +127,20 @@ def against_disclosure(task: Task | None, event: ResultDisclosed) -> Breach | No
     return Breach.RESULT_TWICE if _is_revealed(task) else None
 
 
+def against_sharing(task: Task | None, event: FeeShared) -> Breach | None:
+    """Paid once, to the node that ran it, before its end."""
+    breach = _against_its_node(task, event)
+    if breach is not None or task is None:
+        return breach
+    return None if task.paid is None else Breach.PAID_TWICE
+
+
 def _is_revealed(task: Task) -> bool:
     return task.error_reported or task.disclosed or task.validated
 
 
 def _against_its_node(
-    task: Task | None, event: TaskSubmitted | TaskErrorReported | ResultDisclosed
+    task: Task | None, event: TaskSubmitted | TaskErrorReported | ResultDisclosed | FeeShared
 ) -> Breach | None:
     if task is None:
         return Breach.NOT_STARTED

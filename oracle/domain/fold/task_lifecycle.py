@@ -9,6 +9,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskValidated,
 )
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold import group_validation, node_lifecycle, task_runs
 from oracle.domain.fold.preconditions import (
     Breach,
@@ -16,6 +17,7 @@ from oracle.domain.fold.preconditions import (
     against_disclosure,
     against_queueing,
     against_result,
+    against_sharing,
     against_start,
     against_validation,
 )
@@ -74,6 +76,7 @@ def started(ledger: WorkingSet, event: TaskStarted) -> None:
         task_runs.start(task, event, event.round)
     node = ledger.node(event.node, event.time)
     node.running += 1
+    node.last_start = event.time
     node.in_use = task.models
     if node.excluded:
         _look_again(ledger, event)
@@ -133,6 +136,15 @@ def disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
         ledger.anomaly(event, breach)
         return
     ledger.task(event.task).disclosed = True
+
+
+def fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
+    """The group pays by points, and this node so much for this task."""
+    breach = against_sharing(ledger.tasks.get(event.task), event)
+    if breach is not None:
+        ledger.anomaly(event, breach)
+        return
+    ledger.task(event.task).paid = event.fee
 
 
 def validated(ledger: WorkingSet, event: TaskValidated) -> None:

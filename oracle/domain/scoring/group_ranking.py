@@ -12,6 +12,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.task import Ending, Task
 
+# Of a legacy task: the commitment and the disclosure.
+_ROUNDS = 2
 _FRUITLESS = (Ending.ABORTED, Ending.TIMED_OUT)
 
 
@@ -26,11 +28,9 @@ def ranked(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> li
     """Return the tasks that have a result as the group closes, fastest first.
 
     Error reports come last, unless the rules rank them as reported. Empty where the whole group is
-    rejected, and under legacy rules, which score no groups. Ties go to the task created, else
+    rejected. Ties go to the task created, else
     started, first. `in_order`: they stand as they finished, and no time is looked at.
     """
-    if rules.legacy is not None:
-        return []
     if rules.creator_timeout_rejects_group and any(
         task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
     ):
@@ -78,10 +78,18 @@ def _member(
     rank = ranks.get(key)
     score: int | None = None
     if rank is not None:
-        score = score_of(rank, rules)
+        score = _task_score(score_of(rank, rules), rules)
     elif ranks and rules.is_believed(task.timeout):
-        score = rules.absent_score
+        score = _task_score(rules.absent_score, rules)
     return GroupMember(key, task.node, rank, elapsed_of(task), score)
+
+
+def _task_score(points: int, rules: Rules) -> int:
+    """Return what a place is worth: under legacy rules it is taken once for both rounds.
+
+    See docs/explanation/legacy.md#scores.
+    """
+    return points if rules.legacy is None else _ROUNDS * points
 
 
 def score_of(rank: int, rules: Rules) -> int:

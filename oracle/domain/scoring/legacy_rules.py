@@ -17,7 +17,7 @@ LEGACY_FRACTIONS = frozenset({
 })  # fmt: skip
 
 _NO_POOL = "legacy keeps no pool: legacy.window_seconds says which scores count"
-_NO_GROUP = "legacy scores no groups, and three nodes share each task"
+_NO_GROUP = "in legacy three nodes share each task, and whoever answers takes a place"
 _NO_RELIABILITY = "legacy has no reliability, and excludes nobody"
 _NO_LIMIT = "in legacy a node sets its own limit: set legacy.least_timeout_seconds"
 # Rules that are never looked at in a legacy rule set, and what stands there in their place.

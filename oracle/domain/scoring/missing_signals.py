@@ -27,8 +27,9 @@ def shortfalls(says: Kinds, rules: Rules) -> Iterator[str]:
 
 def _of_scores(says: Kinds, rules: Rules) -> Iterator[str]:
     if rules.legacy is not None:
-        if not {said.ResultCommitted, said.ResultDisclosed} <= set(says):
-            yield "no result_committed or no result_disclosed: no round is scored"
+        in_rounds = {said.ResultCommitted, said.ResultDisclosed} <= set(says)
+        if not in_rounds and said.GroupValidated not in says:
+            yield "neither result_committed and result_disclosed nor group_validated: no scores"
         return
     if not {said.TaskSubmitted, said.TaskErrorReported} & set(says):
         yield "no task_submitted: nobody has a time, so no group is ever ranked"

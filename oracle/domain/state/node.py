@@ -37,12 +37,13 @@ class Node:
     `kickout_due_since` is the position at which the kickout predicate became true, None while it
     is false. `starts_anew`: it was kicked out while the predicate was true, and is not back yet.
     `changed_at` is the block of the last change of this row. `pending` is what it asked
-    for while it ran a task, and does where that ends.
+    for while it ran a task, and does where that ends. `last_start` is the block time at which it
+    was given its last task, None: never one.
 
-    The last five are the legacy system's alone (docs/explanation/legacy.md#scores): `window`
-    numbers the window that `window_sum` and `window_count` sum task scores of; `online_since` is
-    the block time at which the node's membership began, or the window, if later (None: no member),
-    `online_seconds` what it was a member for in this window before that.
+    The five from `window` on are the legacy system's alone (docs/explanation/legacy.md#scores):
+    `window` numbers the window that `window_sum` and `window_count` sum task scores of;
+    `online_since` is the block time at which the node's membership began, or the window, if later
+    (None: no member), `online_seconds` what it was a member for in this window before that.
     """
 
     address: Address
@@ -77,6 +78,7 @@ class Node:
     online_since: int | None = None
     online_seconds: int = 0
     pending: Pending | None = None
+    last_start: int | None = None
 
 
 def new_node(address: Address, time: int, restarts: int) -> Node:

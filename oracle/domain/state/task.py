@@ -43,7 +43,8 @@ class Task:
     the result that was submitted has been shown. `freed`: its node was free for another task as it
     answered; else it is busy until the end. `group_size`: how many tasks its group has in the end,
     None: nobody said. `scored_in` is the group that scored it: one
-    task, one score.
+    task, one score. `paid`: what its node got of the one fee of its group, wei; None: the network
+    said nothing of sharing.
     """
 
     key: TaskKey
@@ -76,6 +77,7 @@ class Task:
     runs: tuple[Run, ...] = ()
     group_size: int | None = None
     freed: bool = False
+    paid: int | None = None
 
 
 def new_task(key: TaskKey) -> Task:

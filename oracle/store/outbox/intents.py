@@ -175,13 +175,7 @@ class Intents:
 
     def bound_to(self, account: Account, nonce: int) -> list[Intent]:
         """Return every intent that was ever put on a nonce, the first one first."""
-        return self._where(
-            _ALL.where(
-                pub_intent.c.chain_id == account.chain_id,
-                pub_intent.c.sender == account.address,
-                pub_intent.c.nonce == nonce,
-            ).order_by(pub_intent.c.id)
-        )
+        return self._where(_all_of(account).where(pub_intent.c.nonce == nonce))
 
     def named(self, intent_id: int) -> Intent | None:
         row = self._connection.execute(_NAMED, {"named": intent_id}).one_or_none()
@@ -211,6 +205,11 @@ class Intents:
             pub_intent.c.round == around,
         )
         return int(self._connection.execute(counted).scalar_one())
+
+    def of_periods(self, account: Account, kind: str, first: int) -> list[Intent]:
+        """Return the intents of a kind for period `first` and later ones, ended ones too."""
+        chosen = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
+        return self._where(_all_of(account).where(chosen))
 
     def newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
@@ -283,6 +282,11 @@ _IN_STATES = _ALL.where(
     pub_intent.c.sender == bindparam("account"),
     pub_intent.c.state.in_(bindparam("states", expanding=True)),
 ).order_by(pub_intent.c.priority, pub_intent.c.id)
+
+
+def _all_of(account: Account) -> Select[Any]:
+    mine = _ALL.where(pub_intent.c.chain_id == account.chain_id)
+    return mine.where(pub_intent.c.sender == account.address).order_by(pub_intent.c.id)
 
 
 def _without_nonce(intent: Intent) -> Intent:

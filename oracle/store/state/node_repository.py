@@ -64,6 +64,13 @@ class NodeRepository:
         chosen = select(node).where(node.c.changed_at > block).order_by(node.c.address)
         yield from map(_node_of, self._connection.execute(chosen).all())
 
+    def without_start_since(self, time: int) -> list[Node]:
+        """Return the members that were given no task since a block time, by address."""
+        is_old = node.c.last_start.is_(None) | (node.c.last_start < time)
+        is_member = node.c.membership == Membership.MEMBER.value
+        chosen = select(node).where(is_member & is_old).order_by(node.c.address)
+        return list(map(_node_of, self._connection.execute(chosen)))
+
     def recovering_at(self, time: int) -> Iterator[Node]:
         """Yield the nodes whose reliability still healed at `time`, in seconds.
 
@@ -117,6 +124,7 @@ def node_row(each: Node) -> Row:
         each.online_since,
         each.online_seconds,
         None if each.pending is None else each.pending.value,
+        each.last_start,
     )
 
 
@@ -150,4 +158,5 @@ def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
         online_since=row.online_since,
         online_seconds=row.online_seconds,
         pending=None if row.pending is None else Pending(row.pending),
+        last_start=row.last_start,
     )

@@ -117,6 +117,7 @@ def task_row(each: Task) -> Row:
         None if each.abort_reason is None else each.abort_reason.value,
         raw_or_none(each.scored_in),
         json.encode(each.runs).decode() if each.runs else None,
+        wei_or_none(each.paid),
     )
 
 
@@ -154,4 +155,5 @@ def _task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
         abort_reason=None if row.abort_reason is None else AbortReason(row.abort_reason),
         scored_in=None if scored_in is None else GroupKey(scored_in),
         runs=() if row.runs is None else json.decode(row.runs, type=tuple[Run, ...]),
+        paid=amount_or_none(row.paid),
     )

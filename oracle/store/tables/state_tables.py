@@ -68,6 +68,8 @@ node = Table(
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
     # What it does when its task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
+    # When it was given its last task; NULL: never one.
+    Column("last_start", BigInteger),
     sqlite_with_rowid=False,
 )
 
@@ -106,6 +108,8 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL but in commit/disclose networks
+    # Of its group's one fee; NULL: nobody said that it is shared.
+    Column("paid", LargeBinary),
 )
 _WAITING = "created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL"
 Index(

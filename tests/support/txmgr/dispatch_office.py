@@ -16,6 +16,9 @@ from oracle.dispatch.assigner import DrawHook, check_dispatch
 from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.probe_planner import plan_probes
+from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
 from oracle.indexer.folder import Folder
@@ -88,6 +91,7 @@ class DispatchOffice(Office):
     """One daemon with `[dispatch]`."""
 
     dispatch: DispatchSettings | None = None
+    probing: ProbeSettings | None = None
     dispatching: DispatchContext
     batch_size = 100
 
@@ -101,7 +105,14 @@ class DispatchOffice(Office):
             check_dispatch(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
         self.folder = Folder(
-            RULES, self._reader, [reporter, DrawHook(self.dispatch, self._reader), KickoutHook()]
+            RULES,
+            self._reader,
+            [
+                reporter,
+                DrawHook(self.dispatch, self._reader),
+                ProbeWindowHook(self.probing),
+                KickoutHook(),
+            ],
         )
         network = Address(premises.network.contract.address.lower())
         publisher = SenderAccount(
@@ -143,7 +154,7 @@ class DispatchOffice(Office):
             batch_size=self.batch_size,
             role="dispatcher",
         )
-        context = DispatchContext(tx, dispatch)
+        context = DispatchContext(tx, dispatch, self.probing)
         register_dispatch(context)
         return context
 
@@ -156,8 +167,9 @@ class DispatchOffice(Office):
         """One turn of the scheduler for the dispatcher alone."""
         self.index()
         done: list[StepResult] = []
-        for step in (confirm, plan_dispatch, next_step):
-            context: Any = self.dispatching if step is plan_dispatch else self.starts
+        planners = (plan_dispatch, plan_probes)
+        for step in (confirm, *planners, next_step):
+            context: Any = self.dispatching if step in planners else self.starts
             while (one := step(context, self.source.heads())) is not None:
                 done.append(one)
                 assert len(done) < 100, done

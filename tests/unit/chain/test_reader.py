@@ -46,6 +46,7 @@ from oracle.domain.events.oracle_events import (
     NodeReadmitted,
     NodeRegistered,
 )
+from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
 from oracle.errors import InputError
@@ -144,6 +145,7 @@ BOTH = {"task": T, "node": N}
             network("GroupValidated", group=G, tasks=[task(3), task(1)]),
             GroupValidated(AT, TIME, G, (task(3), task(1))),
         ),
+        (network("FeeShared", **BOTH, amount=7), FeeShared(AT, TIME, T, N, 7)),
         (network("TaskSucceeded", **BOTH), TaskSucceeded(AT, TIME, T, N)),
         (network("TaskRefunded", **BOTH), TaskRefunded(AT, TIME, T, N)),
         (network("TaskInvalidated", **BOTH), TaskInvalidated(AT, TIME, T, N)),

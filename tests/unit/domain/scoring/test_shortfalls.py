@@ -42,7 +42,9 @@ def test_other_rules_need_other_events():
 
     assert not list(shortfalls(EVERYTHING - {said.GroupValidated}, terminal))
     assert list(shortfalls(EVERYTHING - {said.TaskCreated}, terminal))
-    assert list(shortfalls(EVERYTHING - {said.ResultDisclosed}, legacy))
+    rounds = {said.ResultCommitted, said.ResultDisclosed}
+    assert not list(shortfalls(EVERYTHING - rounds, legacy))
+    assert list(shortfalls(EVERYTHING - rounds - {said.GroupValidated}, legacy))
 
 
 def test_a_network_that_says_everything_costs_nothing():

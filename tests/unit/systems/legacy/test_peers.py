@@ -122,6 +122,23 @@ def test_a_kickout_is_due_with_tasks_enough_and_over_with_the_window():
     assert not is_kickout_due(node_after(low().quits("A"), "A", RULES), RULES)
 
 
+def test_groups_of_the_window_make_a_kickout_due_like_rounds():
+    history = History().joins("A", "B", "C")
+    for group in "xyz":
+        names = [f"{group}{place}" for place in "ABC"]
+        for name in names:
+            history.starts(name, name[-1])
+        for name in reversed(names):
+            history.after(5).submits(name)
+        history.closes(group, *names)
+        for name in names:
+            history.succeeds(name)
+    made = node_after(history, "A", RULES)
+    assert (made.window_sum, made.window_count) == (3 * 4, 3)
+    assert is_kickout_due(made, RULES, history.time)
+    assert not is_kickout_due(node_after(history, "B", RULES), RULES)
+
+
 def test_the_line_itself_is_no_kickout():
     made = scored(member("A"), 21, 3)
     assert not is_kickout_due(made, RULES, 0)

@@ -93,11 +93,17 @@ def test_a_score_names_its_task_as_group():
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
-def test_validation_groups_score_nothing():
-    history = History().joins("A").starts("1", "A").submits("1").closes("g", "1").succeeds("1")
-    fold, changes = folded(history, RULES)
-    assert (changes.scores, changes.results[0].scored) == ([], False)
-    assert fold.ledger.nodes[node("A")].pool == b""
+def test_a_validation_group_brings_each_place_twice_into_the_window():
+    history = History()
+    for name, place in zip("123", "ABC", strict=True):
+        history.joins(place).starts(name, place)
+    for name in "213":
+        history.after(5).submits(name)
+    fold, changes = folded(history.closes("g", "1", "2", "3"), RULES)
+    nodes = [fold.ledger.nodes[node(place)] for place in "ABC"]
+    assert [(made.window_sum, made.window_count) for made in nodes] == [(10, 1), (20, 1), (4, 1)]
+    assert [entry.score for entry in changes.scores] == [10, 20, 4]
+    assert {made.pool for made in nodes} == {b""}
 
 
 def test_reliability_stays_whole_whatever_happens():
@@ -193,7 +199,7 @@ def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
         ({"restarts": (9,)}, "^restarts: legacy keeps no pool"),
         ({"tau_seconds": 900}, "^tau_seconds: legacy has no reliability"),
         ({"rejoin_heals": True}, "^rejoin_heals: legacy has no reliability"),
-        ({"error_rank": "as_reported"}, "^error_rank: legacy scores no groups"),
+        ({"error_rank": "as_reported"}, "^error_rank: in legacy three nodes share"),
         ({"least_timeout_seconds": 9}, "^least_timeout_seconds: .*legacy.least_timeout_seconds"),
     ],
 )

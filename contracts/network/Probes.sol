@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.20;
+
+import {TaskOrders} from "./TaskOrders.sol";
+import {TaskStarts} from "./TaskStarts.sol";
+
+/// @title System tasks
+/// @notice A node that nobody draws has no score. So the dispatcher may order a task of its own and give it to the node
+/// in the same transaction: nobody else can be given it, and no other task has to wait for it. It is paid out of the
+/// dispatcher's purse (fund), where the refund comes back to, and is judged like any other task.
+abstract contract Probes is TaskOrders, TaskStarts {
+    /// @notice The dispatcher ordered `task`, and those after it, for these nodes: a group where they are several. Said
+    /// after their TaskCreated and TaskStarted.
+    event ProbeStarted(bytes32 indexed task, address[] nodes);
+
+    /// @notice The dispatcher's purse holds less than the fees.
+    error PurseTooSmall(uint256 held, uint256 fees);
+
+    /// @notice Creates a task for each of the nodes and starts it there, or does nothing at all.
+    /// @param order the id is the first task's; those of the others follow it as numbers. The group's size is 0 for one
+    /// node, else their number
+    /// @param fee of each task, wei
+    function probe(Order calldata order, uint256 fee, address[] calldata nodes) external onlyDispatcher {
+        uint256 fees = fee * nodes.length;
+        uint256 held = withdrawable[msg.sender];
+        if (held < fees) revert PurseTooSmall(held, fees);
+        withdrawable[msg.sender] = held - fees;
+        for (uint256 i = 0; i < nodes.length; ++i) {
+            _create(order, bytes32(uint256(order.id) + i), fee);
+        }
+        for (uint256 i = 0; i < nodes.length; ++i) {
+            _start(keyOf(msg.sender, bytes32(uint256(order.id) + i)), nodes[i]);
+        }
+        emit ProbeStarted(keyOf(msg.sender, order.id), nodes);
+    }
+}

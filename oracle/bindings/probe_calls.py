@@ -1,0 +1,95 @@
+"""Calls about system tasks: the network contract's `probe`, and the ends that their creator gives.
+
+See docs/explanation/probing.md#on-chain.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from eth_utils.crypto import keccak
+
+from oracle.bindings.codec import call_arguments, call_input
+from oracle.bindings.task_network import CONTRACT
+from oracle.domain.events.network_events import TaskKind, Version
+from oracle.domain.ids import Address, TaskKey
+
+_WORD = 32
+_KINDS = tuple(TaskKind)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOrder:
+    """What a system task asks for: `size` in units of work, `timeout` in seconds, `fee` in wei."""
+
+    kind: TaskKind
+    models: tuple[str, ...]
+    size: int
+    timeout: int
+    fee: int
+
+
+def probe_call(order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version) -> str:
+    """Return the calldata that creates a window's system task and starts it on these nodes.
+
+    The id follows from window and first node: the contract refuses a second one.
+    """
+    name = f"probe {window} {nodes[0]}".encode()
+    # The last byte counts the tasks of the group.
+    task_id = sha256(name).digest()[:-1] + b"\0"
+    is_group = len(nodes) > 1
+    told = (
+        task_id,
+        task_id if is_group else bytes(_WORD),
+        len(nodes) if is_group else 0,
+        _KINDS.index(order.kind),
+        *(0, "", 0),
+        list(order.models),
+        *version,
+        order.size,
+        order.timeout,
+    )
+    return call_input(CONTRACT, "probe", told, order.fee, list(nodes))
+
+
+def probe_nodes(calldata: str) -> tuple[Address, ...]:
+    """Return for whom a system task is, the first one first."""
+    nodes = call_arguments(CONTRACT, "probe", calldata)["nodes"]
+    return tuple(Address(str(node).lower()) for node in nodes)
+
+
+def probe_fees(calldata: str) -> int:
+    """Return what a system task locks up in the contract, wei."""
+    given = call_arguments(CONTRACT, "probe", calldata)
+    return int(given["fee"]) * len(given["nodes"])
+
+
+def probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
+    """Return the names of its tasks in the events, in the order of its nodes."""
+    given = call_arguments(CONTRACT, "probe", calldata)
+    first = int.from_bytes(given["order"][0])
+    owner = bytes.fromhex(creator[2:].rjust(2 * _WORD, "0"))
+    ids = [(first + place).to_bytes(_WORD) for place in range(len(given["nodes"]))]
+    return [TaskKey("0x" + keccak(owner + each).hex()) for each in ids]
+
+
+def validate_probe_call(key: TaskKey) -> str:
+    """Return the calldata that accepts the result of a task in no group."""
+    return call_input(CONTRACT, "validateTask", bytes.fromhex(key[2:]))
+
+
+def accept_error_call(key: TaskKey) -> str:
+    """Return the calldata that accepts that a task in no group cannot be run."""
+    return call_input(CONTRACT, "acceptError", bytes.fromhex(key[2:]))
+
+
+def time_out_call(key: TaskKey) -> str:
+    """Return the calldata that ends a task whose node did not answer, or did not reveal."""
+    return call_input(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
+
+
+def compare_probe_call(calldata: str, creator: Address) -> str:
+    """Return the calldata that has the answers compared that a system task was given."""
+    keys = [bytes.fromhex(key[2:]) for key in probe_keys(calldata, creator)]
+    group = call_arguments(CONTRACT, "probe", calldata)["order"][1]
+    return call_input(CONTRACT, "validateGroup", group, keys)

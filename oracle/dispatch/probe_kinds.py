@@ -1,0 +1,84 @@
+"""The calls about system tasks: one is created and started, one is ended by its creator.
+
+See docs/explanation/probing.md#on-chain.
+"""
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from oracle.bindings.expected_events import missing_effect
+from oracle.chain.heads import Heads
+from oracle.dispatch.dispatch_calls import DispatchContext
+from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Intent, IntentState
+from oracle.txmgr.call_registry import CallKind, CallStage, Decision
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.client.receipt_quorum import Receipt
+
+# Why one is given up.
+NOT_DUE = "overtaken(the system task, or its end, is no longer wanted)"
+# Of a hundred wei of the budget so many are kept for starts of tasks that are paid for.
+_KEPT_FOR_STARTS = 50
+
+
+class _SystemTaskCall(CallKind):
+    """A refusal ends neither: the contract may only not see yet what the fold sees."""
+
+    reserve_share = _KEPT_FOR_STARTS
+
+    def __init__(self, context: DispatchContext) -> None:
+        self._context = context
+
+    @override
+    def still_wanted_all(
+        self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
+    ) -> Sequence[Decision]:
+        if stage in {CallStage.WAIT, CallStage.ASSIGN}:
+            return [Decision.go()] * len(calls)
+        if not self._context.tx.is_at_head(uow, heads):
+            behind = ("behind", "the database is behind the head")
+            return [Decision.wait_a_block(heads, behind)] * len(calls)
+        over = Decision.end(IntentState.SUPERSEDED, NOT_DUE)
+        return [Decision.go() if is_wanted else over for is_wanted in self._are_wanted(uow, calls)]
+
+    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+        raise NotImplementedError
+
+    @override
+    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
+        name = "" if result.refusal is None else result.refusal.name
+        return Decision.wait_a_block(heads, (name or "unknown", result.reason))
+
+    @override
+    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+        request = call.request
+        return missing_effect(receipt, request.contract, request.calldata, request.digest)
+
+
+class ProbeCall(_SystemTaskCall):
+    """A system task for a node that had no task in the window."""
+
+    name = PROBE
+
+    @override
+    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+        state = probe_state_of(uow, self._context.settings, self._context.probing)
+        return [state is not None and state.is_wanted(one) for one in calls]
+
+
+class EndProbeCall(_SystemTaskCall):
+    """The judgement of a system task, or its timeout."""
+
+    name = END_PROBE
+
+    @override
+    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+        cursor, account = uow.cursor.get(), self._context.tx.account
+        if cursor is None:
+            return [False] * len(calls)
+        first = min(one.request.period or 0 for one in calls)
+        probes = calls_since(uow, account, first)
+        wanted = ends_wanted(uow, probes, account.address, cursor.time)
+        return [wanted.get(one.request.subject) == one.request.calldata for one in calls]

@@ -1,0 +1,68 @@
+"""Notes which block opened the window of system tasks: its hash says when each node is due.
+
+One bookmark; a rewind below that block forgets it, and the block in its place is noted in turn.
+See docs/explanation/probing.md#when-and-who.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from typing_extensions import override
+
+from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.domain.reports.rounds import Rounds
+from oracle.indexer.block_hooks import BlockHook
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Stamp
+from oracle.systems.probing import ProbeWindow
+
+# What the database remembers: "window seconds block hash".
+_OPENED = "probe_window"
+# A daemon that was away for longer than this at a window's beginning probes from the next one on.
+_HEADERS = 256
+
+
+class ProbeWindowHook(BlockHook):
+    """Follows the windows while the fold goes from block to block."""
+
+    def __init__(self, settings: ProbeSettings | None) -> None:
+        """`settings` None: there are no windows; a rewind still forgets the one of before."""
+        self._settings = settings
+        self.header_depth = 0 if settings is None else _HEADERS
+
+    @override
+    def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+        told = self._settings
+        if told is None:
+            return []
+        return [
+            new
+            for old, new in pairwise(headers)
+            if told.window_of(new.time) > told.window_of(old.time)
+        ]
+
+    @override
+    def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+        if self._settings is not None:
+            seconds = self._settings.window_seconds
+            told = (self._settings.window_of(block.time), seconds, block.number, block.hash)
+            uow.bookmarks.set(_OPENED, " ".join(map(str, told)))
+
+    @override
+    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+        known = uow.bookmarks.get(_OPENED)
+        if known is not None and int(known.split()[2]) > ancestor:
+            uow.bookmarks.clear(_OPENED)
+
+
+def open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> ProbeWindow | None:
+    """Return the window that `time` lies in; None: nobody saw the block that opened it."""
+    known = uow.bookmarks.get(_OPENED)
+    if known is None:
+        return None
+    number, seconds, _, seed = known.split()
+    window = ProbeWindow(int(number), int(seconds), Hash(seed))
+    is_open = window.number == settings.window_of(time)
+    return window if is_open and window.seconds == settings.window_seconds else None

@@ -1,0 +1,152 @@
+"""System tasks: who is to be given one in a window, when, and with whom beside.
+
+A pure function of the chain. Nobody can know a node's time before the block that opens the window
+is there, and everybody can check it afterwards. See docs/explanation/probing.md#when-and-who.
+"""
+
+from collections.abc import Iterable, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
+
+from oracle.domain.events.network_events import Version
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address, Hash
+from oracle.domain.scoring.node_scores import reliability_at
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+from oracle.systems.crynux.requirements import unavailable
+
+# A score of the task itself needs two others that do the same work.
+_COMPANIONS = 2
+# Within the last tenth of a window nobody becomes due, so that the task still begins in it.
+_LAST_TENTH = 10
+# H below which a node is nearly excluded, or just out of it; and below which it recovers.
+_NEARLY_EXCLUDED, _RECOVERING = UNIT * 3 // 10, UNIT * 9 // 10
+
+
+class ProbeWindow(NamedTuple):
+    """A window of block time, and the hash of the first block in it.
+
+    `number` counts windows of `seconds` from the epoch.
+    """
+
+    number: int
+    seconds: int
+    seed: Hash
+
+    @property
+    def start(self) -> int:
+        """Return the block time at which it began."""
+        return self.number * self.seconds
+
+    def due_at(self, node: Address) -> int:
+        """Return the block time from which on the node, without a task so far, is given one."""
+        return self.start + self._lot(node) % max(1, self.seconds - self.seconds // _LAST_TENTH)
+
+    def lot_beside(self, node: Address, other: Address) -> int:
+        """Return the lot by which `other` does the work beside `node`: the least one does."""
+        return self._lot(node, other)
+
+    def _lot(self, *nodes: Address) -> int:
+        named = b"".join(bytes.fromhex(node[2:]) for node in nodes)
+        return int.from_bytes(sha256(bytes.fromhex(self.seed[2:]) + named + b"probe").digest())
+
+
+class Probe(NamedTuple):
+    """A system task for the first of these nodes; the others do the same work beside it.
+
+    `version`: the least that one of them runs.
+    """
+
+    nodes: tuple[Address, ...]
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeNeeds:
+    """What the work needs: these models on disk.
+
+    `group`: two others beside, so that a task score comes of it.
+    """
+
+    models: frozenset[str]
+    group: bool
+
+
+def lacks_probe(node: Node, window: ProbeWindow) -> bool:
+    """Tell whether a member was given no task since the window began."""
+    is_new = node.last_start is None or node.last_start < window.start
+    return node.membership is Membership.MEMBER and is_new
+
+
+def probes_due(
+    nodes: Iterable[Node],
+    window: ProbeWindow,
+    at: tuple[int, Rules],
+    needs: ProbeNeeds,
+    taken: AbstractSet[Address],
+) -> list[Probe]:
+    """Return the system tasks that are due, the most urgent first, no node in two of them.
+
+    Args:
+        nodes: every node there is.
+        window: the one that lies open.
+        at: the block time in seconds, and the rules that say who is excluded.
+        needs: what the work needs.
+        taken: nodes that were drawn for another task.
+    """
+    time, rules = at
+    able = [
+        node
+        for node in nodes
+        if node.address not in taken
+        and node.version is not None
+        and unavailable(node, time, rules) is None
+        and needs.models.issubset(node.models)
+    ]
+    able.sort(key=lambda node: _urgency(node, time, rules))
+    found: list[Probe] = []
+    busy: set[Address] = set()
+    for node in able:
+        is_due = lacks_probe(node, window) and window.due_at(node.address) <= time
+        if is_due and node.address not in busy:
+            free = [one for one in able if one.address not in busy and one is not node]
+            team = [node, *(_companions(node, free, window) if needs.group else ())]
+            busy.update(one.address for one in team)
+            found.append(_probe(team))
+    return found
+
+
+def _urgency(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
+    """Never tried; nearly excluded; recovering; whoever waits longest; ties by address."""
+    if node.last_start is None:
+        return 0, 0, node.address
+    reliability = reliability_at(node, time, rules)
+    rank = 1 if reliability < _NEARLY_EXCLUDED else 2 if reliability < _RECOVERING else 3
+    return rank, node.last_start, node.address
+
+
+def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequence[Node]:
+    """Return two of the same card; nobody where there are not so many: its time says nothing.
+
+    Those without a task come first, as one group serves all three.
+    """
+    like = [one for one in free if _kind(one) == _kind(node)]
+    like.sort(
+        key=lambda one: (
+            not lacks_probe(one, window),
+            window.lot_beside(node.address, one.address),
+        )
+    )
+    return like[:_COMPANIONS] if len(like) >= _COMPANIONS else ()
+
+
+def _kind(node: Node) -> tuple[object, ...]:
+    """What nodes of one race have in common; a task runs on one major version."""
+    return node.gpu_name, node.gpu_vram, node.version and node.version[0]
+
+
+def _probe(team: Sequence[Node]) -> Probe:
+    versions = [node.version for node in team if node.version is not None]
+    return Probe(tuple(node.address for node in team), min(versions))

@@ -1,0 +1,101 @@
+"""How the one fee of a group is split: by points to the wei as the library says, or not at all."""
+
+from itertools import permutations
+
+import pytest
+
+from oracle.domain.scoring.group_ranking import fee_shares
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.groups import GROUP, compare, members
+from tests.support.evm.network import Network, word
+
+pytestmark = pytest.mark.evm
+
+POINTS = (10, 5, 2)
+
+
+@pytest.fixture(scope="module")
+def staffed(fresh_chain: Chain) -> Network:
+    """A network that pays by points, with three nodes."""
+    network = Network.deployed(fresh_chain)
+    for node in network.nodes[:3]:
+        network.join(node)
+    network.by(network.admin, network.does.setPayment(True))
+    return network
+
+
+@pytest.fixture
+def network(staffed: Network, chain: Chain) -> Network:
+    return staffed
+
+
+def played(network: Network, order: tuple[int, ...], answers: str = "AAA") -> list[bytes]:
+    """A group whose members answer in this order of places, a second apart."""
+    tasks = members(network, 3)
+    for task, node in zip(tasks, network.nodes, strict=False):
+        network.start(task, node)
+    for place in order:
+        network.commit(tasks[place], network.nodes[place], word(ord(answers[place])))
+    for task in tasks:
+        network.reveal(task)
+    return tasks
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("named", [(0, 1, 2), (2, 0, 1)])
+def test_every_order_of_answers_is_paid_as_the_library_says(
+    network: Network, order: tuple[int, ...], named: tuple[int, ...]
+):
+    tasks = played(network, order)
+    elapsed = [
+        network.told(task)["finishedAt"] - network.told(task)["startedAt"] for task in tasks
+    ]
+    ranks = sorted(range(3), key=lambda place: (elapsed[place], place))
+    fee = network.told(tasks[ranks[0]])["fee"]
+    before = [network.owed(node) for node in network.nodes[:3]]
+    receipt = compare(network, [tasks[place] for place in named])
+
+    points = [POINTS[ranks.index(place)] for place in named]
+    expected = dict(zip(named, fee_shares(fee, points), strict=True))
+    paid = [network.owed(node) - old for node, old in zip(network.nodes, before, strict=False)]
+    assert paid == [expected[place] for place in range(3)]
+    shared = [said.args["amount"] for said in receipt.events if said.event == "FeeShared"]
+    assert shared == fee_shares(fee, points)
+
+
+def test_a_wrong_result_keeps_its_place_and_gets_nothing(network: Network):
+    tasks = played(network, (0, 1, 2), "BAA")
+    fee = network.told(tasks[1])["fee"]
+    receipt = compare(network, tasks)
+
+    shared = [said.args["amount"] for said in receipt.events if said.event == "FeeShared"]
+    assert shared == fee_shares(fee, [5, 2])
+
+
+def test_a_group_pays_as_was_said_when_it_was_created(network: Network):
+    tasks = played(network, (0, 1, 2))
+    network.by(network.admin, network.does.setPayment(False))
+    later = members(network, 3, group=word(78))
+
+    shared = [said.event for said in compare(network, tasks).events if said.event == "FeeShared"]
+    assert len(shared) == 3
+    assert network.does.groupOf(network.told(tasks[0])["group"]).call()[-4] is True
+    assert network.does.groupOf(network.told(later[0])["group"]).call()[-4] is False
+    assert word(78) != GROUP
+
+
+def test_nobody_but_the_admin_says_how_groups_pay(network: Network):
+    with pytest.raises(RevertedError, match="NotAdmin"):
+        network.by(network.creator, network.does.setPayment(False))
+
+
+def test_a_node_is_held_to_its_own_timeout_where_that_is_less(network: Network):
+    alice = network.nodes[0]
+    with pytest.raises(RevertedError, match="NotPaused"):
+        network.by(alice, network.does.setTimeout(60))
+    for call in (network.does.pause(), network.does.setTimeout(60), network.does.resume()):
+        network.by(alice, call)
+    quick, long = network.begun(alice, timeout=61), network.begun(network.nodes[1], timeout=61)
+
+    assert network.told(quick)["timeout"] == 60
+    assert network.told(long)["timeout"] == 61

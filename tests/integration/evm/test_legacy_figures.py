@@ -1,0 +1,101 @@
+"""R, P, B and the money of a group from the reference network's own words, under legacy rules."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.indexer.folder import Folder
+from oracle.queries.explain import EventArchive, block_at, explain
+from oracle.queries.json_answers import explain_answer, node_answer
+from oracle.queries.node_rows import node_rows
+from oracle.store.database import Store
+from oracle.systems.legacy.submission_speed import speeds
+from oracle.systems.registry import rule_set
+from tests.support.evm.fixtures import chain
+from tests.support.evm.groups import compare, members
+from tests.support.evm.network import ETHER, word
+from tests.support.office import Office, Premises
+from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, premises
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "premises"]
+
+RULES = rule_set(
+    "legacy",
+    {
+        "legacy.vram_weight": "0.25",
+        "legacy.timeout_weight": "0.25",
+        "legacy.speed_weight": "0.5",
+        "legacy.least_timeout_seconds": "60",
+        "legacy.kickout_below": "7",
+        "legacy.kickout_tasks": "3",
+        "legacy.window_seconds": "31536000",
+    },
+)
+FEES = 3 * ETHER
+
+
+@pytest.fixture
+def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
+    """A daemon that folds by legacy rules."""
+    with Store.open(sqlite_url) as opened:
+        office = Office(premises, opened, tmp_path / "evidence")
+        office.folder = Folder(RULES, office.folder.reader, [])
+        yield office
+        office.close()
+
+
+def raced(premises: Premises) -> list[Address]:
+    """Three nodes promise 60, 180 and 300 seconds, and answer a group in the other order."""
+    network = premises.network
+    network.by(network.admin, network.does.setPayment(True))
+    nodes = network.nodes[:3]
+    for node, seconds in zip(nodes, (60, 180, 300), strict=True):
+        network.by(node, network.does.pause())
+        network.by(node, network.does.setTimeout(seconds))
+        network.by(node, network.does.resume())
+    tasks = members(network, group=word(501))
+    for task, node in zip(tasks, nodes, strict=True):
+        network.start(task, node)
+    for task, node in reversed(list(zip(tasks, nodes, strict=True))):
+        network.chain.later(10)
+        network.commit(task, node, word(9))
+    for task in tasks:
+        network.reveal(task)
+    compare(network, tasks, word(501))
+    return [Address(node.lower()) for node in nodes]
+
+
+def test_a_networks_own_words_give_r_p_and_b(premises: Premises, office: Office):
+    first, second, third = raced(premises)
+    office.index()
+    rows = {row.node.address: row for row in node_rows(office.store, RULES)}
+    factors = [rows[node].factors for node in (first, second, third)]
+
+    assert [made.promptness for made in factors if made] == [UNIT, UNIT // 2, 0]
+    assert [made.size for made in factors if made] == [UNIT] * 3
+    totals = [made.tally.total for made in factors if made]
+    assert totals == sorted(totals)
+    assert totals[0] < totals[2]
+    shares = [node_answer(rows[node])["legacy"]["incentive_share"] for node in (first, third)]
+    assert all(0 < float(share) < 1 for share in shares)
+    with office.store.reading() as uow:
+        nodes, cursor = list(uow.nodes.all()), uow.cursor.get()
+    assert cursor is not None
+    weights = speeds(nodes, cursor.time, RULES, equal=False)
+    assert weights[third].weight == UNIT > weights[first].weight
+
+
+def test_explain_says_what_each_place_earned(premises: Premises, office: Office):
+    nodes = raced(premises)
+    office.index()
+    as_of = block_at(lambda: office.source, office.store, None)
+    archive = EventArchive(office.store, office.folder.reader, RULES)
+    told = [explain_answer(explain(archive, node, as_of)) for node in nodes]
+    earned = [one["pool"]["entries"][-1]["earned"] for one in told]
+
+    assert [(one["points"], one["of_points"]) for one in earned] == [(4, 34), (10, 34), (20, 34)]
+    assert [one["paid"] for one in earned] == [one["by_points"] for one in earned]
+    assert sum(int(one["paid"]) for one in earned) == FEES

@@ -1,0 +1,140 @@
+"""System tasks on a real chain: who had no task in the window is given one, paid and judged."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from web3 import Web3
+
+from oracle.dispatch.probe_wants import END_PROBE, PROBE
+from oracle.store.database import Store
+from tests.support.evm.chain import Receipt
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, word
+from tests.support.office import Premises
+from tests.support.txmgr.dispatch_office import fresh_stage, premises
+from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.probing_office import FEE, WINDOW, ProbingOffice, funded, probing
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
+
+
+@pytest.fixture
+def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[ProbingOffice]:
+    with Store.open(sqlite_url) as opened:
+        office = ProbingOffice(premises, opened, tmp_path / "evidence")
+        yield office
+        office.close()
+
+
+def answered(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
+    """The nodes do the work, alone or in a group, and agree."""
+    network = office.premises.network
+    if len(tasks) == 1:
+        node = Web3.to_checksum_address(office.node_of(tasks[0]))
+        return [network.submit(tasks[0], node)]
+    for task in tasks:
+        network.commit(task, Web3.to_checksum_address(office.node_of(task)), word(7))
+    return [network.reveal(task) for task in tasks]
+
+
+def test_one_group_serves_all_three_without_a_task_and_is_scored(office: ProbingOffice):
+    funded(office)
+    office.begin_window()
+    with office.store.reading() as uow:
+        (before,) = {node.scored for node in uow.nodes.all()}
+    office.pass_window()
+
+    tasks = office.probed()
+    assert len({office.node_of(task) for task in tasks}) == 3
+    answered(office, tasks)
+    for _ in range(3):
+        office.block()
+
+    ends = sorted(office.premises.network.status(task) for task in tasks)
+    assert ends == [Status.SUCCEEDED, Status.REFUNDED, Status.REFUNDED]
+    assert office.credit() == ETHER - FEE
+    with office.store.reading() as uow:
+        assert {node.scored for node in uow.nodes.all()} == {before + 1}
+
+
+def test_who_had_a_task_in_the_window_is_left_alone(office: ProbingOffice):
+    network = office.premises.network
+    funded(office)
+    office.begin_window()
+    for _ in range(3):
+        network.create()
+    for _ in range(3):
+        office.block()
+    office.pass_window()
+
+    assert office.probed() == []
+
+
+def test_nothing_is_asked_beyond_the_budget_of_the_window(office: ProbingOffice):
+    office.probing = probing(group=False, most=2 * FEE)
+    office.restart()
+    funded(office)
+    office.begin_window()
+    office.pass_window()
+    for _ in range(5):
+        office.block()
+
+    assert len(office.probed()) == 2
+
+
+def test_a_silent_node_is_timed_out_and_costs_the_toll_alone(office: ProbingOffice):
+    office.probing = probing(group=False, most=FEE)
+    office.restart()
+    funded(office)
+    office.begin_window()
+    office.pass_window()
+    (task,) = office.probed()
+    office.wait(TIMEOUT + 1)
+    for _ in range(2):
+        office.block()
+
+    assert office.premises.network.status(task) is Status.TIMED_OUT
+    assert office.credit() == ETHER - TOLL
+
+
+def test_a_daemon_that_dies_at_every_block_asks_for_nothing_twice(office: ProbingOffice):
+    funded(office)
+    office.begin_window()
+    office.restart()
+    office.wait(WINDOW * 9 // 10)
+    for _ in range(3):
+        office.restart()
+        office.block()
+
+    assert len(office.probed()) == 3
+    assert [call.state.value for call in office.intents(PROBE)] == ["mined"]
+
+
+def test_a_probe_that_waits_gives_way_to_a_task_that_is_paid_for(office: ProbingOffice):
+    office.probing = probing(group=False, most=FEE)
+    office.restart()
+    network = office.premises.network
+    office.begin_window()
+    office.pass_window()
+    (call,) = office.intents(PROBE)
+    for _ in range(3):
+        network.create()
+    for _ in range(3):
+        office.block()
+    funded(office)
+    office.block()
+
+    assert office.probed() == []
+    (call,) = office.intents(PROBE)
+    assert call.state.value == "superseded"
+
+
+def test_without_credit_the_call_is_kept_back_with_a_reason(office: ProbingOffice):
+    office.begin_window()
+    office.pass_window()
+
+    assert office.probed() == []
+    (call,) = office.intents(PROBE)
+    assert call.error_class == "PurseTooSmall"
+    assert office.intents(END_PROBE) == []

@@ -1,0 +1,54 @@
+"""An office that gives system tasks: windows of an hour, and ether that lies there for it."""
+
+from web3 import Web3
+
+from oracle.bindings.probe_calls import ProbeOrder
+from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.domain.events.network_events import TaskKind
+from tests.support.evm.network import ETHER, TIMEOUT
+from tests.support.txmgr.dispatch_office import DispatchOffice
+
+WINDOW, FEE = 3_600, ETHER // 100
+
+
+def probing(*, group: bool = True, most: int = 6 * FEE) -> ProbeSettings:
+    order = ProbeOrder(TaskKind.SD, (), size=1, timeout=TIMEOUT, fee=FEE)
+    return ProbeSettings(WINDOW, most, group, order)
+
+
+class ProbingOffice(DispatchOffice):
+    """A daemon with `[probing]`, whose network's dispatcher has ether in its purse."""
+
+    probing = probing()
+
+    def wait(self, seconds: int) -> None:
+        """The next block comes so much later, and the daemon sees it."""
+        self.premises.chain.later(seconds)
+        self.premises.chain.mine()
+        self.turn()
+
+    def begin_window(self) -> None:
+        """The chain goes on into a new window, and the daemon sees the block that opens it."""
+        self.turn()
+        self.wait(WINDOW - self.premises.chain.time % WINDOW)
+
+    def pass_window(self) -> None:
+        """Everybody is due; a block for the calls, and one in which the daemon sees them."""
+        self.wait(WINDOW * 9 // 10)
+        for _ in range(2):
+            self.block()
+
+    def probed(self) -> list[bytes]:
+        """The tasks that the dispatcher has created, by the chain's own events."""
+        made = self.premises.network.contract.events.TaskCreated()
+        told = {"creator": Web3.to_checksum_address(self.starts.account.address)}
+        return [one["args"]["task"] for one in made.get_logs(from_block=0, argument_filters=told)]
+
+    def credit(self) -> int:
+        return self.premises.network.owed(Web3.to_checksum_address(self.starts.account.address))
+
+
+def funded(office: ProbingOffice, wei: int = ETHER) -> None:
+    network = office.premises.network
+    dispatcher = Web3.to_checksum_address(office.starts.account.address)
+    network.by(network.admin, network.does.fund(dispatcher), value=wei)

@@ -1,0 +1,49 @@
+"""The section `[probing]`: off unless it is asked for, and complete where it is."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from oracle.daemon.config.probing_section import (
+    ProbingSection,
+    faults_in_probing,
+    probe_settings,
+)
+from oracle.domain.events.network_events import TaskKind
+
+COMPLETE: dict[str, Any] = {"enabled": True, "fee_wei": 7, "max_fee_per_window_wei": 70}
+
+
+def test_without_a_word_there_are_no_system_tasks():
+    assert probe_settings(ProbingSection()) is None
+    assert faults_in_probing(ProbingSection(), dispatches=False) == []
+
+
+def test_what_is_told_reaches_the_dispatcher():
+    told = probe_settings(ProbingSection(**COMPLETE, kind="llm", models=("m",), size=3))
+    assert told is not None
+    assert (told.order.fee, told.max_fee_wei, told.window_seconds) == (7, 70, 86_400)
+    assert (told.order.kind, told.order.models, told.order.size) == (TaskKind.LLM, ("m",), 3)
+    assert told.needs.models == {"m"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "dispatches", "words"),
+    [
+        ({"fee_wei": None}, True, "probing.fee_wei: is missing"),
+        ({"max_fee_per_window_wei": None}, True, "max_fee_per_window_wei: is missing"),
+        ({}, False, "needs dispatch.start_block"),
+        ({"window_seconds": 60, "timeout_seconds": 31}, True, "above half"),
+    ],
+)
+def test_what_cannot_work_is_said(changes: dict[str, Any], dispatches: Any, words: str):
+    section = ProbingSection(**(COMPLETE | changes))
+    (fault,) = faults_in_probing(section, dispatches=dispatches)
+    assert words in fault
+
+
+@pytest.mark.parametrize("wrong", [{"fee_wei": 0}, {"window_seconds": 1}, {"kind": "other"}])
+def test_what_is_no_number_of_its_kind_is_refused(wrong: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        ProbingSection(**wrong)

@@ -1,0 +1,59 @@
+"""What a scored task brought its node: the network's word beside what the points make of it."""
+
+from dataclasses import replace
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.state.task import Task
+from oracle.queries.earnings import Earning, earning_of
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, folded, task
+
+FEE = 30
+
+
+def compared(paid: dict[str, int], *, fee: int = FEE) -> tuple[list[Earning | None], list[Task]]:
+    """Three tasks that were answered in the order of their names, and paid so."""
+    history = History().creates("1", fee=fee).creates("2", fee=fee).creates("3", fee=fee)
+    for name, place in zip("123", "ABC", strict=True):
+        history.joins(place).starts(name, place)
+    for name in "123":
+        history.after(5).submits(name)
+    history.closes("g", "1", "2", "3")
+    for name, amount in paid.items():
+        history.is_paid(name, "ABC"["123".index(name)], amount)
+    history.succeeds("1").is_refunded("2").is_refunded("3")
+    fold, changes = folded(history, SEED)
+    (result,) = changes.results
+    tasks = fold.ledger.tasks
+    earned = [earning_of(task(name), result.members, tasks) for name in "123"]
+    return earned, [tasks[task(name)] for name in "123"]
+
+
+def test_without_sharing_the_fastest_has_the_whole_fee():
+    earned, _ = compared({})
+    assert earned == [Earning(FEE, FEE), Earning(0, FEE), Earning(0, FEE)]
+
+
+@given(st.integers(1, 2**100))
+def test_a_fee_that_is_shared_by_points_is_what_they_make_of_it(fee: int):
+    shares = fee_shares(fee, [10, 5, 2])
+    earned, _ = compared(dict(zip("123", shares, strict=True)), fee=fee)
+    points = [(one.points, one.all_points) for one in earned if one is not None]
+    assert points == [(10, 17), (5, 17), (2, 17)]
+    assert [(one.paid, one.by_points) for one in earned if one] == list(
+        zip(shares, shares, strict=True)
+    )
+
+
+def test_a_network_that_shares_otherwise_than_by_points_is_seen():
+    earned, _ = compared({"1": 10, "2": 10, "3": 10})
+    text = [one.text() for one in earned if one is not None]
+    assert text[0] == "earned 10 wei of 30: 10 of 17 points, WHICH WOULD BE 17"
+
+
+def test_what_was_never_said_is_not_made_up():
+    _, (row, *_) = compared({})
+    for without in (replace(row, fee=None), replace(row, ending=None)):
+        assert earning_of(row.key, (), {row.key: without}) is None

@@ -1,0 +1,121 @@
+"""Who is given a system task in a window, when, and with whom beside."""
+
+from collections.abc import Sequence
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address, Hash
+from oracle.domain.state.node import Membership, Node
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.requirements import unavailable
+from oracle.systems.probing import Probe, ProbeNeeds, ProbeWindow, lacks_probe, probes_due
+from tests.support.histories import node
+from tests.unit.systems.crynux.making import a_node
+
+WINDOW = ProbeWindow(number=10, seconds=10_000, seed=Hash("0x" + "5e" * 32))
+END = WINDOW.start + WINDOW.seconds - 1
+ALONE, IN_GROUPS = ProbeNeeds(frozenset(), group=False), ProbeNeeds(frozenset(), group=True)
+
+_hashes = st.binary(min_size=32, max_size=32).map(lambda raw: Hash("0x" + raw.hex()))
+
+
+def at_rest(name: str, **values: object) -> Node:
+    plain = {"version": (1, 0, 0), "gpu_name": "RTX", "gpu_vram": 24, "last_start": 5}
+    return a_node(name, **(plain | values))
+
+
+@st.composite
+def staffs(draw: st.DrawFn) -> list[Node]:
+    names = draw(st.lists(st.sampled_from("ABCDEFGH"), unique=True))
+    return [
+        at_rest(
+            name,
+            gpu_name=draw(st.sampled_from(("RTX", "GTX"))),
+            version=draw(st.sampled_from((None, (1, 0, 0), (1, 2, 0), (2, 0, 0)))),
+            last_start=draw(st.none() | st.integers(WINDOW.start - 10, WINDOW.start + 10)),
+            base=draw(st.integers(0, UNIT)),
+            running=draw(st.integers(0, 1)),
+            paused=draw(st.booleans()),
+            membership=draw(st.sampled_from((Membership.MEMBER, Membership.QUIT))),
+        )
+        for name in names
+    ]
+
+
+def due(nodes: Sequence[Node], time: int = END, needs: ProbeNeeds = ALONE) -> list[Probe]:
+    return probes_due(nodes, WINDOW, (time, SEED), needs, frozenset())
+
+
+def firsts(probes: Sequence[Probe]) -> list[Address]:
+    return [probe.nodes[0] for probe in probes]
+
+
+@given(staffs(), st.integers(WINDOW.start, END), st.sampled_from((ALONE, IN_GROUPS)))
+def test_only_who_can_run_it_has_one_and_nobody_has_two(
+    nodes: list[Node], time: int, needs: ProbeNeeds
+):
+    rows = {one.address: one for one in nodes}
+    probes = due(nodes, time, needs)
+    used = [address for probe in probes for address in probe.nodes]
+
+    assert len(used) == len(set(used))
+    assert all(unavailable(rows[one], time, SEED) is None for one in used)
+    assert all(lacks_probe(rows[one], WINDOW) for one in firsts(probes))
+    assert all(WINDOW.due_at(rows[one].address) <= time for one in firsts(probes))
+
+
+@given(staffs())
+def test_a_group_is_three_of_one_card_on_one_major_version(nodes: list[Node]):
+    rows = {one.address: one for one in nodes}
+    for probe in due(nodes, needs=IN_GROUPS):
+        team = [rows[one] for one in probe.nodes]
+        assert len(team) in {1, 3}
+        assert len({(one.gpu_name, one.gpu_vram) for one in team}) == 1
+        versions = [one.version for one in team if one.version is not None]
+        assert probe.version == min(versions)
+        assert len({version[0] for version in versions}) == 1
+
+
+@given(staffs())
+def test_by_the_end_of_a_window_nobody_who_could_have_one_is_left_out(nodes: list[Node]):
+    used = {address for probe in due(nodes) for address in probe.nodes}
+    for one in nodes:
+        able = unavailable(one, END, SEED) is None and one.version is not None
+        assert (one.address in used) == (able and lacks_probe(one, WINDOW))
+
+
+@given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))
+def test_the_time_lies_in_the_window_and_leaves_room_to_begin(seed: Hash, name: str, seconds: int):
+    window = ProbeWindow(7, seconds, seed)
+    when = window.due_at(node(name)) - window.start
+    assert 0 <= when < max(1, seconds - seconds // 10)
+
+
+def test_another_hash_gives_other_times():
+    other = WINDOW._replace(seed=Hash("0x" + "11" * 32))
+    times = [(WINDOW.due_at(node(name)), other.due_at(node(name))) for name in "ABCDEFGH"]
+    assert all(one != two for one, two in times)
+
+
+def test_the_never_tried_come_first_then_the_nearly_excluded_then_the_recovering():
+    nodes = [
+        at_rest("A"),
+        at_rest("B", base=UNIT * 8 // 10, since=END),
+        at_rest("C", base=UNIT * 2 // 10, since=END),
+        at_rest("D", last_start=None),
+        at_rest("E", last_start=4),
+    ]
+    assert firsts(due(nodes)) == [node(name) for name in "DCBEA"]
+
+
+def test_one_group_serves_those_without_a_task_before_others():
+    busy = [at_rest(name, last_start=END - 1) for name in "ABCD"]
+    idle = [at_rest(name) for name in "EFG"]
+    (probe,) = due([*busy, *idle], needs=IN_GROUPS)
+    assert set(probe.nodes) == {node(name) for name in "EFG"}
+
+
+def test_who_lacks_a_model_of_the_work_is_given_none():
+    nodes = [at_rest("A", models=("sdxl", "x")), at_rest("B", models=("x",))]
+    assert firsts(due(nodes, needs=ProbeNeeds(frozenset({"sdxl"}), group=False))) == [node("A")]
