@@ -61,7 +61,7 @@ class DemoSystem:
         """Return what the daemon is told beside the shipped demo configuration."""
         if self.name == SEED_SYSTEM.name:
             return {}
-        rules = {"set": self.name, "change": self.changes}
+        rules: dict[str, object] = {"set": self.name, "change": self.changes}
         return {"rules": rules, "dispatch": {"policy": self.name}}
 
     @property

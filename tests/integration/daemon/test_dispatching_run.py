@@ -248,3 +248,30 @@ def test_a_policy_that_scores_nobody_is_no_rule_set(
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
     assert "rules.set: article has no rules and scores nobody" in capsys.readouterr().err
+
+
+def test_the_legacy_policy_starts_a_group_of_three_at_once(
+    network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    network.join(network.nodes[2])
+    settings["dispatch"]["policy"] = "legacy"
+    path = write(settings, tmp_path / "config.toml")
+    tasks = [network.create(group=b"g" * 32, group_size=3) for _ in range(3)]
+    for _ in range(3):
+        turned(network, path, "--dispatch")
+    assert {network.status(task) for task in tasks} == {Status.STARTED}
+    (start,) = told(capsys, "outbox", "list", "--kind", "start_group", "--config", path)
+    assert start["state"] in {"mined", "final"}
+    check = told(capsys, "select", "--verify", "all", "--config", path)
+    assert (check["verdict"], check["started"]) == ("agrees", 3)
+    facts = told(capsys, "config", "check", "--config", path)["facts"]
+    assert "375000 gas each" in facts["starts"]
+
+
+def test_a_least_weight_is_no_number_of_the_legacy_policy(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings["dispatch"] |= {"policy": "legacy", "weight_floor": 0.1}
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["run", "--once", "--config", str(path)]) == 2
+    assert "dispatch.weight_floor: is no number of the policy legacy" in capsys.readouterr().err

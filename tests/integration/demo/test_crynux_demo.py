@@ -41,6 +41,13 @@ def test_before_the_end_every_node_is_as_its_chain_says(monkeypatch, capsys):
     assert summary["faults"][0] == "the network has not said NodeKickedOut of hopeless"
 
 
+def test_a_system_that_the_network_does_not_play_is_wrong_input(capsys):
+    assert run(["demo", "--system", "elsewhere"]) == 2
+    assert "--system elsewhere: there is seed, legacy" in capsys.readouterr().err
+    assert run(["demo", "--network", "crynux-vss", "--system", "legacy"]) == 2
+    assert "not of those of crynux-vss" in capsys.readouterr().err
+
+
 def test_a_network_without_stand_ins_is_wrong_input(capsys):
     assert run(["demo", "--network", "elsewhere"]) == 2
     assert "no stand-ins for elsewhere; there are: crynux-vss" in capsys.readouterr().err

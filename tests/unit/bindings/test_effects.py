@@ -4,7 +4,14 @@ import pytest
 
 from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.qos_oracle import cancel_call, execute_call, retry_call
-from oracle.bindings.task_network import drop_call, queue_call, start_as_of_call, start_call
+from oracle.bindings.task_network import (
+    drop_call,
+    queue_call,
+    start_as_of_call,
+    start_call,
+    start_group_call,
+    without_as_of,
+)
 from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
@@ -99,3 +106,26 @@ def test_an_event_without_its_topics_is_none():
 
 def test_a_transfer_of_nothing_to_ourselves_has_no_event():
     assert missing_effect(receipt(), NODE, "0x", None) is None
+
+
+TRIO = [TaskKey(word(number)) for number in (1, 2, 3)]
+NODES = [Address(f"0x{number:040x}") for number in (7, 8, 9)]
+
+
+def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
+    lists = [[3, *(int(one, 16) for one in each)] for each in (tasks, nodes)]
+    words = [64, 64 + 32 * 4, *lists[0], *lists[1]]
+    told = "0x" + "".join(f"{one:064x}" for one in words)
+    return event(NETWORK, "GroupStarted", word(5), words=told)
+
+
+def test_a_group_has_started_where_its_event_names_our_nodes_in_our_order():
+    call = start_group_call(TRIO, NODES, 5, Hash(WORD))
+    ours, other = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
+    assert missing_effect(receipt(ours), NETWORK, call, None) is None
+    assert missing_effect(receipt(other), NETWORK, call, None) == "GroupStarted"
+
+
+def test_a_group_start_is_tried_without_its_block_as_it_would_be_sent_without():
+    told = start_group_call(TRIO, NODES, 5, Hash(word(6)))
+    assert without_as_of(told) == start_group_call(TRIO, NODES)
