@@ -249,10 +249,7 @@ class TaskTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class TaskCancelled:
-    """Time ran out; who is to blame, if anybody, follows from our record (`cancelling`).
-
-    Without `node` it ends a task that nobody has started, and says nothing of any other.
-    """
+    """Time ran out; whose fault it was our record says. No `node`: of a task never started."""
 
     at: Position
     time: int
@@ -265,11 +262,9 @@ class GroupValidated:
     at: Position
     time: int
     group: GroupKey
-    # In the chain's order, one or more.
+    # In the chain's order, one or more; `ranked`: as they finished; `invalid`: wrong results.
     tasks: tuple[TaskKey, ...]
-    # They stand in the order in which they finished, as the source says; times are not looked at.
     ranked: bool | None = None
-    # Those of them whose result is wrong, where the source says so.
     invalid: tuple[TaskKey, ...] | None = None
 
 
