@@ -10,7 +10,8 @@ URL = "https://relay.example"
 
 def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
     sound["feed"] = feed
-    return refused(capsys, "status", "--config", write(sound, tmp_path / "config.toml"))
+    told: str = refused(capsys, "status", "--config", write(sound, tmp_path / "config.toml"))
+    return told
 
 
 @pytest.mark.parametrize(

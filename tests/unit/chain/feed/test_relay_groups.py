@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
@@ -16,13 +17,17 @@ def task(number: int) -> str:
     return f"0x{number:064x}"
 
 
-def row(number: int, kind: str, of: int, seen: int = 100, **args: object) -> FeedRow:
-    return FeedRow(number, kind, "0x" + "11" * 20, task(of), json.dumps(args), seen_to=seen)
+def row(number: int, kind: str, of: int, seen: int = 100) -> FeedRow:
+    return FeedRow(number, kind, "0x" + "11" * 20, task(of), "{}", seen_to=seen)
+
+
+def abort(number: int, of: int, **args: object) -> FeedRow:
+    return replace(row(number, "TaskEndAborted", of), args=json.dumps(args))
 
 
 def wrong(number: int, of: int, issuer: str = CREATOR, status: int = 4) -> FeedRow:
     args = {"abort_reason": 3, "last_status": status, "abort_issuer": issuer}
-    return row(number, "TaskEndAborted", of, **args)
+    return abort(number, of, **args)
 
 
 def found(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
@@ -120,7 +125,7 @@ def test_four_wrong_results_of_one_creator_could_be_any_three():
 
 def test_a_group_timeout_is_a_group_with_one_finisher():
     args = {"abort_reason": 5, "last_status": 4, "abort_issuer": CREATOR}
-    assert found([row(1, "TaskEndAborted", 7, **args)], {}) == [[7]]
+    assert found([abort(1, 7, **args)], {}) == [[7]]
 
 
 KINDS = st.sampled_from(["TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "wrong"])
