@@ -30,8 +30,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "endpoint_slow": "An endpoint is so much slower than another one that it lost its place.",
     "endpoint_contradicted": "An endpoint had left out, made up or changed logs.",
     "equivocation": "A signer signed two statements about one round that could both land.",
-    "feed_fault": "The feed contradicts itself or a second one: which fault, at which row; until a "
-    "person accepts it nothing is signed or sent.",
+    "feed_fault": "The feed contradicts itself or a second one: which fault, at which row. Until "
+    "a person accepts it nothing is signed or sent.",
     "finalized_tag_went_back": "For a long time no endpoint showed a block as high as our final "
     "one: the heads are taken as they are shown.",
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",

@@ -36,6 +36,7 @@ WRITTEN = {
     }
     | {"kms_endpoint": f"https://h/{TOKEN}"},
     "reporters": {"peers": [f"https://h/{TOKEN}"]},
+    "feed": {"url": f"https://h/{TOKEN}", "compare_url": f"https://g/{TOKEN}"},
 }
 
 

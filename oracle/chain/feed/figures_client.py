@@ -93,9 +93,14 @@ class FiguresClient:
     def _figure(self, row: object, moment: float, slack: float) -> NodeFigure:
         if not isinstance(row, Mapping) or not _ADDRESS.fullmatch(str(row.get("address"))):
             raise FeedAnswerError(f"{self.name}: one of its nodes has no address")
-        numbers = [row.get(name) for name in ("qos_score", "staking_score", "prob_weight")]
-        if not all(type(one) in {int, float} and math.isfinite(one) for one in numbers):
-            raise FeedAnswerError(f"{self.name}: one of its nodes has no figures")
-        quality, stake_score, weight = map(float, numbers)
+        quality, stake_score, weight = (self._number(row.get(name)) for name in _NUMBERS)
         node = Address(str(row["address"]).lower())
         return NodeFigure(node, quality, stake_score, weight, moment, slack)
+
+    def _number(self, said: object) -> float:
+        if not isinstance(said, int | float) or isinstance(said, bool) or not math.isfinite(said):
+            raise FeedAnswerError(f"{self.name}: one of its nodes has no figures")
+        return float(said)
+
+
+_NUMBERS = ("qos_score", "staking_score", "prob_weight")

@@ -93,7 +93,7 @@ class RelayReader:
     def _said(
         self, row: FeedRow, group: FoundGroup | None, around: Sequence[FeedRow]
     ) -> Iterator[tuple[int, DomainEvent]]:
-        if why_unreadable(row) is not None or _is_overtaken(row, around):
+        if why_unreadable(row) is not None or _is_expelled(row, around):
             return
         if group is not None:
             yield 0, _validated(group, row)
@@ -110,7 +110,7 @@ def _validated(group: FoundGroup, first: FeedRow) -> GroupValidated:
     )
 
 
-def _is_overtaken(row: FeedRow, around: Sequence[FeedRow]) -> bool:
+def _is_expelled(row: FeedRow, around: Sequence[FeedRow]) -> bool:
     """Tell whether a node that quits here is kicked out or slashed in the same transaction.
 
     The relay writes that it quit before it writes why.

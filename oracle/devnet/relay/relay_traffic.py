@@ -8,6 +8,7 @@ import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 
 from oracle.devnet.relay.published_rows import (
@@ -75,7 +76,7 @@ class _Play:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._now = float(plan.start)
         self._counted = dict.fromkeys(("task", "entry", "group", "zero", "timeout", "end"), 0)
-        self.cast: Mapping[Address, RelayNode] = {
+        self.cast: dict[Address, RelayNode] = {
             plan.at.get(one.name, address_of(one.name)): one for one in plan.cast
         }
         self._idle: list[Address] = []
@@ -85,7 +86,7 @@ class _Play:
     def run(self) -> None:
         """Let everybody join, then order until the time is over; what runs then is ended."""
         for place, node in enumerate(self.cast):
-            self._after(2.0 * place + self._chance.random(), lambda node=node: self._join(node))
+            self._after(2.0 * place + self._chance.random(), partial(self._join, node))
         self._after(2.0 * len(self.cast), self._order)
         if self._plan.lies.restart_at:
             at = self._plan.lies.restart_at - self._plan.start

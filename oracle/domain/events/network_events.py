@@ -219,11 +219,9 @@ class TaskCancelled(TimedEvent):
 @dataclass(frozen=True, slots=True)
 class GroupValidated(TimedEvent):
     group: GroupKey
-    # In the chain's order, one or more.
+    # In the chain's order, one or more; `ranked`: as they finished; `invalid`: wrong results.
     tasks: tuple[TaskKey, ...]
-    # They stand in the order in which they finished, as the source says; times are not looked at.
     ranked: bool | None = None
-    # Those of them whose result is wrong, where the source says so.
     invalid: tuple[TaskKey, ...] | None = None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, select, update
 
 from oracle.domain.feed_rows import FeedFault, FeedRow
 from oracle.domain.ids import Hash
@@ -93,9 +93,11 @@ class FeedRepository:
 
     def settle(self, stream: int, times: Mapping[int, int]) -> None:
         """Give rows their times, by id."""
-        for number, time in times.items():
-            here = and_(_of(stream), feed_row.c.id == number)
-            self._connection.execute(update(feed_row).where(here).values(time=time))
+        if times:
+            here = and_(_of(stream), feed_row.c.id == bindparam("number"))
+            settled = update(feed_row).where(here).values(time=bindparam("seen"))
+            rows = [{"number": number, "seen": time} for number, time in times.items()]
+            self._connection.execute(settled, rows)
 
     # Where it stands in the chain's order.
 
@@ -106,9 +108,11 @@ class FeedRepository:
 
     def place(self, block: int, rows: Iterable[FeedRow]) -> None:
         """Give rows their block."""
-        for row in rows:
-            here = and_(_of(row.stream), feed_row.c.id == row.id)
-            self._connection.execute(update(feed_row).where(here).values(block=block))
+        placed = [{"of": row.stream, "number": row.id} for row in rows]
+        if placed:
+            is_of = and_(feed_row.c.stream == bindparam("of"), feed_row.c.canonical)
+            here = and_(is_of, feed_row.c.id == bindparam("number"))
+            self._connection.execute(update(feed_row).where(here).values(block=block), placed)
 
     def unplace_above(self, number: int) -> None:
         """Take rows out of the chain's order again that stand above block `number`."""

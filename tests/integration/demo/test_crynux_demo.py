@@ -53,6 +53,7 @@ def test_a_network_without_stand_ins_is_wrong_input(capsys):
     assert "no stand-ins for elsewhere; there are: crynux-vss" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_the_daemon_has_what_the_relays_rows_say_and_the_relay_is_audited(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, "crynux-relay")
 

@@ -1,0 +1,1 @@
+"""A relay over real HTTP beside a scripted chain."""

@@ -38,7 +38,7 @@ class Staked:
         return int(self.staking.functions.getStakingInfo(node).call()[1])
 
     def index(self, **options: bool) -> None:
-        written = {
+        written: dict[str, dict[str, Any]] = {
             "database": {"url": f"sqlite:///{self.folder / 'oracle.sqlite'}"},
             "chain": {"id": 31337, "endpoints": [self.chain.url], "finality_depth": 2},
             "network": {

@@ -1,0 +1,1 @@
+"""A stand-in of the relay, and the audit that holds it to its rows, over real HTTP."""

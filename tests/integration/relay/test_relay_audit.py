@@ -51,12 +51,22 @@ def test_two_members_with_each_others_score_part_at_their_group():
 
 
 def test_a_zero_that_was_forgotten_is_missed():
-    (found,) = differing(audit_of(RelayLies(forgotten_zero=4)))
+    lying = history_of(4200, RelayLies(forgotten_zero=3), seed=2)
+
+    (found,) = differing(WatchedRelay(lying, START + 3600).audit())
 
     assert found.parting is not None
     assert found.parting.kind == "missing_zero"
     assert found.theirs is not None
     assert found.theirs > found.ours
+
+
+def test_a_zero_that_may_be_anothers_is_no_difference():
+    """Two nodes were silent near one group that lacks one: whose 0 it is, nobody can say."""
+    found = audit_of(RelayLies(forgotten_zero=4))
+
+    assert differing(found) == []
+    assert found.count(Verdict.UNPROVEN) == 1
 
 
 def test_a_timeout_that_cost_nothing_parts_at_its_row():

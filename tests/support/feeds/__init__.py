@@ -1,0 +1,1 @@
+"""A relay for tests, and who follows it."""

@@ -32,6 +32,10 @@ CALLED = {
     "endpoint readmit": ["127.0.0.1"],
     "explain": ["{node}"],
     "export": ["--fixture", "{folder}/recorded.jsonl"],
+    "feed accept": [],
+    "feed export-witness": ["{folder}/times.jsonl"],
+    "feed faults": [],
+    "feed import-witness": ["{folder}/no-such-file.jsonl"],
     "keys create": ["{folder}/made.json", "{folder}/made.password"],
     "keys show": [],
     "kickout cancel": ["{node}"],
@@ -74,6 +78,7 @@ BY_ITSELF = {"attack", "demo"}
 # By command: what there is none of on a network where all is well; it says so, and leaves with 2.
 NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
+NOTHING_TO_DO |= {"feed accept", "feed import-witness"}
 NOTHING_TO_DO |= {"report release", "resync rewind", "backtest", "outbox release"}
 
 

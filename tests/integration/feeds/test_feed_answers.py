@@ -1,0 +1,131 @@
+"""Answers of a feed that are none, too large, late, or of another time: nothing of them counts."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from oracle.errors import TransientError
+from oracle.rpc.rpc_errors import RpcTimeoutError
+from oracle.store.database import Store
+from tests.integration.feeds.test_feed_faults import stored
+from tests.integration.feeds.test_following_a_feed import busy
+from tests.support.feeds.feed_follower import following
+from tests.support.feeds.relay import Relay, node
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, b'{"message":"Unknown column"}'),
+        (200, b"<html>maintenance</html>"),
+        (200, b'{"message":"success"}'),
+        (200, b'{"message":"validation_error","data":[]}'),
+        (200, b'{"message":"success","data":{}}'),
+        (200, b'{"message":"success","data":[7]}'),
+        (200, b'{"message":"success","data":[{"id":"7"}]}'),
+        (200, b'{"message":"success","data":[{"id":7,"type":null}]}'),
+        (200, b"[" * 100_000),
+    ],
+)
+def test_an_answer_that_is_no_page_takes_nothing_in(store: Store, status: int, body: bytes):
+    with following(store, busy(Relay())) as feed:
+        feed.passes(10)
+        rows = len(stored(feed))
+        feed.relay.joins(9)
+        feed.relay.fault = lambda path: (status, body) if "start=" in path else None
+
+        with pytest.raises(TransientError):
+            feed.poll()
+        feed.relay.fault = lambda _: None
+        assert len(stored(feed)) == rows
+        feed.passes(60)
+        assert node(9) in feed.pools()
+
+
+def test_rows_out_of_order_take_nothing_in(store: Store):
+    relay = busy(Relay())
+    rows = [relay.rows[1], relay.rows[0]]
+    body = json.dumps({"message": "success", "data": rows}).encode()
+    relay.fault = lambda path: (200, body) if "start=" in path else None
+    with following(store, relay) as feed:
+        with pytest.raises(TransientError, match="not in order"):
+            feed.poll()
+        assert stored(feed) == []
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_halves(store: Store):
+    relay = Relay()
+    for _ in range(60):
+        relay.say("DownloadModel", node(1), model_id="x" * 2_000)
+    relay.joins(2)
+    with following(store, relay) as feed:
+        feed.passes(60)
+
+        assert len(stored(feed)) == 61
+        assert feed.faults() == []
+
+
+def test_a_row_larger_than_any_answer_may_be_is_told(store: Store):
+    relay = Relay()
+    relay.say("DownloadModel", node(1), model_id="x" * 100_000)
+    with following(store, relay) as feed, pytest.raises(TransientError, match="most_answer_mib"):
+        feed.poll()
+
+
+def test_a_stream_of_many_pages_is_read_on_page_after_page(store: Store):
+    relay = Relay()
+    for number in range(1, 58):
+        relay.joins(number)
+    with following(store, relay) as feed:
+        feed.settings = replace(feed.settings, page_rows=10)
+        feed.passes(60)
+
+        assert len(feed.pools()) == 57
+
+
+def test_a_slow_feed_holds_the_chain_and_loses_nothing(store: Store):
+    relay = Relay()
+    with following(store, relay) as feed:
+        feed.passes(20)
+        with store.reading() as uow:
+            before = uow.cursor.get()
+        # Nothing is answered for a while; the chain goes on.
+        feed.chain.mine_many(5)
+        feed.catch_up()
+        with store.reading() as uow:
+            assert uow.cursor.get() == before
+        relay.joins(1)
+        relay.now += 50
+        feed.passes(60)
+
+        assert set(feed.pools()) == {node(1)}
+
+
+def test_an_answer_that_does_not_come_is_given_up(store: Store):
+    relay = Relay()
+    with following(store, relay) as feed:
+        feed.client._seconds = 1e-6
+        with pytest.raises((RpcTimeoutError, TransientError)):
+            feed.poll()
+        assert feed.polls == []
+
+
+@pytest.mark.parametrize("drift", [-3600, 3600])
+def test_a_clock_that_is_far_from_ours_takes_nothing_in(store: Store, drift: int):
+    with following(store, busy(Relay())) as feed:
+        with pytest.raises(TransientError, match="clock"):
+            feed.poll(our_time=feed.relay.now + drift)
+        assert stored(feed) == []
+
+
+def test_a_clock_that_falls_does_not_fall_here(store: Store):
+    relay = Relay()
+    with following(store, relay) as feed:
+        feed.passes(40)
+        relay.now -= 20
+        relay.joins(1)
+        feed.poll()
+
+        (row,) = stored(feed)
+        assert row.seen_to == relay.now + 20

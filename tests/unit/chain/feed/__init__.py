@@ -1,0 +1,1 @@
+"""Feeds' rows become events: no socket, no database."""
