@@ -47,6 +47,7 @@ ASKING = {
 # They ask none, or one of their own; or what they ask for has to be in the outbox first.
 SILENT = {
     *("attack", "backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
+    *("feed accept", "feed export-witness", "feed faults", "feed import-witness"),
     *("keys create", "keys show"),
     *(
         "kickout evidence",
