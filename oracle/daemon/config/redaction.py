@@ -85,6 +85,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "dispatch": (
         "enabled",
+        "change",
         "start_block",
         "policy",
         "weight_floor",
