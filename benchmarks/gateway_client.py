@@ -19,7 +19,7 @@ import requests
 ROOT = Path(__file__).resolve().parents[1]
 NODES = [f"{number:040x}" for number in range(24)]
 CHAIN, TOKEN = "0021", "the-token-of-a-benchmark"
-TOKEN_VARIABLE = "QOS_GATEWAY_TOKEN"
+TOKEN_VARIABLE = "QOS_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
 CONNECTIONS = 8
 
 

@@ -121,7 +121,7 @@ class SelectionService:
             self._selector.passed_checks(chain, passed, now)
             states = [_stored(chain, node, checks.nodes[node]) for node in answers]
         self.writer.put_checks(states)
-        for label, many in (("yes", len(passed)), ("no", len(answers) - len(passed))):
+        for label, many in (("passed", len(passed)), ("failed", len(answers) - len(passed))):
             gateway_metrics.NODES.labels(chain, label).set(many)
 
     def staked(self, members: Iterable[str]) -> None:

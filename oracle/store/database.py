@@ -17,7 +17,7 @@ from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
-from oracle.store.gateway.gateway_repositories import GatewayRecords
+from oracle.store.gateway.gateway_repositories import GatewayRepositories
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
@@ -85,7 +85,7 @@ class UnitOfWork:
         self.facts = EndpointFactsRepository(connection)
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
-        self.gateway = GatewayRecords(connection)
+        self.gateway = GatewayRepositories(connection)
         self._open_outgoing(connection)
 
     def _open_outgoing(self, connection: Connection) -> None:

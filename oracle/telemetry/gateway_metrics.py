@@ -14,19 +14,19 @@ _SHOWN = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 OUTCOMES = Counter(
     "oracle_gateway_outcomes_total",
     "Outcomes of relays that a gateway told: taken in, told before, or too old to count.",
-    ["became"],
+    ["result"],
     registry=REGISTRY,
 )
-for _became in ("taken", "repeated", "late"):
-    OUTCOMES.labels(_became)
+for _result in ("taken", "repeated", "late"):
+    OUTCOMES.labels(_result)
 SELECTIONS = Counter(
     "oracle_gateway_selections_total",
     "Selections: a node by its tickets, one of all where nobody had any, or nobody.",
-    ["became"],
+    ["result"],
     registry=REGISTRY,
 )
-for _became in ("drawn", "degraded", "nobody"):
-    SELECTIONS.labels(_became)
+for _result in ("drawn", "degraded", "nobody"):
+    SELECTIONS.labels(_result)
 REFUSED = Counter(
     "oracle_gateway_requests_refused_total",
     "Requests that were answered with an error, by its status.",
@@ -43,7 +43,7 @@ UNWRITTEN = Gauge(
 NODES = Gauge(
     "oracle_gateway_checked_nodes",
     "Nodes of a chain by what the last check of each said.",
-    ["chain", "passed"],
+    ["chain", "state"],
     registry=REGISTRY,
 )
 

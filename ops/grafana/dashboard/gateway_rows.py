@@ -10,8 +10,8 @@ ROWS = (
                 "Selections and outcomes",
                 PER_SECOND,
                 (
-                    rate("oracle_gateway_selections_total", "became"),
-                    rate("oracle_gateway_outcomes_total", "became", legend="told: {{became}}"),
+                    rate("oracle_gateway_selections_total", "result"),
+                    rate("oracle_gateway_outcomes_total", "result", legend="told: {{result}}"),
                 ),
             ),
             Panel(
@@ -23,7 +23,7 @@ ROWS = (
                 "Checked nodes, and outcomes to be written",
                 COUNT,
                 (
-                    now("oracle_gateway_checked_nodes", "chain", "passed"),
+                    now("oracle_gateway_checked_nodes", "chain", "state"),
                     now("oracle_gateway_unwritten_outcomes", legend="to be written"),
                 ),
             ),

@@ -100,6 +100,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "dispatch": (
         "enabled",
+        "change",
         "start_block",
         "policy",
         "weight_floor",

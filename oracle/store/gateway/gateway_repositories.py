@@ -48,7 +48,7 @@ class StoredCheck(NamedTuple):
     fault: str | None
 
 
-class GatewayRecords:
+class GatewayRepositories:
     """All of it."""
 
     def __init__(self, connection: Connection) -> None:

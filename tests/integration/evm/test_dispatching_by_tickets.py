@@ -6,6 +6,7 @@ import pytest
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.ids import Address
 from oracle.indexer.loop import index_next
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
@@ -56,13 +57,13 @@ def runs(office: DispatchOffice) -> bytes:
     return task
 
 
-def is_timed_out(office: DispatchOffice, task: bytes) -> str:
+def is_timed_out(office: DispatchOffice, task: bytes) -> Address:
     """Let its node not answer; return the node."""
     network = office.premises.network
     network.chain.at(network.time_limit(task) + 1)
     network.time_out(task)
     office.index()
-    return office.node_of(task)
+    return Address(office.node_of(task))
 
 
 @POLICIES

@@ -67,6 +67,8 @@ def test_no_label_names_a_node():
     counted = {"state", "kind", "method", "step", "status", "version", "le", "endpoint", "check"}
     counted |= {"outcome", "reason", "tag", "counter", "level", "result", "feature", "when"}
     counted |= {"listener"}
+    # As the settings of a gateway name it.
+    counted |= {"chain"}
     # One of each in a process.
     counted |= {"rules", "dry_run"}
     # An account by its role, a signer as the contract names it, a peer by its host.
