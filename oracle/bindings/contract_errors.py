@@ -59,6 +59,9 @@ ACTIONS: Mapping[str, Action] = {
     "GroupClosed": Action.WAIT,
     "NotDispatcher": Action.WAIT,
     "WrongStatus": Action.WAIT,
+    # Requests for downloads: somebody else asked, and the fold will see it.
+    "AlreadyAsked": Action.WAIT,
+    "BadName": Action.WAIT,
     "NotDirect": Action.HOLD,
     "NotAscending": Action.HOLD,
     "UnknownNode": Action.HOLD,

@@ -50,6 +50,12 @@ _EFFECTS = (
     _Effect("TaskNetwork", "startTaskAsOf", "TaskStarted", {"task": "key", "node": "account"}),
     _Effect("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _Effect("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
+    _Effect(
+        "TaskNetwork",
+        "requestDownload",
+        "DownloadRequested",
+        {"node": "account", "model": "model"},
+    ),
 )
 
 

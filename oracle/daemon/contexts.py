@@ -4,7 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oracle.bindings.contract_errors import refusal_of
-from oracle.dispatch.dispatch_calls import DispatchContext, DropCall, QueueCall, StartCall
+from oracle.dispatch.dispatch_calls import (
+    DispatchContext,
+    DownloadCall,
+    DropCall,
+    QueueCall,
+    StartCall,
+)
 from oracle.kickouts.kick_calls import (
     CancelKickCall,
     ExecuteKickCall,
@@ -67,6 +73,6 @@ class ReporterContexts:
 
 
 def register_dispatch(context: DispatchContext) -> None:
-    """Let the account of a dispatcher send starts, and words about the queue."""
-    for kind in (StartCall, QueueCall, DropCall):
+    """Let the account of a dispatcher send starts, words about the queue, and requests."""
+    for kind in (StartCall, QueueCall, DropCall, DownloadCall):
         context.tx.registry.register(kind(context))

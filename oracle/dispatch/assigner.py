@@ -1,7 +1,8 @@
 """Draws nodes for waiting tasks at the end of every block, in the transaction that folds it.
 
-A record, like reports: what was drawn stands in `draw`, and a rewind takes it back exactly. What
-is armed is never stored: it follows from the state at the cursor (decision 0060).
+And notes who is to download a model as a task starts. A record, like reports: what was drawn
+stands in `draw`, what is to be asked for in `planned_download`, and a rewind takes it back
+exactly. What is armed is never stored: it follows from the state at the cursor (decision 0060).
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.downloads import plan_downloads
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, TaskKey
@@ -81,12 +83,14 @@ class DrawHook(BlockHook):
         _void(uow, turn.over, block.number)
         for one in turn.drawn:
             uow.draws.add(one.task, block, one.node)
+        plan_downloads(uow, self._drawer, block, turn.over)
         uow.bookmarks.set(_THROUGH, str(block.number))
 
     @override
     def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Undo what was drawn, and what ended, above the ancestor."""
         uow.draws.take_back_above(ancestor)
+        uow.downloads.take_back_above(ancestor)
         known = uow.bookmarks.get(_THROUGH)
         if known is not None and int(known) > ancestor:
             uow.bookmarks.set(_THROUGH, str(ancestor))

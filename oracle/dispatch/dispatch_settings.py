@@ -8,17 +8,18 @@ from fractions import Fraction
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import Weighting
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The numbers of `[dispatch]`. All but the last two decide who is drawn.
+    """The numbers of `[dispatch]`. All but the last three decide who is drawn.
 
     `start_block`: the first block at whose end a task may be armed (decision 0060).
     `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
-    are on their way to the chain at the same time.
+    are on their way to the chain at the same time. `spread`: who is asked for downloads.
     """
 
     start_block: int
@@ -28,6 +29,7 @@ class DispatchSettings:
     pricing: Pricing
     alpha: Fraction
     max_in_flight: int
+    spread: ModelSpread = SPREAD
 
     @property
     def sign(self) -> str:

@@ -1,6 +1,6 @@
 """Plans the draws of one block after the other, over whatever tells how the network stands."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -139,6 +139,15 @@ class BlockDrawer:
         self.plan, self.at = turn.plan, block.number
         return turn
 
+    def free_at(self, time: int) -> Iterator[Node]:
+        """Yield who could be given a task, as the last turn left them."""
+        rules = self.settings.rules
+        return (one for one in self._idle.values() if unavailable(one, time, rules) is None)
+
+    def network_at(self, time: int) -> PolicyInput:
+        """Return the members, as the last turn that had to draw or to look at a draw saw them."""
+        return PolicyInput(self._pool.members, self.settings.rules, time)
+
     def _pool_at(
         self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
     ) -> _PoolAt:
@@ -148,8 +157,7 @@ class BlockDrawer:
             if unavailable(node, block.time, self.settings.rules) in {None, Out.EXCLUDED}:
                 self._idle[node.address] = node
         self._seen = block.number
-        rules = self.settings.rules
-        free = [one for one in self._idle.values() if unavailable(one, block.time, rules) is None]
+        free = list(self.free_at(block.time))
         rows = view.nodes(active.values())
         return _PoolAt(self._pool, rows, block.time, free, self.explains)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from oracle.chain.heads import Heads
-from oracle.dispatch.dispatch_calls import DROP_TASK, QUEUE_TASK, START_TASK
+from oracle.dispatch.dispatch_calls import DROP_TASK, QUEUE_TASK, REQUEST_DOWNLOAD, START_TASK
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import lanes_of
@@ -41,7 +41,8 @@ from oracle.txmgr.client.receipts import nonce_at
 from oracle.txmgr.context import TxContext
 
 # Alerts see a zero before the first.
-CALL_KINDS = (PUSH, *AGAINST, CANCEL_KICK, START_TASK, QUEUE_TASK, DROP_TASK, NOOP)
+_OF_DISPATCH = (START_TASK, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD)
+CALL_KINDS = (PUSH, *AGAINST, CANCEL_KICK, *_OF_DISPATCH, NOOP)
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 _NO_OUTCOME = {(kind, outcome): 0 for kind in CALL_KINDS for outcome in _OUTCOMES}
 

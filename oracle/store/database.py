@@ -33,6 +33,7 @@ from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 from oracle.store.schema import check_schema
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
+from oracle.store.state.download_repository import DownloadRepository
 from oracle.store.state.draw_repository import DrawRepository
 from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
 from oracle.store.state.history_repository import (
@@ -75,6 +76,7 @@ class UnitOfWork:
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
         self.draws = DrawRepository(connection)
+        self.downloads = DownloadRepository(connection)
         self.lease = Lease(connection)
         self.coverage = CoverageRepository(connection)
         self.verified_blocks = VerifiedBlockRepository(connection)

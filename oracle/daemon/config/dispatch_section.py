@@ -13,6 +13,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_policy import ModelSpread
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import (
     RELAY_WEIGHTING,
@@ -43,6 +44,10 @@ class DispatchSection(Section):
     unit_seconds: dict[Kind, Seconds] | None = None
     # The dispatcher's transactions on their way at the same time.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
+    # Requests to download a model, of all nodes together in 86,400 seconds; 0: nobody is asked.
+    downloads_per_day: int = Field(default=200, ge=0, le=100_000)
+    # Of these, so many to one node.
+    downloads_per_node_per_day: int = Field(default=4, ge=1, le=1000)
 
 
 def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:
@@ -84,6 +89,14 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
         pricing=Pricing(_exactly(told.fixed_seconds or {}), _exactly(told.unit_seconds or {})),
         alpha=Fraction(told.queue_alpha),
         max_in_flight=told.max_in_flight,
+        spread=spread_of(told),
+    )
+
+
+def spread_of(told: DispatchSection) -> ModelSpread:
+    """Return who is asked for downloads."""
+    return ModelSpread(
+        per_day=told.downloads_per_day, per_node_per_day=told.downloads_per_node_per_day
     )
 
 

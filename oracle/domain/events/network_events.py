@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
 Version = tuple[int, int, int]
@@ -99,8 +100,7 @@ class NodeQuit:
 
 @dataclass(frozen=True, slots=True)
 class NodePauseAsked:
-    """Takes effect at once, or where the task ends that the node runs."""
-
+    # Takes effect at once, or where the task ends that the node runs.
     at: Position
     time: int
     node: Address
@@ -108,8 +108,7 @@ class NodePauseAsked:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuitAsked:
-    """Takes effect at once, or where the task ends that the node runs."""
-
+    # Takes effect at once, or where the task ends that the node runs.
     at: Position
     time: int
     node: Address
@@ -273,6 +272,7 @@ NodeEvent = (
     NodeJoined
     | NodeUpdated
     | ModelAdded
+    | DownloadRequested
     | NodePaused
     | NodeResumed
     | NodeQuit

@@ -68,6 +68,8 @@ node = Table(
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
     # What it does when its task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
+    # JSON list of model, asked_at and until, seconds; NULL: nobody asked it for any.
+    Column("downloads", Text),
     sqlite_with_rowid=False,
 )
 

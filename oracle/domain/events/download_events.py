@@ -1,0 +1,20 @@
+"""What the network says to nodes about models, beside `network_events`; `ModelAdded` answers it.
+
+See docs/explanation/dispatch.md#pre-download.
+"""
+
+from dataclasses import dataclass
+
+from oracle.domain.blocks import Position
+from oracle.domain.ids import Address
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadRequested:
+    """`until`, unix seconds: so long nobody asks the node for the model again."""
+
+    at: Position
+    time: int
+    node: Address
+    model: str
+    until: int
