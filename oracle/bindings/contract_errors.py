@@ -90,7 +90,7 @@ _TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelle
 NOT_OURS = frozenset(
     {
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
-        "BadGroupSize", "BadKind", "BadLimits", "BadName", "BadRules", "BadSettings",
+        "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
         "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
         "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
         "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
