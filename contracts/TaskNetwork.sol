@@ -4,6 +4,7 @@ pragma solidity ^0.8.20;
 import {IKickTarget} from "./IKickTarget.sol";
 import {Administration} from "./network/Administration.sol";
 import {Contests} from "./network/Contests.sol";
+import {Downloads} from "./network/Downloads.sol";
 import {Floors} from "./network/Floors.sol";
 import {Probes} from "./network/Probes.sol";
 import {TaskAnswers} from "./network/TaskAnswers.sol";
@@ -16,6 +17,7 @@ import {TaskVerdicts} from "./network/TaskVerdicts.sol";
 ///   - network/OracleAccess.sol    which oracle watches, and what it is asked
 ///   - network/Purse.sol           money is credited, and fetched by its owner
 ///   - network/Members.sol         nodes join, pause, resume, leave
+///   - network/Downloads.sol       nodes are asked to download a model
 ///   - network/Tasks.sol           the book of tasks and groups, and what the end of one does
 ///   - network/Floors.sol          what a task pays and gives at least
 ///   - network/TaskOrders.sol      a task is created,
@@ -25,7 +27,7 @@ import {TaskVerdicts} from "./network/TaskVerdicts.sol";
 ///   - network/TaskVerdicts.sol    and judged
 ///   - network/Contests.sol        who is slashed, in the end
 /// Its balance is the sum of all stakes, also of who has left and is not judged yet, of the fees of open tasks, and of what waits to be withdrawn.
-contract TaskNetwork is IKickTarget, Probes, TaskAnswers, TaskVerdicts, Contests {
+contract TaskNetwork is IKickTarget, Probes, TaskAnswers, TaskVerdicts, Contests, Downloads {
     /// @param admin_ sets roles and limits
     /// @param dispatcher_ starts tasks
     /// @param treasury_ is credited with slashed stakes and tolls

@@ -32,6 +32,10 @@ interface NetworkEvents {
     /// @notice The node has one more model on disk.
     event ModelAdded(address indexed node, string model);
 
+    /// @notice The node is asked to download the model, which few available nodes have. It answers by addModel; nobody
+    /// asks it for the same model again until `until`, unix seconds.
+    event DownloadRequested(address indexed node, string model, uint256 until);
+
     /// @notice The node takes no tasks until it resumes; one that it runs it may still answer.
     event NodePaused(address indexed node);
 

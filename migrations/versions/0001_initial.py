@@ -408,6 +408,7 @@ def upgrade() -> None:
         sa.Column("online_seconds", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("pending", sa.Text(), nullable=True),
         sa.Column("last_start", sa.BigInteger(), nullable=True),
+        sa.Column("downloads", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("address", name=op.f("pk_node")),
         sqlite_with_rowid=False,
     )
@@ -442,6 +443,17 @@ def upgrade() -> None:
         sa.Column("closed", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("task_group", name=op.f("pk_open_group")),
     )
+    op.create_table(
+        "planned_download",
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("model", sa.Text(), nullable=False),
+        sa.Column("task", sa.LargeBinary(), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("block", "node", "model", name=op.f("pk_planned_download")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(op.f("ix_planned_download_time"), "planned_download", ["time"], unique=False)
     op.create_table(
         "pub_account",
         sa.Column("chain_id", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -977,6 +989,8 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_pub_journal_intent_id"), table_name="pub_journal")
     op.drop_table("pub_journal")
     op.drop_table("pub_account")
+    op.drop_index(op.f("ix_planned_download_time"), table_name="planned_download")
+    op.drop_table("planned_download")
     op.drop_table("open_group")
     op.drop_index(op.f("ix_node_index_node"), table_name="node_index")
     op.drop_table("node_index")

@@ -59,6 +59,9 @@ ACTIONS: Mapping[str, Action] = {
     "GroupClosed": Action.WAIT,
     "NotDispatcher": Action.WAIT,
     "WrongStatus": Action.WAIT,
+    # Requests for downloads: somebody else asked, and the fold will see it.
+    "AlreadyAsked": Action.WAIT,
+    "BadName": Action.WAIT,
     "NotDirect": Action.HOLD,
     "NotAscending": Action.HOLD,
     "UnknownNode": Action.HOLD,
@@ -87,7 +90,7 @@ _TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelle
 NOT_OURS = frozenset(
     {
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
-        "BadGroupSize", "BadKind", "BadLimits", "BadName", "BadRules", "BadSettings",
+        "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
         "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
         "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
         "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",

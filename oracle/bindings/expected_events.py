@@ -56,6 +56,12 @@ _EFFECTS = (
     _Effect("TaskNetwork", "acceptError", "TaskAborted", {"task": "key"}),
     _Effect("TaskNetwork", "timeOutTask", "TaskTimedOut", {"task": "key"}),
     _Effect("TaskNetwork", "validateGroup", "GroupValidated", {"tasks": "keys"}),
+    _Effect(
+        "TaskNetwork",
+        "requestDownload",
+        "DownloadRequested",
+        {"node": "account", "model": "model"},
+    ),
 )
 
 

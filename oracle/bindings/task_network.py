@@ -73,6 +73,11 @@ def drop_call(task: TaskKey) -> str:
     return call_input(CONTRACT, "dropTask", _raw(task), _FEE_TOO_LOW)
 
 
+def request_download_call(node: Address, model: str) -> str:
+    """Return the calldata that asks a node to download a model."""
+    return call_input(CONTRACT, "requestDownload", node, model)
+
+
 def check_dispatcher(lines: PoolView, network: Address, dispatcher: Address) -> None:
     """Make sure that the network takes starts from our key.
 

@@ -11,7 +11,7 @@ import typer
 from oracle.cli.event_files import lines_of
 from oracle.cli.options import open_folded
 from oracle.daemon.app import App
-from oracle.daemon.config.dispatch_section import floored
+from oracle.daemon.config.dispatch_section import floored, spread_of
 from oracle.domain.events.jsonl import parse_events
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
@@ -186,7 +186,7 @@ def _policy(name: str, source: InputSource) -> SelectionPolicy:
     if not isinstance(policy, CrynuxPolicy):
         return policy
     # The least weight is a setting of who dispatches, and no rule of scoring.
-    return replace(policy, weighting=floored(policy.weighting, told))
+    return replace(policy, weighting=floored(policy.weighting, told), spread=spread_of(told))
 
 
 def _set(base: str, source: InputSource) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from oracle.bindings.contract_errors import refusal_of
 from oracle.dispatch.dispatch_calls import (
     DispatchContext,
+    DownloadCall,
     DropCall,
     QueueCall,
     StartCall,
@@ -74,6 +75,7 @@ class ReporterContexts:
 
 
 def register_dispatch(context: DispatchContext) -> None:
-    """Let the account of a dispatcher send starts, words about the queue, and system tasks."""
-    for kind in (StartCall, StartGroupCall, QueueCall, DropCall, ProbeCall, EndProbeCall):
+    """Let the account of a dispatcher send starts, words about the queue, and the rest."""
+    about_queue = (QueueCall, DropCall)
+    for kind in (StartCall, StartGroupCall, *about_queue, ProbeCall, EndProbeCall, DownloadCall):
         context.tx.registry.register(kind(context))

@@ -1,7 +1,8 @@
 """Draws nodes for waiting tasks at the end of every block, in the transaction that folds it.
 
-A record, like reports: what was drawn stands in `draw`, and a rewind takes it back exactly. What
-is armed is never stored: it follows from the state at the cursor (decision 0060).
+And notes who is to download a model as a task starts. A record, like reports: what was drawn
+stands in `draw`, what is to be asked for in `planned_download`, and a rewind takes it back
+exactly. What is armed is never stored: it follows from the state at the cursor (decision 0060).
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
@@ -11,6 +12,7 @@ from typing_extensions import override
 
 from oracle.chain.protocols import LogReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.downloads import plan_downloads
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.dispatch.policy_memory import PolicyMemory
 from oracle.domain.blocks import BlockRef
@@ -103,6 +105,7 @@ class DrawHook(BlockHook):
         _void(uow, turn.over, block.number)
         for one in turn.drawn:
             uow.draws.add(one.task, block, one.node)
+        plan_downloads(uow, self._drawer, block, turn.over)
         uow.bookmarks.set(_THROUGH, str(block.number))
 
     @override
@@ -111,6 +114,7 @@ class DrawHook(BlockHook):
         if self._memory is not None:
             self._memory.forget_above(ancestor)
         uow.draws.take_back_above(ancestor)
+        uow.downloads.take_back_above(ancestor)
         known = uow.bookmarks.get(_THROUGH)
         if known is not None and int(known) > ancestor:
             uow.bookmarks.set(_THROUGH, str(ancestor))

@@ -1,4 +1,4 @@
-"""The calls of the dispatcher: starts of what was drawn, and words about the queue.
+"""The calls of the dispatcher: starts of drawn tasks, words about the queue, and requests.
 
 What is not wanted any more never leaves.
 """
@@ -13,6 +13,7 @@ from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.task_network import (
     drop_call,
     queue_call,
+    request_download_call,
     start_as_of_call,
     start_call,
     start_group_call,
@@ -21,12 +22,14 @@ from oracle.bindings.task_network import (
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import StoredNetworkView, active_draws_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.dispatch.downloads import wanted_downloads
 from oracle.dispatch.drawer import line_at, never_startable_at
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state.node import Membership
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.state.download_repository import PlannedDownload
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, queue_of
 from oracle.systems.crynux.crynux_queue import capacity_for
@@ -40,13 +43,16 @@ from oracle.txmgr.context import TxContext
 START_TASK, START_GROUP = "start_task", "start_group"
 QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
 STARTS = frozenset({START_TASK, START_GROUP})
+REQUEST_DOWNLOAD = "request_download"
 # Why a call of the dispatcher is given up.
-NOT_WANTED = "overtaken(the draw, or the place in the queue, is no longer so)"
-# Starts first; then room in the queue; then the mere word that a task waits.
-_START, _DROP, _QUEUE = 100, 150, 200
+NOT_WANTED = "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
+# Starts first; then room in the queue; then the mere word that a task waits; then what serves
+# the tasks to come.
+_START, _DROP, _QUEUE, _DOWNLOAD = 100, 150, 200, 250
 # An old seed block that is final needs no checking; its hash may be out of the contract's reach.
 _CHECKED_BLOCKS = 200
-# Of a hundred wei of the budget so many are kept for starts, whoever floods the queue.
+# Of a hundred wei of the budget so many are kept for starts, whoever floods the queue or invents
+# models.
 _KEPT_FOR_STARTS = 50
 
 
@@ -82,17 +88,24 @@ class Want:
     """A call that makes sense now, about these tasks.
 
     `draws`: those that it starts, of a group in the order of its tasks; all by one seed block.
+    `download`: who is asked.
     """
 
     about: CallKey
     tasks: tuple[TaskKey, ...]
     priority: int
     draws: tuple[StoredDraw, ...] = ()
+    download: PlannedDownload | None = None
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether two of it must never be ready together: each costs, or moves, by itself."""
+        return bool(self.draws) or self.download is not None
 
 
 def wanted_now(uow: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, Want]:
     """Return the calls that make sense at the cursor, in the order of their urgency."""
-    wants = (*_starts(uow, settings), *_about_the_queue(uow, settings))
+    wants = (*_starts(uow, settings), *_about_the_queue(uow, settings), *_downloads(uow))
     return {want.about: want for want in wants}
 
 
@@ -122,6 +135,15 @@ def _group_starts(uow: UnitOfWork, active: Sequence[StoredDraw]) -> Iterator[Wan
     for group, draws in groups.items():
         about = CallKey(START_GROUP, f"group={group}:seed={draws[0].seed_hash}")
         yield Want(about, tuple(draw.task for draw in draws), _START, tuple(draws))
+
+
+def _downloads(uow: UnitOfWork) -> Iterator[Want]:
+    """Ask for models. A request of a block that was reorged is the same one, if it is still so."""
+    for each in wanted_downloads(uow):
+        # A name from the chain, which may hold what no database takes.
+        model = each.model.encode("unicode_escape").decode()
+        about = CallKey(REQUEST_DOWNLOAD, f"node={each.node}:model={model}")
+        yield Want(about, each.task, _DOWNLOAD, download=each)
 
 
 def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
@@ -160,9 +182,17 @@ def calldata_of(want: Want, heads: Heads) -> str:
 
     A start that checks its seed block gives way to a plain one when that block is final and old.
     """
-    if not want.draws:
-        is_drop = want.about.kind == DROP_TASK
-        return drop_call(want.tasks[0]) if is_drop else queue_call(want.tasks[0])
+    return _start_calldata(want, heads) if want.draws else _other_calldata(want)
+
+
+def _other_calldata(want: Want) -> str:
+    if want.download is not None:
+        return request_download_call(want.download.node, want.download.model)
+    is_drop = want.about.kind == DROP_TASK
+    return drop_call(want.tasks[0]) if is_drop else queue_call(want.tasks[0])
+
+
+def _start_calldata(want: Want, heads: Heads) -> str:
     seed, nodes = want.draws[0], [draw.node for draw in want.draws]
     is_old = heads.latest.number - seed.seed_block > _CHECKED_BLOCKS
     if is_old and seed.seed_block <= heads.final.number:
@@ -249,6 +279,17 @@ class DropCall(_DispatchCall):
 
     name = DROP_TASK
     reserve_share = _KEPT_FOR_STARTS
+
+
+class DownloadCall(_DispatchCall):
+    """A node is asked to download a model."""
+
+    name = REQUEST_DOWNLOAD
+    reserve_share = _KEPT_FOR_STARTS
+
+    @override
+    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
+        return _downloads(uow)
 
 
 def _as_wanted(call: Intent, wanted: Mapping[CallKey, Want], heads: Heads) -> Decision:

@@ -1,4 +1,4 @@
-"""Plans what the dispatcher wants on chain now: starts of tasks, and words about the queue."""
+"""Plans what the dispatcher wants on chain now: starts, words about the queue, requests."""
 
 from collections.abc import Iterator
 
@@ -90,5 +90,5 @@ def _request(context: DispatchContext, uow: UnitOfWork, want: Want, heads: Heads
         as_of_block=None if draw is None else draw.seed_block,
         as_of_hash=None if draw is None else Hash(draw.seed_hash),
         priority=want.priority,
-        exclusive_key=None if draw is None else f"{kind}:{subject}",
+        exclusive_key=f"{kind}:{subject}" if want.is_exclusive else None,
     )

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
@@ -17,13 +18,14 @@ from oracle.systems.registry import policies, policy_named
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The numbers of `[dispatch]`. All but the last two decide who is drawn.
+    """The numbers of `[dispatch]`. All but the last three decide who is drawn.
 
     `policy`: its name; `weighting` is not looked at where it is a legacy one (`trios`).
     `start_block`: the first block at whose end a task may be armed (decision 0060).
     `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
     are on their way to the chain at the same time. `change`: numbers of the policy that are not
     its published ones, as text; `weighting` is not looked at where it is one of Pocket's.
+    `spread`: who is asked for downloads; nobody, where the policy is not one of Crynux's.
     """
 
     start_block: int
@@ -33,6 +35,7 @@ class DispatchSettings:
     pricing: Pricing
     alpha: Fraction
     max_in_flight: int
+    spread: ModelSpread = SPREAD
     change: Mapping[str, str] = field(default_factory=dict)
 
     @property

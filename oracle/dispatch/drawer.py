@@ -1,6 +1,6 @@
 """Plans the draws of one block after the other, over whatever tells how the network stands."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -149,6 +149,15 @@ class BlockDrawer:
         self.plan, self.at = turn.plan, block.number
         return turn
 
+    def free_at(self, time: int) -> Iterator[Node]:
+        """Yield who could be given a task, as the last turn left them."""
+        rules = self.settings.rules
+        return (one for one in self._idle.values() if unavailable(one, time, rules) is None)
+
+    def network_at(self, time: int) -> PolicyInput:
+        """Return the members, as the last turn that had to draw or to look at a draw saw them."""
+        return PolicyInput(self._pool.members, self.settings.rules, time)
+
     def _pool_at(
         self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
     ) -> Pool:
@@ -160,11 +169,7 @@ class BlockDrawer:
             network = PolicyInput(self._members, rules, block.time)
             follower, idle = view.remembered(block.number), list(self._idle.values())
             return PocketPool(follower, network, idle, self.explains)
-        free = {
-            address: node
-            for address, node in self._idle.items()
-            if unavailable(node, block.time, rules) is None
-        }
+        free = {one.address: one for one in self.free_at(block.time)}
         if trios is not None:
             return TrioPool(
                 trios, PolicyInput(self._members, rules, block.time), free, self.explains

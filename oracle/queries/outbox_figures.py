@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from oracle.chain.heads import Heads
-from oracle.dispatch.dispatch_calls import DROP_TASK, QUEUE_TASK, START_GROUP, START_TASK
+from oracle.dispatch.dispatch_calls import (
+    DROP_TASK,
+    QUEUE_TASK,
+    REQUEST_DOWNLOAD,
+    START_GROUP,
+    START_TASK,
+)
 from oracle.dispatch.probe_wants import END_PROBE, PROBE
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick, KickState
@@ -44,7 +50,8 @@ from oracle.txmgr.context import TxContext
 # Alerts see a zero before the first.
 CALL_KINDS = (
     *(PUSH, *AGAINST, CANCEL_KICK),
-    *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, PROBE, END_PROBE),
+    *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
+    *(PROBE, END_PROBE),
     NOOP,
 )
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")

@@ -1,8 +1,12 @@
 """Counts what dispatching has to do, for `/metrics`."""
 
+from collections import Counter
+
 from oracle.dispatch.dispatch_calls import STARTS
+from oracle.dispatch.downloads import wanted_downloads
 from oracle.indexer.folder import Folder
-from oracle.store.database import Store
+from oracle.store.database import Store, UnitOfWork
+from oracle.systems.crynux.predownload import requests_of
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import DispatchStatistics
 
@@ -18,8 +22,15 @@ def dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatis
             active=len(active),
             oldest_blocks=0 if oldest is None or cursor is None else cursor.number - oldest,
             failures=uow.outbox.intents.failures(STARTS),
+            downloads=_downloads(uow, 0 if cursor is None else cursor.time),
             balance_wei=balance_wei,
         )
+
+
+def _downloads(uow: UnitOfWork, time: int) -> Counter[str]:
+    """Count the requests of the last day by how they stand."""
+    requested = (one.state for node in uow.nodes.asked() for one in requests_of(node, time))
+    return Counter({"planned": len(wanted_downloads(uow))}) + Counter(requested)
 
 
 def integrity_statistics(store: Store, folder: Folder) -> IntegrityStatistics | None:

@@ -35,6 +35,7 @@ from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 from oracle.store.schema import check_schema
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
+from oracle.store.state.download_repository import DownloadRepository
 from oracle.store.state.draw_repository import DrawRepository
 from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
 from oracle.store.state.history_repository import (
@@ -77,7 +78,6 @@ class UnitOfWork:
         self.projections = ProjectionRepository(connection)
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
-        self.draws = DrawRepository(connection)
         self.lease = Lease(connection)
         self.coverage = CoverageRepository(connection)
         self.verified_blocks = VerifiedBlockRepository(connection)
@@ -85,8 +85,14 @@ class UnitOfWork:
         self.facts = EndpointFactsRepository(connection)
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
-        self.gateway = GatewayRepositories(connection)
+        self._open_dispatch(connection)
         self._open_outgoing(connection)
+
+    def _open_dispatch(self, connection: Connection) -> None:
+        """Open what is planned for tasks that wait, and what a gateway's service keeps."""
+        self.gateway = GatewayRepositories(connection)
+        self.draws = DrawRepository(connection)
+        self.downloads = DownloadRepository(connection)
 
     def _open_outgoing(self, connection: Connection) -> None:
         """Open what we say and want on chain, which has one journal."""

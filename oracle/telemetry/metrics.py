@@ -98,6 +98,8 @@ STARTED = Gauge(
     "oracle_start_time_seconds", "Unix time at which the daemon started.", registry=REGISTRY
 )
 
+# How a request to download a model stands.
+DOWNLOAD_STATES = ("planned", "open", "answered", "unanswered")
 # Upper bounds of the distributions, as shares of the best possible.
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
@@ -107,13 +109,15 @@ class DispatchStatistics:
     """What dispatching has to do, at one folded block.
 
     `oldest_blocks`: blocks since the oldest draw that stands, 0 where none does. `failures`:
-    starts that did not land, by reason. `balance_wei` None while unknown.
+    starts that did not land, by reason. `downloads`: requests to nodes by how they stand, of the
+    last day. `balance_wei` None while unknown.
     """
 
     waiting: int = 0
     active: int = 0
     oldest_blocks: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
+    downloads: Mapping[str, int] = field(default_factory=dict)
     balance_wei: int | None = None
 
 
@@ -217,6 +221,14 @@ def _of_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     for reason, count in sorted({"reverted": 0, **statistics.failures}.items()):
         failures.add_metric([reason], count)
     yield failures
+    yield _labelled(
+        "oracle_download_requests",
+        "With [dispatch]: requests to download a model of the last 86,400 seconds of block time: "
+        "planned (not on chain yet), open, answered (the node has it), unanswered (its time is "
+        "over).",
+        ["state"],
+        _single({**dict.fromkeys(DOWNLOAD_STATES, 0), **statistics.downloads}),
+    )
     if statistics.balance_wei is not None:
         yield GaugeMetricFamily(
             "oracle_dispatcher_balance_wei",

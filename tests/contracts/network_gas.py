@@ -46,6 +46,8 @@ class Meter:
         network = self.network
         for node in network.nodes:
             self.weigh("join", network.join(node, models=["sdxl"]))
+            asked = network.does.requestDownload(node, "llama")
+            self.weigh("requestDownload", network.by(network.dispatcher, asked))
 
     def alone(self) -> None:
         network, node = self.network, self.network.nodes[0]

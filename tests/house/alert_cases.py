@@ -123,6 +123,17 @@ CASES = (
     ),
     _case("OracleTransmitterLow", "oracle_transmitter_balance_wei", "4e16x20", "6e16x20", 15),
     _case("OracleStartsStuck", "oracle_draws_oldest_blocks", "21x10", "20x10"),
+    AlertCase(
+        "OracleDownloadsUnanswered",
+        {
+            'oracle_download_requests{state="unanswered"}': "5x10",
+            'oracle_download_requests{state="answered"}': "4x10",
+        },
+        {
+            'oracle_download_requests{state="unanswered"}': "5x10",
+            'oracle_download_requests{state="answered"}': "5x10",
+        },
+    ),
     _case("OracleDispatcherLow", "oracle_dispatcher_balance_wei", "9e15x10", "2e16x10"),
     _case("OracleKickoutDue", 'oracle_kickouts{state="due"}', "1x10", "0x10"),
     AlertCase(

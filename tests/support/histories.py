@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
+from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
 from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold.fold import Fold
@@ -69,6 +70,10 @@ class History:
 
     def adds_model(self, name: str, model: str) -> Self:
         return self.says(said.ModelAdded, node=node(name), model=model)
+
+    def is_asked_to_download(self, name: str, model: str, until: int = 0) -> Self:
+        asked = {"node": node(name), "model": model, "until": until or self.time + 1800}
+        return self.says(DownloadRequested, **asked)
 
     def pauses(self, name: str) -> Self:
         return self.says(said.NodePaused, node=node(name))

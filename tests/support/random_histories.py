@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
+from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus
 from oracle.domain.events.payment_events import FeeShared
 from tests.support.histories import GENESIS_TIME, History, group, node, task
@@ -83,6 +84,13 @@ _ORDINARY = (
     _of_node(said.NodeKickedOut),
     st.builds(said.NodeUpdated, **_PLACE, **_by, gpu_vram=st.integers(1, 80)),
     st.builds(said.ModelAdded, **_PLACE, **_by, model=st.sampled_from(("x", "y", "z"))),
+    st.builds(
+        DownloadRequested,
+        **_PLACE,
+        **_by,
+        model=st.sampled_from(("x", "y")),
+        until=st.integers(0, 10_000),
+    ),
     _created,
     _created,
     st.builds(said.TaskQueued, **_PLACE, **_tasks),

@@ -12,6 +12,7 @@ ONE = 10**18
 Event = dict[str, Any]
 
 _LEAVING = {"node_quit": "quit", "node_slashed": "slashed", "node_kicked_out": "kicked_out"}
+_ABOUT_MODELS = {"model_added", "download_requested"}
 _TERMINALS = {
     "task_succeeded",
     "task_refunded",
@@ -66,7 +67,7 @@ class Reference:
             name = event["type"]
             if name == "group_validated":
                 self.close(event)
-            elif name.startswith("node_") or name == "model_added":
+            elif name.startswith("node_") or name in _ABOUT_MODELS:
                 self.membership(event)
             else:
                 self.task_event(event)
@@ -103,6 +104,7 @@ class Reference:
             "node_kicked_out": member or gone,
             "node_updated": True,
             "model_added": True,
+            "download_requested": True,
         }
         if not allowed.get(name, member):
             self.complain(event)

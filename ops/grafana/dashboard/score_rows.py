@@ -67,6 +67,11 @@ ROWS = (
                 (rise("oracle_starts_failed_total", "reason"),),
             ),
             Panel(
+                "Requests to download a model, in a day",
+                COUNT,
+                (now("oracle_download_requests", "state"),),
+            ),
+            Panel(
                 "Dispatcher's balance",
                 ETHER,
                 (now("oracle_dispatcher_balance_wei", legend="ether", over=WEI),),

@@ -26,6 +26,7 @@ _BOUNDS = {
     "min_vram": UINT32,
     "required_gpu_vram": UINT32,
     "timeout": INT63,
+    "until": INT63,
     "size": INT63,
     "group_size": INT63,
 }

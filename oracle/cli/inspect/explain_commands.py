@@ -41,6 +41,8 @@ from oracle.queries.explain import (
 )
 from oracle.queries.json_answers import explain_answer
 from oracle.queries.text.status_text import shown_time
+from oracle.queries.text.text_tables import foreign
+from oracle.systems.crynux.predownload import requests_of
 
 _NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
 _AtOption = Annotated[
@@ -103,7 +105,18 @@ def _lines(told: Explanation) -> Iterator[str]:
     else:
         yield from window_lines(told, told.rules.legacy)
     yield ""
+    yield from _download_lines(told)
     yield from _result_lines(told)
+
+
+def _download_lines(told: Explanation) -> Iterator[str]:
+    asked = requests_of(told.node, told.as_of.time)
+    if asked:
+        yield "Asked to download in the last day:"
+        for each in asked:
+            when = shown_time(each.request.asked_at)
+            yield f"  {foreign(each.request.model)}, {when}: {each.state}"
+        yield ""
 
 
 def _score_lines(told: Explanation) -> Iterator[str]:

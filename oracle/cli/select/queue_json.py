@@ -4,6 +4,7 @@ from typing import Any
 
 from oracle.cli.select.selection_json import task_answer
 from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.queries.selection.asked_downloads import AskedDownload, downloads_in
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_view import (
     Head,
@@ -32,9 +33,14 @@ def queue_answer(
             for group, entries in queue.groups().items()
         ],
         "order": [each.key for each in queue.in_order()],
+        "downloads": [_download(each) for each in downloads_in(snapshot)],
         "room": None if capacity is None else _capacity(capacity),
         "offer": None if offer is None else _offer(offer),
     }
+
+
+def _download(asked: AskedDownload) -> dict[str, Any]:
+    return {"node": asked.node, "model": asked.model, "state": asked.state, "until": asked.until}
 
 
 def _group(group: QueueGroup | TaskGroup) -> dict[str, Any]:

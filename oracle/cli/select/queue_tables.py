@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import typer
 
 from oracle.cli.select.select_tables import shown_as_of
+from oracle.queries.selection.asked_downloads import AskedDownload, downloads_in
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_view import NodeOffer, QueueCapacity, QueueSnapshot, TrioOffer
 from oracle.queries.text.text_tables import foreign, print_table
@@ -35,6 +36,7 @@ def show_queue(
         for key, address in snapshot.drawn.items():
             typer.echo(f"  {key}")
             typer.echo(f"      on {address}")
+    _show_downloads(downloads_in(snapshot))
     if capacity is not None:
         typer.echo("")
         typer.echo(
@@ -44,6 +46,18 @@ def show_queue(
             typer.echo(f"  {each.key}")
         if not capacity.dropped:
             typer.echo("  nothing")
+
+
+def _show_downloads(downloads: Sequence[AskedDownload]) -> None:
+    if not downloads:
+        return
+    typer.echo("")
+    typer.echo("asked to download a model that few available nodes have")
+    for each in downloads[:_MOST_ROWS]:
+        typer.echo(f"  {foreign(each.model)} ({each.state})")
+        typer.echo(f"      {each.node}")
+    if len(downloads) > _MOST_ROWS:
+        typer.echo(f"… and {len(downloads) - _MOST_ROWS} more; --json has them all")
 
 
 def show_offer(offer: NodeOffer | TrioOffer) -> None:

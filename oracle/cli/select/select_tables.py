@@ -63,8 +63,12 @@ def show_selection(
         _show_draws(chosen, chosen.lots)
     for scarce in chosen.scarce or ():
         typer.echo("")
-        typer.echo(f"model {foreign(scarce.model)}: {scarce.holders} available have it; to ask:")
-        for address in scarce.asked:
+        pending = f", {scarce.pending} are asked" if scarce.pending else ""
+        said = (
+            f"model {foreign(scarce.model)}: {scarce.holders} available have it{pending}; to ask:"
+        )
+        typer.echo(said if scarce.nodes else f"{said} nobody")
+        for address in scarce.nodes:
             typer.echo(f"  {address}")
 
 

@@ -6,7 +6,8 @@ from typing import Any
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.state.task import Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.queries.selection.node_selection import CandidateChance, ScarceModel, Selection
+from oracle.queries.selection.node_selection import CandidateChance, Selection
+from oracle.systems.crynux.predownload import Predownload
 from oracle.systems.weighted_draw import Drawn
 
 # What a task may ask for, in the order of docs/reference/events-and-jsonl.md#vocabulary.
@@ -83,5 +84,10 @@ def _card(chosen: Selection) -> dict[str, Any] | None:
     return {"gpu": trio.card.model, "vram": trio.card.vram, **lot}
 
 
-def _scarce(scarce: ScarceModel) -> dict[str, Any]:
-    return {"model": scarce.model, "holders": scarce.holders, "ask": list(scarce.asked)}
+def _scarce(scarce: Predownload) -> dict[str, Any]:
+    return {
+        "model": scarce.model,
+        "holders": scarce.holders,
+        "pending": scarce.pending,
+        "ask": list(scarce.nodes),
+    }

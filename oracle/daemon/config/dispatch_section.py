@@ -13,7 +13,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ModelSpread
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
 from oracle.systems.registry import policy_named
@@ -50,6 +50,10 @@ class DispatchSection(Section):
     unit_seconds: dict[Kind, Seconds] | None = None
     # The dispatcher's transactions on their way at the same time.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
+    # Requests to download a model, of all nodes together in 86,400 seconds; 0: nobody is asked.
+    downloads_per_day: int = Field(default=200, ge=0, le=100_000)
+    # Of these, so many to one node.
+    downloads_per_node_per_day: int = Field(default=4, ge=1, le=1000)
 
 
 def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:
@@ -100,7 +104,8 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
     if told.start_block is None or told.queue_alpha is None:
         return None
     policy = policy_named(told.policy, told.change)
-    own = policy.weighting if isinstance(policy, CrynuxPolicy) else SEED_WEIGHTING
+    is_crynux = isinstance(policy, CrynuxPolicy)
+    own = policy.weighting if is_crynux else SEED_WEIGHTING
     return DispatchSettings(
         start_block=told.start_block,
         rules=rules,
@@ -110,6 +115,15 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
         alpha=Fraction(told.queue_alpha),
         max_in_flight=told.max_in_flight,
         change=told.change,
+        # The other policies do not know who has a model.
+        spread=spread_of(told) if is_crynux else ModelSpread(per_day=0),
+    )
+
+
+def spread_of(told: DispatchSection) -> ModelSpread:
+    """Return who is asked for downloads."""
+    return ModelSpread(
+        per_day=told.downloads_per_day, per_node_per_day=told.downloads_per_node_per_day
     )
 
 

@@ -108,6 +108,8 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "fixed_seconds",
         "unit_seconds",
         "max_in_flight",
+        "downloads_per_day",
+        "downloads_per_node_per_day",
     ),
     "probing": (
         "enabled",

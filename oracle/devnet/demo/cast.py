@@ -19,7 +19,8 @@ class DemoNode:
     """One node: `name` and `part` for the audience, and how it behaves.
 
     `fastest` and `slowest` bound its answers, in blocks after the start. It answers nothing at
-    all in the waves of `silent`, and pauses for those of `away`.
+    all in the waves of `silent`, and pauses for those of `away`. `has_model`: what the tasks need
+    is on its disk from the start; else it downloads it when it is asked.
     """
 
     name: str
@@ -30,6 +31,7 @@ class DemoNode:
     slowest: int
     silent: frozenset[int] = frozenset()
     away: frozenset[int] = frozenset()
+    has_model: bool = True
 
     def answers_after(self, wave: int, chance: random.Random) -> int | None:
         """Return the blocks from the start to its answer; None: it never answers."""
@@ -67,6 +69,8 @@ HOPELESS = DemoNode(
     _SLOWEST,
     silent=frozenset(range(3, 200, 7)),
 )
+# Comes with an empty disk: as the first tasks start it is asked to download their model.
+GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
 NIGHT_OWL = _average("nightowl", "NVIDIA RTX 4080", 16, frozenset(range(20, 26)))
 
 CAST = (
@@ -77,7 +81,7 @@ CAST = (
     _average("darwin", "NVIDIA RTX 3090", 24, _nobody()),
     _average("euler", "NVIDIA RTX 4080", 16, _nobody()),
     _average("fermi", "NVIDIA RTX 4070", 12, _nobody()),
-    _average("gauss", "NVIDIA RTX 4070", 12, _nobody()),
+    GAUSS,
     NIGHT_OWL,
     MOODY,
     TURTLE,

@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import KickState
+from oracle.systems.crynux.predownload import ANSWERED, OPEN, UNANSWERED
 
 _UNIT = 10**18
 _HIGHEST_SCORE = 10
+_REQUESTS = {
+    OPEN: "is asked to download",
+    ANSWERED: "was asked for, and has downloaded",
+    UNANSWERED: "has not downloaded",
+}
 _GONE = {"quit": "quits", "kicked_out": "is kicked out, stake returned", "paused": "pauses"}
 
 
@@ -50,6 +56,10 @@ def _of_row(before: SnapshotRow, row: SnapshotRow, now: DemoSnapshot) -> Iterato
         yield FeedEntry(now.time, now.block, text, "good")
     if row.status in _GONE and before.status != row.status:
         yield FeedEntry(now.time, now.block, f"{row.name} {_GONE[row.status]}", "big")
+    for model, state in row.asked.items():
+        if before.asked.get(model) != state:
+            text = f"{row.name} {_REQUESTS[state]} {model}"
+            yield FeedEntry(now.time, now.block, text, "plain")
     if before.status == "paused" and row.status not in _GONE:
         yield FeedEntry(now.time, now.block, f"{row.name} is back", "good")
 

@@ -1,7 +1,7 @@
 """What the audience sees at one moment: a reading of the daemon's database, in rows."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
@@ -22,6 +22,7 @@ from oracle.domain.state.node import Node
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
 from oracle.store.reports.report_repository import ReportState
+from oracle.systems.crynux.predownload import requests_of
 
 _LANES_IN_QOS = 10_000
 _UNSENT = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
@@ -43,6 +44,8 @@ class SnapshotRow:
     status: str
     is_excluded: bool
     since: int
+    # The models that it was asked to download in the last day, by how that stands.
+    asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ class SnapshotReader:
             status=status_of(node),
             is_excluded=is_excluded(node, time, self._rules),
             since=node.since,
+            asked={each.request.model: each.state for each in requests_of(node, time)},
         )
 
     def _timeouts(

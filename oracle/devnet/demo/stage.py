@@ -134,7 +134,8 @@ def _setup(network: Address, admin: Address, signer: Address, system: DemoSystem
 
 
 def _join(stage: Stage, one: DemoNode) -> dict[str, str]:
-    hardware = (one.gpu_name, one.gpu_vram, *VERSION, [MODEL])
+    models = [MODEL] if one.has_model else []
+    hardware = (one.gpu_name, one.gpu_vram, *VERSION, models)
     account = stage.nodes[one.name]
     return stage.call(account, "TaskNetwork", "join", *hardware, value=STAKE)
 

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from eth_abi.abi import decode
 from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import call_input, call_output
@@ -67,6 +68,9 @@ class Traffic:
         # Not for secrets: the nodes have to behave the same way every time.
         self._chance = random.Random(seed)  # noqa: S311
         self._started = load("TaskNetwork").event("TaskStarted").digest
+        self._requested = load("TaskNetwork").event("DownloadRequested").digest
+        # Nodes that were asked for a model, and have not downloaded it yet.
+        self._asked: list[tuple[Address, str]] = []
         self._names = {address: name for name, address in stage.nodes.items()}
         self._cast = {one.name: one for one in system.cast}
         self._groups: list[Group] = []
@@ -76,30 +80,34 @@ class Traffic:
 
     def next_block(self, head: int) -> list[Transaction]:
         """Return what everybody sends into the block after `head`."""
-        self._note_starts(head)
+        self._note_logs(head)
         block = head + 1
         # The group's judgement stands behind its reveals in one block, and the reveals in the
         # block after its last answer.
         sent = [*self._reveals(), *self._validations()]
-        sent += [*self._answers(block), *self._timeouts(block)]
+        sent += [*self._answers(block), *self._timeouts(block), *self._downloads()]
         if not self._groups:
             self.wave += 1
             sent += [*self._moves(), *self._orders()]
         return sent
 
-    def _note_starts(self, head: int) -> None:
-        """Read from the chain who was given what."""
+    def _note_logs(self, head: int) -> None:
+        """Read from the chain who was given what, and who was asked to download what."""
         if head <= self._seen:
             return
         asked = {
             "address": self._stage.network,
             "fromBlock": hex(self._seen + 1),
             "toBlock": hex(head),
-            "topics": [self._started],
+            "topics": [[self._started, self._requested]],
         }
         self._seen = head
         jobs = {job.key: job for group in self._groups for job in group.jobs}
         for log in self._stage.chain.ask("eth_getLogs", asked):
+            if log["topics"][0] == self._requested:
+                model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
+                self._asked.append((Address("0x" + log["topics"][1][-40:]), model))
+                continue
             job = jobs.get(bytes.fromhex(log["topics"][1][2:]))
             name = self._names.get(Address("0x" + log["topics"][2][-40:]))
             if job is not None and name is not None:
@@ -118,6 +126,12 @@ class Traffic:
             account = self._stage.nodes[job.node.name]
             commitment = commitment_of(job.key, account, _answer(job))
             yield self._stage.call(account, "TaskNetwork", "commitAnswer", job.key, commitment)
+
+    def _downloads(self) -> Iterator[Transaction]:
+        """Who was asked has the model a block later."""
+        for node, model in self._asked:
+            yield self._stage.call(node, "TaskNetwork", "addModel", model)
+        self._asked.clear()
 
     def _reveals(self) -> Iterator[Transaction]:
         for group in [one for one in self._groups if one.is_settled]:

@@ -44,6 +44,7 @@ _FIELDS: Mapping[str, Spelling] = {
     "required_gpu": spelled.TEXT,
     "model": spelled.TEXT,
     "models": spelled.TEXTS,
+    "until": spelled.INT63,
     "gpu_vram": spelled.UINT32,
     "min_vram": spelled.UINT32,
     "required_gpu_vram": spelled.UINT32,

@@ -8,6 +8,7 @@ Amounts are in wei, video memory in whole GB.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.events.timed_event import TimedEvent
 from oracle.domain.ids import Address, GroupKey, TaskKey
@@ -229,6 +230,7 @@ NodeEvent = (
     NodeJoined
     | NodeUpdated
     | ModelAdded
+    | DownloadRequested
     | NodePaused
     | NodeResumed
     | NodeQuit

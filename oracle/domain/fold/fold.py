@@ -9,6 +9,7 @@ from typing import Any
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
+from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.payment_events import FeeShared
 from oracle.domain.fold import (
@@ -35,6 +36,7 @@ _DEEDS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     said.NodeJoined: node_lifecycle.joined,
     said.NodeUpdated: node_lifecycle.updated,
     said.ModelAdded: node_lifecycle.model_added,
+    DownloadRequested: node_lifecycle.download_requested,
     said.NodePaused: node_lifecycle.paused,
     said.NodeResumed: node_lifecycle.resumed,
     said.NodeQuit: node_lifecycle.left,

@@ -5,6 +5,7 @@ docs/reference/scoring-rules.md#coming-back.
 """
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import (
     ModelAdded,
     NodeJoined,
@@ -27,7 +28,13 @@ from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.reliability import healed
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of, pool_at, restarts_until
-from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.state.node import (
+    REMEMBERED_SECONDS,
+    DownloadRequest,
+    Membership,
+    Node,
+    Pending,
+)
 
 
 def joined(ledger: WorkingSet, event: NodeJoined) -> None:
@@ -99,6 +106,14 @@ def model_added(ledger: WorkingSet, event: ModelAdded) -> None:
     node = ledger.node(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
+
+
+def download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
+    """The node was asked to download a model; what was asked a day ago is forgotten."""
+    node = ledger.node(event.node, event.time)
+    since = event.time - REMEMBERED_SECONDS
+    recent = [each for each in node.downloads if each.asked_at > since]
+    node.downloads = (*recent, DownloadRequest(event.model, event.time, event.until))
 
 
 def paused(ledger: WorkingSet, event: NodePaused) -> None:

@@ -113,17 +113,6 @@ def scores_counted(node: Node, time: int, rules: Rules) -> int:
     return len(pool_at(node, time, rules))
 
 
-def lacks_task(node: Node, time: int, rules: Rules) -> bool:
-    """Tell whether a member has no scored task in the present window of legacy rules.
-
-    The network would send it a system task, so that it has a node score
-    (docs/reference/sources.md#crynux-qos-of-2024); under other rules nobody lacks one.
-    """
-    if node.membership is not Membership.MEMBER or rules.legacy is None:
-        return False
-    return tally_at(node, time, rules.legacy).tasks == 0
-
-
 # Healing is complete after this many seconds whatever the rules
 # (docs/reference/scoring-rules.md#numbers).
 _FOREVER = 1 << 21

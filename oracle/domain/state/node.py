@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import Version
@@ -26,6 +27,21 @@ class Pending(StrEnum):
     QUIT = "quit"
 
 
+class DownloadRequest(NamedTuple):
+    """That a node was asked to download a model: when, and until when nobody asks it again.
+
+    Block time in seconds. It is answered where the model is on the node's disk.
+    """
+
+    model: str
+    asked_at: int
+    until: int
+
+
+# So long a request is remembered, in seconds: budgets count a day.
+REMEMBERED_SECONDS = 86_400
+
+
 @dataclass(slots=True)
 class Node:
     """One node, owned and changed by the fold alone; everybody else reads it.
@@ -38,7 +54,8 @@ class Node:
     is false. `starts_anew`: it was kicked out while the predicate was true, and is not back yet.
     `changed_at` is the block of the last change of this row. `pending` is what it asked
     for while it ran a task, and does where that ends. `last_start` is the block time at which it
-    was given its last task, None: never one.
+    was given its last task, None: never one. `downloads` are the requests of the last
+    day, as of the last one, oldest first.
 
     The five from `window` on are the legacy system's alone (docs/explanation/legacy.md#scores):
     `window` numbers the window that `window_sum` and `window_count` sum task scores of;
@@ -79,6 +96,7 @@ class Node:
     online_seconds: int = 0
     pending: Pending | None = None
     last_start: int | None = None
+    downloads: tuple[DownloadRequest, ...] = ()
 
 
 def new_node(address: Address, time: int, restarts: int) -> Node:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from oracle.dispatch.downloads import wanted_downloads
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
@@ -18,6 +19,7 @@ from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
 from oracle.queries.explain import EventArchive
+from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.policy import Follower
 
@@ -31,8 +33,8 @@ class NetworkSnapshot:
 
     `nodes`: every node ever named. `waiting`: tasks that wait for a node, in order of creation.
     `given`: for the groups of those, and the one asked about, the nodes that had a task of it.
-    `drawn`: who is to start a waiting task, by a draw of the daemon that stands; a file and an
-    earlier time know none.
+    `drawn`: who is to start a waiting task, by a draw of the daemon that stands, `planned`: whom
+    the daemon is about to ask for a model; a file and an earlier time know neither.
     """
 
     rules: Rules
@@ -42,6 +44,7 @@ class NetworkSnapshot:
     waiting: Sequence[Task]
     given: Mapping[GroupKey, frozenset[Address]]
     drawn: Mapping[TaskKey, Address] = field(default_factory=dict)
+    planned: Sequence[PlannedDownload] = ()
 
     def given_in(self, group: GroupKey | None) -> frozenset[Address]:
         """Return the nodes that had a task of the group: they get no other one of it."""
@@ -110,6 +113,7 @@ def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSna
             waiting=waiting,
             given=_given(uow.tasks.of_groups(_groups(waiting, asked))),
             drawn=drawn,
+            planned=wanted_downloads(uow),
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from oracle.dispatch.downloads import with_planned
 from oracle.domain.events.network_events import TaskCreated
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
@@ -12,8 +13,7 @@ from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.predownload import predownloads
-from oracle.systems.crynux.requirements import unavailable
+from oracle.systems.crynux.predownload import Predownload, predownloads
 from oracle.systems.legacy.grading import TRIO
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_selection import TrioChoice
@@ -44,15 +44,6 @@ class CandidateChance:
 
 
 @dataclass(frozen=True, slots=True)
-class ScarceModel:
-    """A model of the task that too few available nodes have, and who would be asked for it."""
-
-    model: str
-    holders: int
-    asked: Sequence[Address]
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
     """What a policy says of a task; `judged` ascending by address, one for each member.
 
@@ -70,7 +61,7 @@ class Selection:
     lots: DrawTickets | None
     drawn: Sequence[Drawn]
     trio: TrioChoice | None
-    scarce: Sequence[ScarceModel] | None
+    scarce: Sequence[Predownload] | None
 
     @property
     def all_equal(self) -> bool:
@@ -112,7 +103,7 @@ def select(
         lots=lots,
         drawn=drawn,
         trio=trio,
-        scarce=_scarce(policy, task, policy_input, drawn),
+        scarce=_scarce(policy, task, snapshot, drawn),
     )
 
 
@@ -151,18 +142,12 @@ def _chance(verdict: CandidateVerdict, total: int, candidates: int) -> int | Non
 
 
 def _scarce(
-    policy: SelectionPolicy, task: Task, policy_input: PolicyInput, drawn: Sequence[Drawn]
-) -> list[ScarceModel] | None:
+    policy: SelectionPolicy, task: Task, snapshot: NetworkSnapshot, drawn: Sequence[Drawn]
+) -> list[Predownload] | None:
     if not isinstance(policy, CrynuxPolicy):
         return None
-    busy = {each.node: replace(policy_input.nodes[each.node], running=1) for each in drawn}
-    after = replace(policy_input, nodes={**policy_input.nodes, **busy})
-    free = [
-        node
-        for node in after.nodes.values()
-        if unavailable(node, policy_input.time, policy_input.rules) is None
-    ]
-    return [
-        ScarceModel(model, sum(model in node.models for node in free), asked)
-        for model, asked in predownloads(task, after, policy.weighting)
-    ]
+    now = PolicyInput(snapshot.nodes, snapshot.rules, snapshot.time)
+    nodes = with_planned(now, snapshot.planned)
+    busy = {each.node: replace(nodes[each.node], running=1) for each in drawn}
+    after = replace(now, nodes={**nodes, **busy}, taken=frozenset(busy))
+    return predownloads(task, after, policy.weighting, policy.spread)

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import json
 from sqlalchemy import Connection, func, select
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.state.node import DownloadRequest, Membership, Node, Pending
 from oracle.store.bulk import Row, fetch, upsert
 from oracle.store.encoding import (
     amount_or_none,
@@ -79,6 +80,11 @@ class NodeRepository:
         chosen = select(node).where(node.c.recovers_until > time).order_by(node.c.address)
         yield from map(_node_of, self._connection.execute(chosen).all())
 
+    def asked(self) -> list[Node]:
+        """Return the nodes that were asked for downloads, by address."""
+        chosen = select(node).where(node.c.downloads.is_not(None)).order_by(node.c.address)
+        return [_node_of(row) for row in self._connection.execute(chosen)]
+
     def counts(self) -> dict[tuple[Membership, bool, bool], int]:
         """Count the nodes by membership, whether paused, and whether running a task."""
         busy = node.c.running > 0
@@ -125,6 +131,7 @@ def node_row(each: Node) -> Row:
         each.online_seconds,
         None if each.pending is None else each.pending.value,
         each.last_start,
+        json.encode(each.downloads).decode() if each.downloads else None,
     )
 
 
@@ -159,4 +166,9 @@ def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
         online_seconds=row.online_seconds,
         pending=None if row.pending is None else Pending(row.pending),
         last_start=row.last_start,
+        downloads=() if row.downloads is None else _downloads_of(row.downloads),
     )
+
+
+def _downloads_of(text: str) -> tuple[DownloadRequest, ...]:
+    return json.decode(text, type=tuple[DownloadRequest, ...])

@@ -1,4 +1,4 @@
-"""What the dispatcher decided: which node was drawn for which task, and by which block."""
+"""What the dispatcher decided: who was drawn for which task, who is asked to download what."""
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Table, Text, text
 
@@ -28,6 +28,20 @@ Index(
     postgresql_where=text("voided_block IS NULL"),
 )
 
+# Which node is to be asked to download which model, as a task started. A record like the draws;
+# what of it is on chain stands in the node's own row.
+planned_download = Table(
+    "planned_download",
+    metadata,
+    # The block at whose end it was decided.
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("node", LargeBinary, primary_key=True),
+    Column("model", Text, primary_key=True),
+    # The task that had just started.
+    Column("task", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
 
 # The text of every rule set that ever scored here. No projection: a number once given stays.
 rule_set = Table(

@@ -70,6 +70,8 @@ node = Table(
     Column("pending", Text),
     # When it was given its last task; NULL: never one.
     Column("last_start", BigInteger),
+    # JSON list of model, asked_at and until, seconds; NULL: nobody asked it for any.
+    Column("downloads", Text),
     sqlite_with_rowid=False,
 )
 

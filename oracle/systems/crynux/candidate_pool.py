@@ -3,7 +3,7 @@
 The cost of a selection grows with the members that fit the task, never with their history.
 """
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from oracle.domain.ids import Address
@@ -61,6 +61,11 @@ class CandidatePool:
 
     def __len__(self) -> int:
         return len(self._members)
+
+    @property
+    def members(self) -> Mapping[Address, Node]:
+        """Return the members as they were told of last."""
+        return self._members
 
     def put(self, node: Node) -> None:
         """Take in a node's row as it is now; one that is no member is dropped."""

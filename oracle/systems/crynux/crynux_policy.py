@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
-from oracle.domain.scoring.node_scores import qos_at
+from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import (
@@ -32,12 +32,31 @@ from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSpread:
+    """When and how wide a model is spread (docs/explanation/dispatch.md#pre-download).
+
+    `scarce_below`: with fewer available nodes than this that have the model; `enough`: until so
+    many have it or are asked. `per_day` and `per_node_per_day` bound the requests of a day, of
+    all nodes together and of one node.
+    """
+
+    scarce_below: int = 3
+    enough: int = 10
+    per_day: int = 200
+    per_node_per_day: int = 4
+
+
+SPREAD = ModelSpread()
+
+
+@dataclass(frozen=True, slots=True)
 class CrynuxPolicy:
-    """Weighted choice by stake, QoS and models, with the given parameters."""
+    """Weighted choice by stake, QoS and models; `spread`: who is asked for models."""
 
     name: str
     version: int
     weighting: Weighting
+    spread: ModelSpread = SPREAD
 
     def follow(self) -> "CrynuxFollower":
         """Return one that follows a history; it needs no memory of its own."""
@@ -77,17 +96,23 @@ def why_not(node: Node, wanted: Requirement, policy_input: PolicyInput) -> Out |
     return reason or misfit(node, wanted)
 
 
-def eligible_weights(
+def downloader_weights(
     wanted: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
-    """Return every eligible node with its weight, whatever models it has, ascending."""
+    """Return who could run such a task when it is free, with its weight, ascending.
+
+    Whatever models it has: a node downloads beside the task that it runs.
+    """
     members = _members(policy_input)
     counted = weighting.counted(wanted.models)
     measure = _measure(members, counted, weighting, policy_input)
     return [
         (node.address, measure.parts_of(node)["W"])
         for node in members
-        if why_not(node, wanted, policy_input) is None
+        if not node.paused
+        and not is_excluded(node, policy_input.time, policy_input.rules)
+        and node.address not in policy_input.taken
+        and misfit(node, wanted) is None
     ]
 
 

@@ -3,7 +3,7 @@
 See docs/reference/sources.md#crynux-dispatching-of-2024, Node Grading and Task Grading.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from oracle.domain.events.network_events import TaskKind
@@ -49,11 +49,3 @@ def by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
         if group is not None:
             groups.setdefault(group, []).append(node)
     return {group: groups[group] for group in sorted(groups)}
-
-
-def by_vram(groups: Mapping[CardGroup, list[Node]]) -> dict[int, list[CardGroup]]:
-    """Return the card groups of each video memory in GB, the smallest first."""
-    found: dict[int, list[CardGroup]] = {}
-    for group in sorted(groups):
-        found.setdefault(group.vram, []).append(group)
-    return found

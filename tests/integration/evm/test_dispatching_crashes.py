@@ -1,4 +1,4 @@
-"""The daemon dies at every commit and send of a start; the next one finishes it, once."""
+"""The daemon dies at every commit and send of a start or request; the next one finishes it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,8 +8,10 @@ from typing import cast
 
 import pytest
 
+from oracle.dispatch.dispatch_calls import REQUEST_DOWNLOAD
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
+from oracle.systems.crynux.crynux_policy import SPREAD
 from oracle.txmgr import broadcaster
 from oracle.txmgr.client.send_raw import SendResult, send_all
 from tests.support.evm.chain import Chain
@@ -22,6 +24,7 @@ from tests.support.txmgr.dispatch_office import (
     dispatcher_of,
     fresh_stage,
     premises,
+    settings,
 )
 from tests.support.txmgr.office_fixtures import fresh_chain
 from tests.support.txmgr.stores import NewStore
@@ -63,6 +66,18 @@ def drawn(premises: Premises, store: Store, evidence: Path) -> tuple[DispatchOff
     return office, tasks
 
 
+def about_to_ask(premises: Premises, store: Store, folder: Path) -> DispatchOffice:
+    """A task has just started; two nodes lack its model, and nobody has been asked for it."""
+    office = DispatchOffice(premises, store, folder)
+    office.restart(dispatch=settings(premises.built_at, spread=SPREAD))
+    premises.network.create()
+    for _ in range(2):
+        office.turn()
+        office.mine()
+    office.index()
+    return office
+
+
 def nonce(premises: Premises) -> int:
     """How many transactions of the dispatcher are mined."""
     sender = dispatcher_of(premises).address
@@ -97,4 +112,32 @@ def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
             assert nonce(premises) == 2, where
             assert office.start_states() == ["final", "final"], where
             assert {premises.network.status(task) for task in tasks} == {Status.STARTED}, where
+            office.close()
+
+
+@pytest.mark.slow
+def test_whoever_dies_during_a_request_has_one_successor_and_no_node_is_asked_twice(
+    premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
+):
+    with fresh_chain.undone(), new_sqlite_store() as store:
+        office = about_to_ask(premises, store, tmp_path)
+        fuse = Fuse()
+        with fused(office, fuse):
+            play(office)
+        office.close()
+    passed = fuse.passed
+    assert passed.count("after a send") == 1
+
+    for number, name in enumerate(passed):
+        with fresh_chain.undone(), new_sqlite_store() as store:
+            office = about_to_ask(premises, store, tmp_path)
+            before = nonce(premises)
+            with pytest.raises(Crash), fused(office, Fuse(number)):
+                play(office)
+            office.restart()
+            play(office)
+
+            where = f"{name} {number}"
+            assert nonce(premises) - before == 2, where
+            assert office.states(REQUEST_DOWNLOAD) == ["final"] * 2, where
             office.close()

@@ -29,6 +29,7 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.crynux.crynux_policy import ModelSpread
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
 from oracle.txmgr.accounts_and_limits import SenderAccount
@@ -54,6 +55,7 @@ ETHER = 10**18
 _SECOND = Fraction(1)
 # A task's value is its fee in wei a second of one second.
 PRICING = Pricing(dict.fromkeys(TaskKind, _SECOND), dict.fromkeys(TaskKind, Fraction(0)))
+NOBODY_IS_ASKED = ModelSpread(per_day=0)
 
 
 def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
@@ -65,6 +67,8 @@ def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
         pricing=PRICING,
         alpha=Fraction(100),
         max_in_flight=200,
+        # Of starts alone; tests/integration/evm/test_downloads.py asks.
+        spread=NOBODY_IS_ASKED,
     )
     return replace(plain, **changes)
 

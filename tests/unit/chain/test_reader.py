@@ -6,6 +6,7 @@ import pytest
 
 from oracle.chain.decode.abi import load
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.events.download_events import DownloadRequested
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
@@ -93,6 +94,10 @@ BOTH = {"task": T, "node": N}
         ),
         (network("NodeStakeChanged", node=N, stake=7), NodeUpdated(AT, TIME, N, stake=7)),
         (network("ModelAdded", node=N, model="m"), ModelAdded(AT, TIME, N, "m")),
+        (
+            network("DownloadRequested", node=N, model="m", until=2**70),
+            DownloadRequested(AT, TIME, N, "m", 2**63 - 1),
+        ),
         (network("NodePaused", node=N), NodePaused(AT, TIME, N)),
         (network("NodeResumed", node=N), NodeResumed(AT, TIME, N)),
         (network("NodeQuit", node=N), NodeQuit(AT, TIME, N)),

@@ -203,3 +203,19 @@ def test_wrong_options_are_refused(capsys, events, options, why):
     # An option of the test's own is given last; a kind priced twice would be refused for that.
     prices = [] if options[0] in {"--fixed", "--unit"} else PRICES
     assert why in refused(capsys, "queue", "--events", events, *prices, *options)
+
+
+def test_who_is_asked_to_download_what_is_shown_until_it_answers(capsys, tmp_path):
+    history = History().joins("A", "B", "C").after(10)
+    for name in "AB":
+        history.is_asked_to_download(name, "\x1b[2Jbase")
+    history.adds_model("B", "\x1b[2Jbase").after(60)
+    events = events_in(tmp_path, history.joins("D"))
+    (asked,) = told(capsys, "--events", events)["downloads"]
+
+    assert (asked["node"], asked["state"]) == (node("A"), "open")
+    assert run(["queue", *PRICES, "--events", str(events)]) == 0
+    text = capsys.readouterr().out
+    assert r"\x1b[2Jbase (open)" in text
+    assert node("A") in text
+    assert node("B") not in text

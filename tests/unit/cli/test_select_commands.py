@@ -219,7 +219,7 @@ def test_a_model_that_few_have_is_to_be_downloaded_by_others(capsys, tmp_path, a
 
     # Of the nodes that could run it and lack it, by weight; equal ones by address.
     assert answer["predownload"] == [
-        {"model": "base", "holders": 2, "ask": [node("G"), node("H")]},
+        {"model": "base", "holders": 2, "pending": 0, "ask": [node(each) for each in "CGH"]},
     ]
 
 
@@ -227,7 +227,7 @@ def test_a_drawn_node_is_busy_when_models_are_counted(capsys, tmp_path, asked):
     history = network().joins("G", stake=TOKENS, **CARD)
     options = ["--task", asked, "--events", events_in(tmp_path, history), "--seed", SEED]
     assert told(capsys, *options)["predownload"] == [
-        {"model": "base", "holders": 1, "ask": [node("G")]}
+        {"model": "base", "holders": 1, "pending": 0, "ask": [node("C"), node("G")]}
     ]
 
 

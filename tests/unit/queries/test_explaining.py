@@ -76,3 +76,15 @@ def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
     assert f"held for a person: {why}" in text
     assert answer["held"] == why
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
+
+
+def test_what_a_node_was_asked_to_download_is_told_with_what_became_of_it(told):
+    history = History().joins("A").is_asked_to_download("A", "late")
+    history.after(1000).is_asked_to_download("A", "done").adds_model("A", "done")
+    seen = told(history.after(1000).is_asked_to_download("A", "soon"))
+    states = {each["model"]: each["state"] for each in explain_answer(seen)["downloads"]}
+    assert states == {"late": "unanswered", "done": "answered", "soon": "open"}
+    text = text_of(seen)
+    assert "Asked to download in the last day:" in text
+    assert "late, " in text
+    assert text_of(told(History().joins("A"))).count("Asked to download") == 0

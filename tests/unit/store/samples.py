@@ -9,7 +9,7 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Call, Log
-from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.node import DownloadRequest, Membership, Node, new_node
 from oracle.domain.state.task import Ending, Run, Task, new_task
 
 
@@ -117,6 +117,7 @@ nodes = st.builds(
     window_count=whole,
     online_since=st.none() | whole,
     online_seconds=whole,
+    downloads=st.lists(st.builds(DownloadRequest, words, whole, whole), max_size=2).map(tuple),
 )
 
 runs = st.builds(

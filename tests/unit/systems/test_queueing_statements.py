@@ -159,12 +159,12 @@ def asked_with(holders: int, others: int) -> dict[str, int]:
     policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
     asked = predownloads(fold.ledger.tasks[task("t")], policy_input, SEED_WEIGHTING)
     assert all(node("runner") not in one.nodes for one in asked)
-    return {one.model: len(one.nodes) for one in asked}
+    return {one.model: len(one.nodes) for one in asked if one.nodes}
 
 
 @pytest.mark.parametrize(
     ("holders", "others", "asked"),
-    [(3, 20, {}), (2, 20, {"base": 10}), (0, 4, {"base": 4}), (0, 0, {})],
+    [(3, 20, {}), (2, 20, {"base": 8}), (0, 20, {"base": 10}), (0, 4, {"base": 4}), (0, 0, {})],
 )
-def test_fewer_than_three_free_holders_of_a_model_bring_up_to_ten_more(holders, others, asked):
+def test_fewer_than_three_free_holders_of_a_model_bring_others_up_to_ten(holders, others, asked):
     assert asked_with(holders, others) == asked

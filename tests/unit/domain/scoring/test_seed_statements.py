@@ -212,12 +212,6 @@ def test_who_joins_for_the_first_time_begins_with_h_at_one():
 # Kickout
 
 
-def test_a_node_that_was_switched_off_without_a_word_ends_up_due_for_a_kickout():
-    history = History().joins("A").scores("A", *[0] * 49)
-    assert not is_kickout_due(node_after(history, "A"), SEED)
-    assert is_kickout_due(node_after(history.scores("A", 0), "A"), SEED)
-
-
 @given(st.integers(0, 49))
 def test_a_pool_that_is_not_full_kicks_nobody_out_however_bad(count):
     made = node_after(History().joins("A"), "A")

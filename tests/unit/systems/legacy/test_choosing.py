@@ -7,7 +7,8 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
-from itertools import combinations, product
+from itertools import combinations, groupby, product
+from operator import attrgetter
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,7 +16,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.legacy import trio_selection
-from oracle.systems.legacy.grading import CardGroup, by_card, by_vram, card_group_of
+from oracle.systems.legacy.grading import CardGroup, by_card, card_group_of
 from oracle.systems.legacy.legacy_eligibility import candidacy_of
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.submission_speed import speeds
@@ -51,8 +52,8 @@ def chosen_for(task, policy_input, seed=SEED32):
 
 
 def test_nodes_are_grouped_by_card_and_cards_by_video_memory():
-    groups = by_vram(by_card(cards(FIGURE)))
-    assert {vram: [card.model for card in those] for vram, those in groups.items()} == {
+    groups = groupby(by_card(cards(FIGURE)), attrgetter("vram"))
+    assert {vram: [card.model for card in those] for vram, those in groups} == {
         12: ["RTX 4070"],
         16: ["RTX 3080", "RTX 4000 Ada", "RTX 4080"],
         24: ["RTX 3090", "RTX 4090"],

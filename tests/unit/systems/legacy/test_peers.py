@@ -16,7 +16,6 @@ from oracle.domain.scoring.legacy_factors import (
 from oracle.domain.scoring.node_scores import (
     factors_of,
     is_kickout_due,
-    lacks_task,
     long_term,
     qos_at,
 )
@@ -144,14 +143,6 @@ def test_the_line_itself_is_no_kickout():
     assert not is_kickout_due(made, RULES, 0)
     assert is_kickout_due(scored(made, 20, 3), RULES, 0)
     assert not is_kickout_due(scored(made, 0, 2), RULES, 0)
-
-
-def test_a_member_without_a_task_in_the_window_lacks_one():
-    made = node_after(low(), "A", RULES)
-    assert not lacks_task(made, 1100, RULES)
-    assert lacks_task(made, 31 * 86_400, RULES)
-    assert not lacks_task(member("B"), 0, SEED)
-    assert not lacks_task(member("B", membership=Membership.QUIT), 0, RULES)
 
 
 def test_the_contracts_line_of_kickout_is_that_of_the_node_score():

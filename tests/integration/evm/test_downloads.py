@@ -1,0 +1,195 @@
+"""As a task starts, nodes are asked on chain for a model that few have: once, whatever happens."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.dispatch.dispatch_calls import REQUEST_DOWNLOAD
+from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.queries.stats import dispatch_statistics
+from oracle.store.database import Store
+from oracle.systems.crynux.crynux_policy import SPREAD
+from oracle.systems.crynux.predownload import requests_of
+from tests.support.evm.fixtures import chain
+from tests.support.evm.network import Status
+from tests.support.office import Premises
+from tests.support.txmgr.dispatch_office import (
+    DispatchOffice,
+    fresh_stage,
+    premises,
+    settings,
+)
+from tests.support.txmgr.office_fixtures import fresh_chain
+from tests.support.txmgr.stores import NewStore
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
+
+MODEL = "sdxl"
+
+
+def asking(premises: Premises, **spread: int) -> DispatchSettings:
+    return settings(premises.built_at, spread=replace(SPREAD, **spread))
+
+
+def an_office(premises: Premises, store: Store, folder: Path, **spread: int) -> DispatchOffice:
+    """One that asks for models; two of its three nodes can be asked as a task starts."""
+    office = DispatchOffice(premises, store, folder)
+    office.restart(dispatch=asking(premises, **spread))
+    return office
+
+
+@pytest.fixture
+def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[DispatchOffice]:
+    with Store.open(sqlite_url) as opened:
+        office = an_office(premises, opened, tmp_path / "evidence")
+        yield office
+        office.close()
+
+
+def started(office: DispatchOffice) -> bytes:
+    """A task that has just started, and is folded."""
+    task = office.premises.network.create(models=(MODEL,))
+    office.turn()
+    for _ in range(2):
+        office.block()
+    assert office.premises.network.status(task) is Status.STARTED
+    return task
+
+
+def requested(office: DispatchOffice) -> list[dict[str, Any]]:
+    """What the contract says that it asked for."""
+    contract = office.premises.network.contract
+    first = office.premises.built_at
+    return [
+        dict(log["args"]) for log in contract.events.DownloadRequested().get_logs(from_block=first)
+    ]
+
+
+def asked(office: DispatchOffice) -> list[str]:
+    return sorted(str(one["node"]) for one in requested(office))
+
+
+def idle(office: DispatchOffice, task: bytes) -> list[str]:
+    """The members that do not run the task."""
+    nodes = office.premises.network.nodes[:3]
+    return sorted(one for one in nodes if one.lower() != office.node_of(task))
+
+
+def states(office: DispatchOffice) -> list[str]:
+    return office.states(REQUEST_DOWNLOAD)
+
+
+def standing(office: DispatchOffice) -> list[str]:
+    """How the requests stand that the fold has seen."""
+    with office.store.reading() as uow:
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        return [one.state for node in uow.nodes.asked() for one in requests_of(node, cursor.time)]
+
+
+def test_every_other_node_without_the_model_is_asked_once_as_a_task_starts(
+    office: DispatchOffice,
+):
+    task = started(office)
+    for _ in range(4):
+        office.block()
+
+    assert asked(office) == idle(office, task)
+    assert {one["model"] for one in requested(office)} == {MODEL}
+    assert (states(office), standing(office)) == (["mined"] * 2, ["open"] * 2)
+    assert dispatch_statistics(office.store, None).downloads == {"open": 2}
+
+
+def test_the_model_added_is_the_answer(office: DispatchOffice):
+    network, task = office.premises.network, started(office)
+    office.block()
+    for node in idle(office, task):
+        network.by(node, network.does.addModel(MODEL))
+    office.turn()
+
+    assert standing(office) == ["answered"] * 2
+
+
+def test_the_next_start_asks_nobody_again(office: DispatchOffice):
+    network, first = office.premises.network, started(office)
+    office.block()
+    before = asked(office)
+    network.submit(first, {one.lower(): one for one in network.nodes}[office.node_of(first)])
+    second = started(office)
+    for _ in range(3):
+        office.block()
+
+    # Who ran the first task has not been asked yet, if it does not run the second as well.
+    runner = {one for one in idle(office, second) if one.lower() == office.node_of(first)}
+    assert asked(office) == sorted({*before, *runner})
+
+
+def test_a_day_has_so_many_requests_and_no_more(office: DispatchOffice):
+    office.restart(dispatch=asking(office.premises, per_day=1))
+    started(office)
+    for _ in range(3):
+        office.block()
+    assert len(asked(office)) == 1
+
+
+def test_a_start_that_a_reorg_takes_and_brings_back_asks_each_node_once(office: DispatchOffice):
+    network, chain = office.premises.network, office.premises.chain
+    task = network.create(models=(MODEL,))
+    office.turn()
+    office.mine()
+    office.turn()
+    fork = chain.rpc("evm_snapshot")
+    office.mine()
+    office.index()
+    assert network.status(task) is Status.STARTED
+    plan_dispatch(office.dispatching, office.source.heads())
+    assert states(office) == ["planned"] * 2
+    chain.rpc("evm_revert", fork)
+    # The other fork has not got the start yet.
+    chain.rpc("anvil_dropAllTransactions")
+    office.mine(2)
+    office.index()
+    with office.store.reading() as uow:
+        assert uow.downloads.since(0) == []
+
+    for _ in range(8):
+        office.turn()
+        office.mine()
+    assert asked(office) == idle(office, task)
+
+
+def test_what_is_asked_for_is_the_chains_whatever_the_windows(
+    office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
+):
+    started(office)
+    for _ in range(3):
+        office.block()
+    with office.store.reading() as uow:
+        planned = uow.downloads.since(0)
+    with new_sqlite_store() as store:
+        other = an_office(office.premises, store, tmp_path / "other")
+        other.index()
+        with store.reading() as uow:
+            assert uow.downloads.since(0) == planned != []
+        other.close()
+
+
+def test_two_daemons_of_one_key_ask_each_node_once(
+    office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
+):
+    premises = office.premises
+    with new_sqlite_store() as store:
+        other = an_office(premises, store, tmp_path / "other")
+        task = premises.network.create(models=(MODEL,))
+        for _ in range(8):
+            office.turn()
+            other.turn()
+            office.mine()
+        assert asked(office) == idle(office, task)
+        other.close()

@@ -1,0 +1,116 @@
+"""What is decided about downloads at the end of a block, and how long it stands."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.dispatch.downloads import PLANNED_SECONDS, plan_downloads, wanted_downloads
+from oracle.dispatch.drawer import BlockDrawer
+from oracle.domain.blocks import BlockRef
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Hash
+from oracle.store.database import Store, UnitOfWork
+from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, task
+from tests.support.txmgr.dispatch_office import settings
+from tests.unit.dispatch.test_drawing import Seen
+from tests.unit.systems.crynux.making import a_task
+
+MODEL = "base"
+
+
+class Ledger:
+    """A database that follows a history, and decides at the end of each block."""
+
+    def __init__(self, store: Store, spread: ModelSpread = SPREAD) -> None:
+        self.store = store
+        self.history = History().joins("A", "B", "C", "D", stake=1)
+        self.drawer = BlockDrawer(settings(rules=SEED, spread=spread))
+        self._fold = Fold(SEED)
+        self._folded = 0
+
+    def end_block(self, *started: str) -> None:
+        """Fold the block, and look at the tasks whose draws end with it."""
+        history, fold = self.history, self._fold
+        hashed = Hash(f"0x{history.block:064x}")
+        block = BlockRef(history.block, hashed, hashed, history.time)
+        fold.many(history.events[self._folded :])
+        self._folded = len(history.events)
+        with self.store.transaction() as uow:
+            uow.changes(fold.drain(), uow.rule_sets.number_of(SEED))
+            before = uow.cursor.get()
+            uow.cursor.move_to(block, block, 0 if before is None else before.epoch)
+            # Something waits, so that the drawer looks at the nodes.
+            nodes = fold.ledger.nodes.values()
+            self.drawer.resume(Seen(nodes, [a_task("waits")]), block, {})
+            plan_downloads(uow, self.drawer, block, [task(name) for name in started])
+        history.after(12)
+
+    def starts(self, name: str, on: str) -> None:
+        self.history.creates(name, models=(MODEL,)).starts(name, on)
+        self.end_block(name)
+
+    def wanted(self) -> list[str]:
+        with self.store.reading() as uow:
+            return _names(uow)
+
+
+def _names(uow: UnitOfWork) -> list[str]:
+    return [chr(int(each.node, 16)) for each in wanted_downloads(uow)]
+
+
+@pytest.fixture
+def opened(sqlite_url: str) -> Iterator[Store]:
+    with Store.open(sqlite_url) as store:
+        yield store
+
+
+@pytest.fixture
+def ledger(opened: Store) -> Ledger:
+    return Ledger(opened)
+
+
+def test_as_a_task_starts_those_who_lack_its_model_are_to_be_asked(ledger: Ledger):
+    ledger.end_block()
+    assert ledger.wanted() == []
+    ledger.starts("1", "A")
+    assert ledger.wanted() == ["B", "C", "D"]
+
+
+def test_what_is_planned_is_not_planned_again_by_the_next_start(ledger: Ledger):
+    ledger.starts("1", "A")
+    ledger.starts("2", "B")
+    # Who ran the first task is the only one left.
+    assert ledger.wanted() == ["B", "C", "D", "A"]
+
+
+def test_who_has_the_model_or_was_asked_or_has_left_is_not_asked_any_more(ledger: Ledger):
+    ledger.starts("1", "A")
+    ledger.history.adds_model("B", MODEL).is_asked_to_download("C", MODEL).quits("D")
+    ledger.end_block()
+    assert ledger.wanted() == []
+
+
+def test_a_plan_that_came_to_nothing_in_half_an_hour_is_over(ledger: Ledger):
+    ledger.starts("1", "A")
+    ledger.history.after(PLANNED_SECONDS - 24, blocks=1)
+    ledger.end_block()
+    assert ledger.wanted() == ["B", "C", "D"]
+    ledger.end_block()
+    assert ledger.wanted() == []
+
+
+def test_a_rewind_takes_back_what_later_blocks_decided(ledger: Ledger):
+    ledger.end_block()
+    before = ledger.history.block
+    ledger.starts("1", "A")
+    with ledger.store.transaction() as uow:
+        uow.downloads.take_back_above(before - 1)
+        assert uow.downloads.since(0) == []
+
+
+def test_with_a_budget_of_nothing_nobody_is_asked(opened: Store):
+    ledger = Ledger(opened, ModelSpread(per_day=0))
+    ledger.starts("1", "A")
+    assert ledger.wanted() == []

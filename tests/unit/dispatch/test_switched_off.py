@@ -1,0 +1,141 @@
+"""A node that was switched off without leaving: the dispatcher itself brings it to its kickout."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from oracle.dispatch.drawer import BlockDrawer
+from oracle.domain.blocks import BlockRef
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address, GroupKey, Hash
+from oracle.domain.scoring.node_scores import is_kickout_due
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History, node, task
+from tests.support.txmgr.dispatch_office import settings
+
+ALIVE, OFF = ("A", "B", "C"), "D"
+LIMIT = 300
+# Between two waves everybody's reliability has healed.
+REST = 6 * 3600
+
+
+@dataclass
+class Network:
+    """A history that is folded as it grows, as the drawer sees it."""
+
+    history: History = field(default_factory=History)
+    fold: Fold = field(default_factory=lambda: Fold(SEED))
+    folded: int = 0
+
+    def catch_up(self) -> None:
+        self.fold.many(self.history.events[self.folded :])
+        self.folded = len(self.history.events)
+        self.fold.drain()
+
+    def waiting(self) -> Sequence[Task]:
+        return [each for each in self.fold.ledger.tasks.values() if is_waiting(each)]
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        return [each for each in self.fold.ledger.tasks.values() if each.group in groups]
+
+    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
+        return {each: self.fold.ledger.nodes[each] for each in addresses}
+
+    def changed_since(self, _: int | None) -> Iterable[Node]:
+        return self.fold.ledger.nodes.values()
+
+    def node(self, name: str) -> Node:
+        return self.fold.ledger.nodes[node(name)]
+
+
+class Play:
+    """Waves of two groups of three for four nodes: one each is drawn, whatever its weight."""
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self.drawer = BlockDrawer(settings(self.network.history.block, rules=SEED))
+        self.draws: list[str] = []
+        self.runs: dict[str, str] = {}
+        self.network.history.joins(*ALIVE, OFF, stake=1)
+        self.drawn()
+
+    def wave(self, number: int) -> None:
+        history = self.network.history
+        groups = {f"g{number}{half}": [f"{number}{half}{n}" for n in range(3)] for half in "xy"}
+        for name, tasks in groups.items():
+            history.creates(*tasks, of=name, fee=1, timeout=LIMIT)
+        while groups:
+            self.drawn()
+            self.answers()
+            for name in [name for name, tasks in groups.items() if self.is_settled(tasks)]:
+                self.judged(name, groups.pop(name))
+        self.rest(REST)
+
+    def drawn(self) -> None:
+        """End a block, and start in the next one who was drawn."""
+        history, network = self.network.history, self.network
+        network.catch_up()
+        hashed = Hash("0x" + sha256(str(history.block).encode()).hexdigest())
+        turn = self.drawer.turn(network, BlockRef(history.block, hashed, hashed, history.time))
+        history.after(1)
+        for one in turn.drawn:
+            name, runner = named(one.task), named(one.node)
+            self.draws.append(runner)
+            self.runs[name] = runner
+            history.starts(name, runner)
+
+    def answers(self) -> None:
+        """Who lives answers in the block of its start; who is off is timed out much later."""
+        for name in self.open():
+            if self.runs[name] != OFF:
+                self.network.history.submits(name)
+        silent = [name for name in self.open() if self.runs[name] == OFF]
+        if silent:
+            self.rest(LIMIT)
+            for name in silent:
+                self.network.history.times_out(name)
+
+    def rest(self, seconds: int) -> None:
+        self.drawn()
+        self.network.history.time += seconds
+
+    def open(self) -> Iterator[str]:
+        self.network.catch_up()
+        for name, _ in list(self.runs.items()):
+            told = self.network.fold.ledger.tasks[task(name)]
+            if told.stopped_at is None and told.ending is None:
+                yield name
+
+    def is_settled(self, tasks: Sequence[str]) -> bool:
+        self.network.catch_up()
+        told = [self.network.fold.ledger.tasks[task(name)] for name in tasks]
+        return all(one.stopped_at is not None or one.ending is not None for one in told)
+
+    def judged(self, name: str, tasks: Sequence[str]) -> None:
+        history, ledger = self.network.history, self.network.fold.ledger
+        history.closes(name, *tasks)
+        for each in tasks:
+            if ledger.tasks[task(each)].ending is None:
+                history.succeeds(each)
+
+
+def named(key: str) -> str:
+    return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
+
+
+def test_a_node_that_was_switched_off_without_a_word_is_drawn_until_it_is_due_for_a_kickout():
+    play = Play()
+    waves = 0
+    while waves < 60 and not is_kickout_due(play.network.node(OFF), SEED):
+        waves += 1
+        play.wave(waves)
+        play.network.catch_up()
+
+    off = play.network.node(OFF)
+    assert is_kickout_due(off, SEED)
+    assert (off.pool, off.scored) == (bytes(50), 50)
+    assert play.draws.count(OFF) >= 50
+    assert not any(is_kickout_due(play.network.node(name), SEED) for name in ALIVE)

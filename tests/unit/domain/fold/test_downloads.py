@@ -1,0 +1,28 @@
+"""What the fold keeps of requests to download: those of a day, by the node that was asked."""
+
+from oracle.domain.state.node import REMEMBERED_SECONDS, DownloadRequest
+from tests.support.histories import History, node_after
+
+
+def test_a_request_stands_in_the_nodes_row():
+    history = History().joins("A").after(5).is_asked_to_download("A", "m", until=9000)
+    assert node_after(history, "A").downloads == (DownloadRequest("m", history.time, 9000),)
+
+
+def test_a_request_is_forgotten_a_day_later_when_another_comes():
+    history = History().joins("A").is_asked_to_download("A", "m")
+    history.after(REMEMBERED_SECONDS - 1).is_asked_to_download("A", "n")
+    assert [each.model for each in node_after(history, "A").downloads] == ["m", "n"]
+    history.after(1).is_asked_to_download("A", "o")
+    assert [each.model for each in node_after(history, "A").downloads] == ["n", "o"]
+
+
+def test_a_request_changes_no_score_and_no_membership():
+    plain = History().joins("A")
+    asked = History().joins("A").is_asked_to_download("A", "m")
+    before, after = node_after(plain, "A"), node_after(asked, "A")
+    assert (before.pool, before.base, before.membership) == (
+        after.pool,
+        after.base,
+        after.membership,
+    )
