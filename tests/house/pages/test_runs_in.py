@@ -20,8 +20,6 @@ from tests.house.reach.reachable import reached_from
 LETTERS = [source.letter for source in sources()]
 ROWS = [row for row in statements() if not row.is_prose]
 COMMAND = "command "
-# Rows that say less than the graph shows, each with what the graph does not see.
-SAY_LESS: dict[str, str] = {}
 
 
 @cache
@@ -96,17 +94,9 @@ def test_what_the_daemon_reaches_is_not_told_as_a_commands(letter: str):
         if row.source == letter
         and row.ours
         and "daemon" not in row.places
-        and row.name not in SAY_LESS
         and not unreached(row, "daemon")
     ]
     assert modest == []
-
-
-def test_who_says_less_than_the_graph_says_why():
-    assert all(len(why.split()) > 4 for why in SAY_LESS.values())
-    rows = {row.name: row for row in ROWS}
-    needless = [name for name in SAY_LESS if unreached(rows[name], "daemon")]
-    assert needless == []
 
 
 def test_what_runs_nowhere_of_ours_has_its_reason():

@@ -5,7 +5,7 @@ what such a reading cannot see.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -46,11 +46,11 @@ class Module:
         self._define(tree.body, "", Definition((path, "")))
 
     def _bind(self, tree: ast.Module) -> None:
-        for node in ast.walk(tree):
+        for node in _imports(tree):
             if isinstance(node, ast.Import):
                 for one in node.names:
                     self._import(one.name, None, one.asname or one.name.partition(".")[0])
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 for one in node.names:
                     self._import(node.module, one.name, one.asname or one.name)
         for statement in tree.body:
@@ -119,6 +119,15 @@ class Module:
         return (path, node.attr) if not name else None
 
 
+def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield those in functions too; an expression holds none, and is most of a tree."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.stmt):
+            yield from _imports(node)
+
+
 def _bound_by(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, Function | ast.ClassDef):
         yield statement.name
@@ -135,23 +144,28 @@ def _defaults(node: Function) -> list[ast.expr]:
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
     """Go through all of it but annotations and questions after a type: those call nothing."""
-    yield node
-    skipped: list[ast.AST | None] = []
-    if isinstance(node, ast.AnnAssign):
-        skipped = [node.annotation]
-    elif isinstance(node, ast.arg):
-        skipped = [node.annotation]
-    elif isinstance(node, Function):
-        skipped = [node.returns]
-    elif isinstance(node, ast.ExceptHandler):
-        skipped = [node.type]
-    elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"isinstance", "issubclass"}:
-        skipped = [*node.args[1:]]
-    elif isinstance(node, ast.MatchClass):
-        skipped = [node.cls]
-    for child in ast.iter_child_nodes(node):
-        if child not in skipped:
-            yield from _parts(child)
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        skipped = _called_by_nobody(part)
+        waiting += [one for one in ast.iter_child_nodes(part) if one not in skipped]
+
+
+def _called_by_nobody(node: ast.AST) -> Sequence[ast.AST | None]:
+    found: Sequence[ast.AST | None] = ()
+    match node:
+        case ast.AnnAssign() | ast.arg():
+            found = [node.annotation]
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            found = [node.returns]
+        case ast.ExceptHandler():
+            found = [node.type]
+        case ast.MatchClass():
+            found = [node.cls]
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):
+            found = node.args[1:]
+    return found
 
 
 def file_of(module: str) -> str | None:

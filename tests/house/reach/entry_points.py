@@ -40,7 +40,7 @@ def _commands_of(path: str) -> Iterator[tuple[ast.Call, ast.Name]]:
         given = call.args[0] if call.args else None
         if isinstance(call.func, ast.Call) and _is(call.func, "command"):
             if not isinstance(given, ast.Name):
-                raise AssertionError(f"{path}: a command that is no function")
+                raise TypeError(f"{path}: a command that is no function")
             yield call.func, given
 
 
@@ -58,7 +58,7 @@ def _group(path: str, call: ast.Call) -> str:
     """Return where the variable stands that a command is put on, or its bare name."""
     on = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not isinstance(on, ast.Name):
-        raise AssertionError(f"{path}: a command on nothing that has a name")
+        raise TypeError(f"{path}: a command on nothing that has a name")
     place = modules()[path].names.get(on.id)
     return on.id if place is None else "::".join(place)
 
