@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.pages.fidelity import ROOT, Statement
-from tests.mutants.citations import cited, standing, tried
+from tests.mutants.citations import Fallen, cited, standing, tried
 from tests.mutants.emptying import emptied
 from tests.mutants.patches import applied
 
@@ -65,7 +65,7 @@ F, G = ("oracle/a.py", "f"), ("oracle/a.py", "g")
         ({F: "no such function", G: {"tests/a.py::test_1"}}, 1),
     ],
 )
-def test_a_citation_that_stands_though_its_code_is_empty_is_told(fallen: dict, faults: int):
+def test_a_citation_that_stands_though_its_code_is_empty_is_told(fallen: Fallen, faults: int):
     assert len([*standing([row_of("test_1")], fallen)]) == faults
 
 

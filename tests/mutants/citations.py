@@ -10,7 +10,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,7 +32,7 @@ _FELL = {"failed", "error"}
 REPORT = BUILD / "citations.md"
 
 # Of each place that was emptied, the tests that fell; or why it could not be tried.
-Fallen = dict[Place, set[str] | str]
+Fallen = Mapping[Place, set[str] | str]
 
 
 def main() -> int:

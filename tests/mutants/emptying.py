@@ -51,9 +51,9 @@ def emptied(place: Place, tests: tuple[str, ...], folder: Path) -> Mutant:
 
 
 def _diff(path: str, text: str) -> str:
-    old, new = ((ROOT / path).read_text("utf-8"), text)
-    lines = [one.splitlines(keepends=True) for one in (old, new)]
-    return "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))
+    old = (ROOT / path).read_text("utf-8").splitlines(keepends=True)
+    new = text.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"))
 
 
 def _emptied_python(path: str, name: str) -> str:
@@ -81,8 +81,8 @@ def _definition(body: list[ast.stmt], names: list[str]) -> ast.stmt | None:
 
 
 def _line_of(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+    return min(one.lineno for one in (node, *decorators))
 
 
 def _emptied_contract(name: str) -> dict[str, str]:

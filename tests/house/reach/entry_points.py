@@ -75,9 +75,9 @@ def _groups() -> Iterator[tuple[str, str]]:
         if path.startswith("oracle/cli/"):
             for call in _calls(path):
                 if _is(call, "add_typer") and isinstance(call.args[0], ast.Name):
-                    name = next(one.value for one in call.keywords if one.arg == "name")
+                    told = next(one.value for one in call.keywords if one.arg == "name")
                     inner = "::".join(modules()[path].names[call.args[0].id])
-                    found[inner] = (_group(path, call), str(ast.literal_eval(name)))
+                    found[inner] = (_group(path, call), str(ast.literal_eval(told)))
     own = {inner: name for inner, (_, name) in found.items()}
     for inner, (outer, name) in found.items():
         yield inner, f"{_named(outer, own)} {name}".strip()

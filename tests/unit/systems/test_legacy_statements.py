@@ -128,6 +128,8 @@ def test_a_task_without_any_submission_is_ignored():
     history = runs(History().joins("A", "B", "C"), "t", silent=("A", "B", "C"))
     assert task_scores(history) == {}
     assert factors(history, "A").speed is None
+    history = runs(history, "u", "A", silent=("B", "C"))
+    assert task_scores(history) == {"A": [20], "B": [0], "C": [0]}
 
 
 def test_the_node_score_moves_where_a_task_ends():
@@ -158,7 +160,7 @@ def test_a_window_may_be_so_many_seconds_instead():
 
 def test_a_node_without_a_task_in_the_window_has_no_speed_score():
     history = runs(History().joins("A", "B", "C", "idle"), "t", "A", "B", "C")
-    assert factors(history, "idle").speed is None
+    assert [factors(history, name).speed for name in ("A", "idle")] == [UNIT, None]
     known = nodes_after(history)
     assert [name for name in known if lacks_task(known[name], history.time, RULES)] == ["idle"]
 

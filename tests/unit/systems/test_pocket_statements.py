@@ -188,7 +188,9 @@ def test_everybody_with_a_ticket_wins_as_often_as_tickets_say():
 @given(st.binary(min_size=32, max_size=32), st.permutations(range(3)))
 def test_the_same_seed_picks_the_same_node(seed, order):
     candidates = tickets_of_three()
-    assert draw([candidates[n] for n in order], seed, 1) == draw(candidates, seed, 1)
+    (drawn,) = draw([candidates[n] for n in order], seed, 1)
+    assert [drawn] == draw(candidates, seed, 1)
+    assert drawn.total == 21
 
 
 # Failures
