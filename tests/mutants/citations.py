@@ -25,8 +25,10 @@ from tests.mutants.emptying import emptied  # noqa: E402
 from tests.mutants.patches import BUILD  # noqa: E402
 from tests.mutants.running import ONE_ENGINE, Tester  # noqa: E402
 from tests.mutants.trees import copied, mutated  # noqa: E402
+from tests.support.examples import UNSHRUNK  # noqa: E402
 
-_SECONDS = 900
+_SECONDS = 300
+_OPTIONS = (*ONE_ENGINE, f"--hypothesis-profile={UNSHRUNK}")
 # A name that is not there shows nothing, and a test that pytest ended for its length neither.
 _FELL = {"failed", "error"}
 REPORT = BUILD / "citations.md"
@@ -115,7 +117,7 @@ class _Testers:
             fault = mutated(mutant, whole, tree)
             if fault is not None:
                 return fault
-            ran = tester.run_tests(tree, tests, _SECONDS, *ONE_ENGINE)
+            ran = tester.run_tests(tree, tests, _SECONDS, *_OPTIONS)
         except ValueError as error:
             return str(error)
         finally:

@@ -5,7 +5,6 @@ See docs/reference/sources.md#pocket-node-selector.
 """
 
 from collections import Counter
-from hashlib import sha256
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,11 +13,11 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
+from oracle.systems.pocket.picking import pick
 from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
 from oracle.systems.pocket.ranking import Ranking, evaluate
 from oracle.systems.pocket.record_scope import RecordScope
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from oracle.systems.weighted_draw import draw
 from tests.support.histories import History, folded, task
 
 MINUTE = 60.0
@@ -158,39 +157,20 @@ def test_more_than_one_ticket_needs_success_above_95_in_100():
     assert tickets(scope) == {"fast": 10}
 
 
-# The raffle, as `select` draws it
-
-
-def tickets_of_three() -> list[tuple[Address, int]]:
-    """The candidates of a task with their tickets: fast, slow, and one that nobody knows yet."""
-    history = History().joins("fast", "slow", "new")
-    for n in range(3):
-        history.starts(f"f{n}", "fast").starts(f"s{n}", "slow").after(1).submits(f"f{n}")
-        history.succeeds(f"f{n}").after(4).submits(f"s{n}").succeeds(f"s{n}")
-    said = verdicts(history.creates("t")).items()
-    assert {name: one.weight for name, one in said} == {"fast": 10, "slow": 1, "new": 10}
-    return [(one.node, one.weight) for _, one in said if one.weight is not None]
-
-
-def seed_of(n: int) -> bytes:
-    return sha256(n.to_bytes(4, "big")).digest()
+# The raffle
 
 
 def test_everybody_with_a_ticket_wins_as_often_as_tickets_say():
-    candidates = tickets_of_three()
-    wins = Counter(draw(candidates, seed_of(n), 1)[0].node for n in range(2100))
-    # Chi-square with two degrees of freedom: beyond 13.8 once in a thousand, of fixed seeds.
-    expected = {who: 100 * many for who, many in candidates}
-    assert sum((wins[who] - many) ** 2 / many for who, many in expected.items()) < 13.8
-    assert min(wins[who] for who in expected) > 0
+    ranking = ranking_of(scope_of(("fast", 0.1), ("slow", 0.3), ("last", 2.0)))
+    assert ranking.total == 16
+    wins = Counter(pick(ranking, (n + 0.5) / 16) for n in range(16))
+    assert wins == {"fast": 10, "slow": 5, "last": 1}
 
 
-@given(st.binary(min_size=32, max_size=32), st.permutations(range(3)))
-def test_the_same_seed_picks_the_same_node(seed, order):
-    candidates = tickets_of_three()
-    (drawn,) = draw([candidates[n] for n in order], seed, 1)
-    assert [drawn] == draw(candidates, seed, 1)
-    assert drawn.total == 21
+@given(st.floats(0, 1, exclude_max=True))
+def test_the_same_number_picks_the_same_node(u):
+    ranking = ranking_of(scope_of(("fast", 0.1), ("slow", 0.3)))
+    assert pick(ranking, u) == (FAST if u * 15 < 10 else SLOW)
 
 
 # Failures
