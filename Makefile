@@ -59,7 +59,7 @@ fidelity:  ## Write what became of every statement of the sources, into build/fi
 	python -m tests.house.pages.fidelity
 
 fidelity-mutants:  ## Empty what each of its rows names, and see that its test falls (ARGS="--only Q14")
-	python tests/mutants/citations.py $(ARGS)
+	python tests/mutants/emptied_rows.py $(ARGS)
 
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.faults.lies.run $(ARGS)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.pages.fidelity import ROOT, Statement
-from tests.mutants.citations import Fallen, cited, standing, tried
+from tests.mutants.emptied_rows import Fallen, cited, standing, tried
 from tests.mutants.emptying import emptied
 from tests.mutants.patches import applied
 
