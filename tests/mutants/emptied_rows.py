@@ -8,6 +8,7 @@ falls for one of them. Exit code 1: a citation did not fall.
 
 import argparse
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ _GREEN_SECONDS, _SECONDS = 3600, 300
 _OPTIONS = (*ONE_ENGINE, f"--hypothesis-profile={UNSHRUNK}")
 # A name that is not there shows nothing, and a test that pytest ended for its length neither.
 _FELL = {"failed", "error"}
-REPORT = BUILD / "emptied-rows.md"
+REPORT = BUILD / "emptied-rows.txt"
 
 # Of each place that was emptied, the tests that fell; or why it could not be tried.
 Fallen = Mapping[Place, set[str] | str]
@@ -55,7 +56,7 @@ def main() -> int:
     sys.stdout.write(f"{summary}\n")
     if not asked.only:
         BUILD.mkdir(exist_ok=True)
-        REPORT.write_text("\n".join((f"# {summary}\n", *(f"- {one}" for one in faults), "")))
+        REPORT.write_text("\n".join((summary, *faults, "")))
     return 1 if faults else 0
 
 
@@ -132,7 +133,8 @@ class _Testers:
             if fault is not None:
                 return fault
             ran = tester.run_tests(tree, tests, _SECONDS, *_OPTIONS)
-        except ValueError as error:
+        except (ValueError, subprocess.TimeoutExpired) as error:
+            # Nothing that can be emptied, or a contract that took too long to compile.
             return str(error)
         finally:
             self._idle.put(tester)

@@ -81,8 +81,9 @@ def _definition(body: list[ast.stmt], names: list[str]) -> ast.stmt | None:
 
 
 def _line_of(node: ast.stmt) -> int:
-    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
-    return min(one.lineno for one in (node, *decorators))
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.decorator_list:
+        return node.decorator_list[0].lineno
+    return node.lineno
 
 
 def _emptied_contract(name: str) -> dict[str, str]:

@@ -71,7 +71,7 @@ def test_short_term_alone_would_not_tell_fast_from_slow():
     history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
     fast, slow = node_after(history, "fast"), node_after(history, "slow")
     assert reliability_at(fast, history.time, SEED) == reliability_at(slow, history.time, SEED)
-    assert (qos_after(history, "fast"), qos_after(history, "slow")) == (1, Fraction(1, 5))
+    assert [qos_after(history, name) for name in ("fast", "slow")] == [1, Fraction(1, 5)]
 
 
 # Task scores and their mean
@@ -245,6 +245,14 @@ def test_a_kicked_out_node_is_no_member_and_has_no_qos():
     made: Node = node_after(full_of(0).is_kicked_out("A"), "A")
     assert made.membership is Membership.KICKED_OUT
     assert qos_at(made, made.since, SEED) is None
+
+
+def test_a_kickout_is_told_from_the_penalty_for_cheating():
+    kicked, slashed = full_of(0).is_kicked_out("A"), full_of(0).is_slashed("A")
+    assert [node_after(one, "A").membership for one in (kicked, slashed)] == [
+        Membership.KICKED_OUT,
+        Membership.SLASHED,
+    ]
 
 
 def test_a_short_burst_of_failures_costs_an_hour_or_two_and_no_membership():
