@@ -21,7 +21,7 @@ EMPTIED = [
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_what_a_row_names_brings_down_its_tests_when_it_is_empty(tmp_path: Path):
     sample = ROWS[::SAMPLED]
     assert len(sample) > 3
