@@ -1,12 +1,12 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity lies sim machine soak fuzz bench slither halmos dashboard reference house nightly cover wheel release images constraints initial clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard reference house nightly cover wheel release images constraints initial clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install:  ## Make .venv and node_modules, and install the commit hooks
 	python3 bootstrap.py check
@@ -58,6 +58,9 @@ sending:  ## Play the 74 fault cases of publishing (ARGS="-k case_f09" for one o
 fidelity:  ## Write what became of every statement of the sources, into build/fidelity.md
 	python -m tests.house.pages.fidelity
 
+fidelity-mutants:  ## Empty what each of its rows names, and see that its test falls (ARGS="--only Q14")
+	python tests/mutants/emptied_rows.py $(ARGS)
+
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.faults.lies.run $(ARGS)
 
@@ -92,7 +95,7 @@ house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone 
 	python -m tests.house.measure $(TREE) $(ARGS)
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
-	$(MAKE) slow mutants lies sim machine soak fuzz
+	$(MAKE) slow mutants fidelity-mutants lies sim machine soak fuzz
 	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and show what they miss

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-from tests.support.examples import QUICK, is_bounded, is_quick, part_of
+from tests.support.examples import QUICK, UNSHRUNK, is_bounded, is_quick, part_of
 
 # Also where Python is told to keep none: every process would make the asserts of 400 files explain
 # themselves anew, which takes longer than most tests.
@@ -36,6 +36,11 @@ settings.register_profile(
     QUICK,
     parent=settings.get_profile("house"),
     max_examples=part_of(settings.get_profile("house").max_examples),
+)
+settings.register_profile(
+    UNSHRUNK,
+    parent=settings.get_profile("house"),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 
 

@@ -143,7 +143,7 @@ def _downloads(uow: UnitOfWork) -> Iterator[Want]:
         # A name from the chain, which may hold what no database takes.
         model = each.model.encode("unicode_escape").decode()
         about = CallKey(REQUEST_DOWNLOAD, f"node={each.node}:model={model}")
-        yield Want(about, each.task, _DOWNLOAD, download=each)
+        yield Want(about, (each.task,), _DOWNLOAD, download=each)
 
 
 def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:

@@ -110,11 +110,9 @@ class BlockDrawer:
         self.at: int | None = None
         self.plan = NOTHING_PLANNED
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
-        # Of the legacy policy alone: whom B is measured among.
-        self._members: dict[Address, Node] = {}
         # Neither busy nor paused, whatever their reliability.
         self._idle: dict[Address, Node] = {}
-        # Of a policy that remembers alone: whom it ranks.
+        # Of the policies that measure a node among all: Pocket's, and the legacy one's B.
         self._members: dict[Address, Node] = {}
         # The block up to which the pool has seen the nodes' changes.
         self._seen: int | None = None

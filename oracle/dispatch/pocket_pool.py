@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
+from oracle.systems.assignment import Choice, InLine
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn, draw
+from oracle.systems.weighted_draw import draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +28,15 @@ class PocketPool:
     free: Sequence[Node]
     explains: bool
 
-    def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
-        return self._candidates(task, taken) if self.explains else ()
-
-    def draw(self, task: Task, seed: bytes, taken: AbstractSet[Address]) -> Drawn:
+    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
         """Draw by tickets, ascending by address, as every draw of ours."""
-        return draw(self._candidates(task, taken), seed, 1)[0]
+        candidates = self._candidates(one.task, taken)
+        return Choice(draw(candidates, seed, 1), candidates if self.explains else ())
 
-    def has_candidate(self, task: Task, taken: AbstractSet[Address]) -> bool:
+    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
         """Look through the free nodes alone: whoever is left has a chance at least."""
         network = replace(self.network, taken=taken)
-        return any(self.follower.why_out(node, task, network) is None for node in self.free)
+        return any(self.follower.why_out(node, one.task, network) is None for node in self.free)
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         row = self.network.nodes.get(node)

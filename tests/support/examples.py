@@ -5,6 +5,8 @@ from hypothesis import settings
 
 # Loaded by tests/conftest.py for a run that leaves the slow tests out.
 QUICK = "quick"
+# Where only whether it fails is asked: nobody looks for the smallest example.
+UNSHRUNK = "unshrunk"
 _MOST = 10
 
 

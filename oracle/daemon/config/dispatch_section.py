@@ -104,8 +104,8 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
     if told.start_block is None or told.queue_alpha is None:
         return None
     policy = policy_named(told.policy, told.change)
-    is_crynux = isinstance(policy, CrynuxPolicy)
-    own = policy.weighting if is_crynux else SEED_WEIGHTING
+    crynux = policy if isinstance(policy, CrynuxPolicy) else None
+    own = SEED_WEIGHTING if crynux is None else crynux.weighting
     return DispatchSettings(
         start_block=told.start_block,
         rules=rules,
@@ -116,7 +116,7 @@ def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings |
         max_in_flight=told.max_in_flight,
         change=told.change,
         # The other policies do not know who has a model.
-        spread=spread_of(told) if is_crynux else ModelSpread(per_day=0),
+        spread=ModelSpread(per_day=0) if crynux is None else spread_of(told),
     )
 
 

@@ -110,12 +110,6 @@ def _read_text(value: object) -> str:
     return value
 
 
-def _read_truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")  # noqa: TRY004 - the text is at fault
-    return value
-
-
 ADDRESS = hexadecimal(20)
 HASH = hexadecimal(32)
 TRUTH = Spelling(_read_truth)

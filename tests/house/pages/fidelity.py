@@ -17,18 +17,25 @@ NOT_OURS = "not implemented: "
 THE_NETWORKS = "the network's: "
 NO_TEST = "none: "
 
+# A path from the top of the checkout, and a name in it.
+Place = tuple[str, str]
+
 _NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|sol|md|json|toml))(?:::([\w.]+))?`")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a source and what became of it; `decided` is empty where as said."""
+    """One statement of a source and what became of it; `decided` is empty where as said.
+
+    `runs_in`: where all that `where` names runs, "daemon, contract"; empty where it is prose.
+    """
 
     source: str
     number: int
     says: str
     where: str
     test: str
+    runs_in: str = ""
     decided: str = ""
 
     @property
@@ -38,6 +45,28 @@ class Statement:
     @property
     def words(self) -> str:
         return f"{self.says} {self.where} {self.test} {self.decided}"
+
+    @property
+    def ours(self) -> list[Place]:
+        """What of the daemon's and the commands' code does it."""
+        return [(path, name) for path, name in named(self.where) if name and is_ours(path)]
+
+    @property
+    def contracts(self) -> list[Place]:
+        """What of the contracts' code does it."""
+        return [
+            (path, name)
+            for path, name in named(self.where)
+            if name and path.startswith("contracts/")
+        ]
+
+    @property
+    def is_prose(self) -> bool:
+        return not (self.ours or self.contracts)
+
+    @property
+    def places(self) -> list[str]:
+        return [place for place in self.runs_in.split(", ") if place]
 
     @property
     def tests(self) -> list[str]:
@@ -70,7 +99,11 @@ def _source(path: Path) -> Source:
     return Source(letter, found["title"], rows)
 
 
-def named(text: str) -> list[tuple[str, str]]:
+def is_ours(path: str) -> bool:
+    return path.startswith("oracle/")
+
+
+def named(text: str) -> list[Place]:
     """Return what a text names in backticks: (path from the root, name in it or "")."""
     return [(path, name or "") for path, name in _NAMED.findall(text)]
 
@@ -100,38 +133,17 @@ def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
             yield from (prefix + t.id for t in node.targets if isinstance(t, ast.Name))
 
 
-@cache
-def reached() -> frozenset[str]:
-    """Return the modules of `oracle/` that the command `qos-oracle` imports, by path."""
-    waiting, seen = ["oracle/cli/main.py", "oracle/__main__.py"], set[str]()
-    while waiting:
-        path = waiting.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
-            if isinstance(node, ast.Import):
-                waiting += [file for one in node.names for file in _files(one.name)]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = (node.module, *(f"{node.module}.{one.name}" for one in node.names))
-                waiting += [file for name in names for file in _files(name)]
-    return frozenset(seen)
-
-
-def _files(module: str) -> list[str]:
-    base = module.replace(".", "/")
-    if not base.startswith("oracle"):
-        return []
-    return [path for path in (f"{base}.py", f"{base}/__init__.py") if (ROOT / path).is_file()]
-
-
 def page() -> str:
     """Return everything as one page of tables, counts first."""
     parts = ["# Fidelity\n\nMade by `make fidelity` from docs/fidelity/*.toml.\n", _counts()]
     for source in sources():
-        lines = ["| # | Statement | Where | Test | Decided otherwise |", "|---|---|---|---|---|"]
+        lines = [
+            "| # | Statement | Where | Runs in | Test | Decided otherwise |",
+            "|---|---|---|---|---|---|",
+        ]
         lines += [
-            f"| {one.name} | {one.says} | {one.where} | {one.test} | {one.decided or '-'} |"
+            f"| {one.name} | {one.says} | {one.where} | {one.runs_in or '-'} | {one.test} "
+            f"| {one.decided or '-'} |"
             for one in source.statements
         ]
         parts.append(f"## {source.letter}: {source.title}\n\n" + "\n".join(lines) + "\n")
@@ -140,8 +152,8 @@ def page() -> str:
 
 def _counts() -> str:
     columns = (
-        "Source", "Statements", "shown by a test", "implemented", "the network's",
-        "not implemented", "decided otherwise",
+        "Source", "Statements", "shown by a test", "daemon", "command", "library", "contract",
+        "the network's", "not implemented", "decided otherwise",
     )  # fmt: skip
     lines = [f"| {' | '.join(columns)} |", "|" + len(columns) * "---|"]
     for source in sources():
@@ -149,13 +161,17 @@ def _counts() -> str:
         counts = (
             len(rows),
             sum(bool(one.tests) for one in rows),
-            sum(one.where.startswith("`") for one in rows),
+            *(_running_in(rows, place) for place in ("daemon", "command", "library", "contract")),
             sum(one.where.startswith(THE_NETWORKS) for one in rows),
             sum(one.where.startswith(NOT_OURS) for one in rows),
             sum(bool(one.decided) for one in rows),
         )
         lines.append(f"| {source.letter}: {source.title} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines) + "\n"
+
+
+def _running_in(rows: tuple[Statement, ...], kind: str) -> int:
+    return sum(any(place.startswith(kind) for place in one.places) for one in rows)
 
 
 def _vectors() -> str:

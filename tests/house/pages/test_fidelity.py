@@ -13,7 +13,6 @@ from tests.house.pages.fidelity import (
     named,
     names_in,
     page,
-    reached,
     sources,
     statements,
 )
@@ -102,20 +101,6 @@ def test_every_file_function_and_test_that_a_row_names_exists(source):
 def test_every_decision_names_its_place():
     nowhere = [row.name for row in ROWS if row.decided and not PLACES.search(row.decided)]
     assert nowhere == []
-
-
-def test_what_is_called_implemented_is_reached_by_a_command():
-    ours = {row.name: {path for path, _ in named(row.where)} for row in ROWS}
-    claimed = {name: {p for p in paths if p.startswith("oracle/")} for name, paths in ours.items()}
-    idle = {name: paths - reached() for name, paths in claimed.items()}
-    assert {name: paths for name, paths in idle.items() if paths} == {}
-
-
-def test_a_module_that_nothing_imports_is_not_reached():
-    assert "oracle/cli/main.py" in reached()
-    assert "oracle/daemon/app.py" in reached()
-    assert all((ROOT / path).is_file() for path in reached())
-    assert "tests/house/pages/fidelity.py" not in reached()
 
 
 def test_the_page_has_every_statement():

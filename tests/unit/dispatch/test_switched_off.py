@@ -13,6 +13,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.pocket.follower import PocketFollower
 from tests.support.histories import History, node, task
 from tests.support.txmgr.dispatch_office import settings
 
@@ -46,6 +47,9 @@ class Network:
 
     def changed_since(self, _: int | None) -> Iterable[Node]:
         return self.fold.ledger.nodes.values()
+
+    def remembered(self, _: int) -> PocketFollower:
+        raise AssertionError("this policy remembers nothing")
 
     def node(self, name: str) -> Node:
         return self.fold.ledger.nodes[node(name)]

@@ -13,7 +13,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.scoring.legacy_factors import Factors, factors_at, incentive_shares, peers_at
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.node_scores import is_kickout_due, scores_counted
+from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, scores_counted
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.systems.crynux.requirements import misfit, requirement_of
@@ -128,6 +128,8 @@ def test_a_task_without_any_submission_is_ignored():
     history = runs(History().joins("A", "B", "C"), "t", silent=("A", "B", "C"))
     assert task_scores(history) == {}
     assert factors(history, "A").speed is None
+    history = runs(history, "u", "A", silent=("B", "C"))
+    assert task_scores(history) == {"A": [20], "B": [0], "C": [0]}
 
 
 def test_the_node_score_moves_where_a_task_ends():
@@ -158,7 +160,7 @@ def test_a_window_may_be_so_many_seconds_instead():
 
 def test_a_node_without_a_task_in_the_window_has_no_speed_score():
     history = runs(History().joins("A", "B", "C", "idle"), "t", "A", "B", "C")
-    assert factors(history, "idle").speed is None
+    assert [factors(history, name).speed for name in ("A", "idle")] == [UNIT, None]
     assert not factors(history, "idle").tally.tasks
 
 
@@ -189,6 +191,24 @@ def test_a_node_that_was_switched_off_scores_0_and_soon_falls_below_the_line():
         due.append(is_kickout_due(nodes_after(history)["off"], RULES))
     # Means of 10, 6 2/3, 5 and 4; at least three tasks.
     assert due == [False, True, True, True]
+
+
+def test_a_month_that_is_too_low_opens_a_kickout():
+    history = History().joins("A", "B", "off")
+    for n in range(3):
+        runs(history, str(n), "A", "B", silent=("off",))
+        _, changes = folded(history, RULES)
+        low = [one.node for one in changes.kickouts if one.closed_at is None]
+        assert low == ([node("off")] if n == 2 else [])
+
+
+def test_the_score_that_is_reported_is_the_sum_of_the_three():
+    history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
+    known = nodes_after(runs(history, "t", "A", "B", "C"))
+    peers = peers_at(known.values(), history.time, RULES)
+    told = {name: qos_at(each, history.time, RULES, peers) for name, each in known.items()}
+    # 0.25 of R and P each, and half of a B of 1, 1/2 and 1/5.
+    assert told == {"A": UNIT, "B": 3 * UNIT // 4, "C": 6 * UNIT // 10}
 
 
 def test_incentives_go_by_score_and_time_online():

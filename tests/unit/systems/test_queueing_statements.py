@@ -4,79 +4,79 @@ docs/fidelity/ says which statement is shown by which test.
 See docs/reference/sources.md#crynux-dispatching.
 """
 
-from collections.abc import Sequence, Set as AbstractSet
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 
 import pytest
 
+from oracle.dispatch.drawer import BlockDrawer, line_at
 from oracle.domain.blocks import BlockRef
-from oracle.domain.ids import Address, Hash
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.fold.working_set import WorkingSet
+from oracle.domain.ids import Address, GroupKey, Hash
+from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import (
-    NOTHING_PLANNED,
-    AssignmentPlan,
-    Choice,
-    InLine,
-    line_of,
-    next_plan,
-    queue_of,
-)
-from oracle.systems.crynux.crynux_policy import SEED_POLICY, why_not
+from oracle.systems.assignment import queue_of
+from oracle.systems.crynux.candidate_pool import CandidatePool
+from oracle.systems.crynux.crynux_policy import SEED_POLICY
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.predownload import predownloads
-from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import draw
 from tests.support.histories import History, folded, node, task
+from tests.support.txmgr.dispatch_office import settings
+
+# A second of work and no more, so that a task's value is its fee.
+ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
 
 
 @dataclass(frozen=True)
-class Town:
-    """The nodes at the end of a block, as the policy sees them."""
+class LedgerView:
+    """The network at the end of a block, as the daemon's own tables would tell it."""
 
-    policy_input: PolicyInput
+    ledger: WorkingSet
 
-    def candidates(self, task: Task, taken: AbstractSet[Address]) -> Sequence[tuple[Address, int]]:
-        policy_input = PolicyInput(
-            self.policy_input.nodes, SEED, self.policy_input.time, frozenset(taken)
-        )
-        said = SEED_POLICY.follow().verdicts(task, policy_input)
-        return [(one.node, one.weight) for one in said if one.weight is not None]
+    def waiting(self) -> Sequence[Task]:
+        return [known for known in self.ledger.tasks.values() if is_waiting(known)]
 
-    def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        return bool(self.candidates(one.task, taken))
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        return [known for known in self.ledger.tasks.values() if known.group in groups]
 
-    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
-        candidates = self.candidates(one.task, taken)
-        return Choice(draw(candidates, seed, 1), candidates)
+    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
+        return {address: self.ledger.nodes[address] for address in addresses}
 
-    def is_eligible(self, task: Task, node: Address) -> bool:
-        return (
-            why_not(self.policy_input.nodes[node], requirement_of(task), self.policy_input) is None
-        )
+    def changed_since(self, _: int | None) -> Iterable[Node]:
+        return self.ledger.nodes.values()
+
+    def remembered(self, _: int) -> PocketFollower:
+        raise AssertionError("this policy remembers nothing")
 
 
 class Dispatch:
-    """Plays a history block by block; `goes_on` ends a block and says who was drawn for what."""
+    """The daemon's drawer, block by block; `goes_on` ends a block and says who was drawn for what.
 
-    def __init__(self) -> None:
+    `hashes`: of the blocks, a number each, so that one history is drawn for in several ways.
+    """
+
+    def __init__(self, hashes: int = 0) -> None:
         self.history = History()
-        self.plan: AssignmentPlan = NOTHING_PLANNED
+        self.drawer = BlockDrawer(settings(self.history.block, rules=SEED, pricing=ONE_SECOND))
         self.waits: list[str] = []
+        self._hashes = hashes
 
     def goes_on(self) -> dict[str, str]:
         fold, _ = folded(self.history)
-        ledger, number = fold.ledger, self.history.block
-        waiting = [known for known in ledger.tasks.values() if is_waiting(known)]
-        line = line_of(waiting, {}, lambda known: Fraction(known.fee or 0))
-        hashed = Hash(f"0x{number:064x}")
-        block = BlockRef(number, hashed, hashed, self.history.time)
-        turn = next_plan(self.plan, block, line, Town(PolicyInput(ledger.nodes, SEED, block.time)))
-        self.plan = turn.plan
-        self.waits = [named(one.task.key) for one in queue_of(line, self.plan, number)]
+        view, number = LedgerView(fold.ledger), self.history.block
+        hashed = Hash(f"0x{self._hashes * 1000 + number:064x}")
+        turn = self.drawer.turn(view, BlockRef(number, hashed, hashed, self.history.time))
+        line = line_at(view, self.drawer.settings)
+        self.waits = [named(one.task.key) for one in queue_of(line, self.drawer.plan, number)]
         drawn = {named(one.task): named(one.node) for one in turn.drawn}
         for key, runner in drawn.items():
             self.history.starts(key, runner)
@@ -142,6 +142,85 @@ def test_a_node_is_drawn_for_one_task_only():
     drawn = settled(town)
     assert len(drawn) == 2
     assert set(drawn.values()) == {"A", "B"}
+
+
+CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
+
+
+@pytest.mark.parametrize(("freed", "taken"), [("4080", "4080"), ("4090", "any 24")])
+def test_a_freed_node_is_drawn_for_the_best_of_its_own_card_and_of_any_that_fits(freed, taken):
+    town = Dispatch()
+    town.history.creates("any 24", fee=40, min_vram=24).creates("any 16", fee=20, min_vram=16)
+    for card, fee in (("4080", 30), ("3080", 35)):
+        name, vram = CARDS[card]
+        town.history.creates(card, fee=fee, required_gpu=name, required_gpu_vram=vram)
+    assert settled(town) == {}
+    name, vram = CARDS[freed]
+    town.history.joins(freed, stake=1, gpu_name=name, gpu_vram=vram)
+    assert settled(town) == {taken: freed}
+
+
+# Who is drawn
+
+
+def drawn_for(build: Callable[[History], object], times: int = 64) -> set[str]:
+    """The nodes that are drawn for the task `t` of one history, by so many hashes."""
+    found = set()
+    for hashes in range(times):
+        town = Dispatch(hashes)
+        build(town.history)
+        found |= {who for name, who in settled(town).items() if name == "t"}
+    return found
+
+
+def test_each_that_meets_the_criteria_may_be_drawn_and_nobody_else():
+    def build(history: History) -> None:
+        history.joins("A", "B", gpu_vram=16, stake=1).joins("small", gpu_vram=8, stake=1)
+        history.joins("paused", gpu_vram=16, stake=1).pauses("paused")
+        history.creates("t", min_vram=16)
+
+    assert drawn_for(build) == {"A", "B"}
+
+
+def test_only_who_has_all_models_is_drawn():
+    def build(history: History) -> None:
+        history.joins("one", "all", "none", stake=1).adds_model("one", "base")
+        history.adds_model("all", "base").adds_model("all", "lora")
+        history.creates("t", models=("base", "lora"))
+
+    assert drawn_for(build) == {"all"}
+
+
+def test_where_nobody_that_is_free_has_all_models_everybody_may_be_drawn():
+    def build(history: History) -> None:
+        history.joins("busy", "one", "none", stake=1).adds_model("one", "base")
+        history.adds_model("busy", "base").adds_model("busy", "lora").starts("other", "busy")
+        history.creates("t", models=("base", "lora"))
+
+    assert drawn_for(build) == {"one", "none"}
+
+
+def test_draws_go_by_stake_and_score():
+    history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
+    history.scores("slow", 2).scores("fast", 10).creates("t")
+    fold, _ = folded(history)
+    wanted, pool = fold.ledger.tasks[task("t")], CandidatePool(SEED, SEED_WEIGHTING)
+    for each in fold.ledger.nodes.values():
+        pool.put(each)
+    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    said = SEED_POLICY.follow().verdicts(wanted, policy_input)
+    total, draws = sum(one.weight or 0 for one in said), 4000
+    wins = Counter(
+        drawn.node
+        for n in range(draws)
+        for drawn in pool.draw(wanted, history.time, sha256(n.to_bytes(4, "big")).digest())
+    )
+    expected = {one.node: draws * (one.weight or 0) / total for one in said}
+    # By chi-square, beyond four standard deviations of its own mean; the seeds are fixed.
+    freedom = len(expected) - 1
+    far = sum((wins[who] - much) ** 2 / much for who, much in expected.items())
+    assert far < freedom + 4 * (2 * freedom) ** 0.5
+    assert wins[node("slow")] < wins[node("new")] < min(wins[node("fast")], wins[node("rich")])
 
 
 # Model pre-download

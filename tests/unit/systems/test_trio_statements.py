@@ -4,7 +4,9 @@ docs/fidelity/ says which statement is shown by which test.
 See docs/reference/sources.md#crynux-dispatching-of-2024.
 """
 
+from collections import Counter
 from fractions import Fraction
+from hashlib import sha256
 
 import pytest
 
@@ -79,6 +81,36 @@ def test_a_new_task_is_chosen_for_while_others_wait_for_other_nodes():
     choice = LEGACY_POLICY.choose(*seen(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED)
     assert choice is not None
     assert len(choice.nodes) == 3
+
+
+def chosen(history: History, times: int) -> list[tuple[str, ...]]:
+    """The three that `legacy-equal` draws for the task `t`, by so many seeds."""
+    wanted, policy_input = seen(history)
+    seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(times))
+    found = [LEGACY_EQUAL_POLICY.choose(wanted, policy_input, seed) for seed in seeds]
+    return [tuple(named(one.node) for one in trio.nodes) for trio in found if trio is not None]
+
+
+def test_the_nodes_of_an_image_task_are_drawn_across_all_cards():
+    trios = chosen(
+        joined(_4090=2, _4080=1, _3080=2, _3070=3).creates("t", kind=SD, min_vram=16), 64
+    )
+    assert {name for trio in trios for name in trio} == {
+        "4090 0", "4090 1", "4080 0", "3080 0", "3080 1",
+    }  # fmt: skip
+    assert {frozenset(name.partition(" ")[0] for name in trio) for trio in trios} >= {
+        frozenset({"4090", "4080", "3080"}),
+        frozenset({"4090", "3080"}),
+    }
+
+
+def test_a_card_is_drawn_for_a_text_task_as_often_as_it_has_nodes():
+    trios = chosen(joined(_4090=3, _4080=6).creates("t", kind=GPT), 900)
+    cards = Counter(name.partition(" ")[0] for trio in trios for name in trio)
+    # 600 and 300 of 900, by the binomial within four standard deviations of 14.1; the seeds are
+    # fixed.
+    assert cards["4080"] + cards["4090"] == 2700
+    assert abs(cards["4080"] // 3 - 600) < 57
 
 
 # How likely they are

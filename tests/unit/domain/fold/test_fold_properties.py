@@ -15,6 +15,7 @@ from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_name
 from oracle.domain.fold.working_set import Changes, PreImages
 from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, reliability_at
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership
 from oracle.queries.replay import replay
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.examples import examples
@@ -171,7 +172,9 @@ def test_numbers_stay_in_their_ranges(events, rules, later):
     time = (fold.last.time if fold.last else 1000) + later
     for node in fold.ledger.nodes.values():
         assert 0 <= reliability_at(node, time, rules) <= UNIT
-        assert 0 <= (qos_at(node, time, rules) or 0) <= UNIT
+        qos = qos_at(node, time, rules)
+        assert 0 <= (qos or 0) <= UNIT
+        assert (qos is not None) == (node.membership is Membership.MEMBER)
         assert len(node.pool) <= rules.pool_size
         assert node.pool_sum == sum(node.pool)
         assert node.running >= 0

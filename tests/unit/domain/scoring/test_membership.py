@@ -86,6 +86,7 @@ def test_a_node_that_is_always_third_stays():
     history = History().joins("A").scores("A", *[2] * 60)
     assert not is_kickout_due(node_after(history, "A"), SEED)
     assert intervals(history) == []
+    assert is_kickout_due(node_after(history.scores("A", 0), "A"), SEED)
 
 
 def test_a_interval_opens_with_the_score_that_fills_a_bad_pool():
@@ -124,6 +125,8 @@ def test_reliability_alone_never_makes_a_kickout_due():
     made = node_after(history, "A")
     assert is_excluded(made, history.time, SEED)
     assert not is_kickout_due(made, SEED)
+    assert intervals(history) == []
+    assert len(intervals(history.scores("A", *[0] * 50))) == 1
 
 
 def test_the_relay_reads_a_mean_of_0_as_new():

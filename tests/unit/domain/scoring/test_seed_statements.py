@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.lanes import DO_NOT_SELECT, lane_of
 from oracle.domain.scoring.node_scores import (
     is_excluded,
     is_kickout_due,
@@ -70,7 +71,7 @@ def test_short_term_alone_would_not_tell_fast_from_slow():
     history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
     fast, slow = node_after(history, "fast"), node_after(history, "slow")
     assert reliability_at(fast, history.time, SEED) == reliability_at(slow, history.time, SEED)
-    assert qos_after(history, "fast") == 5 * qos_after(history, "slow")
+    assert [qos_after(history, name) for name in ("fast", "slow")] == [1, Fraction(1, 5)]
 
 
 # Task scores and their mean
@@ -93,6 +94,12 @@ def test_an_invalid_task_that_all_time_out_on_leaves_every_mean_alone():
     assert {bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"} == {b""}
     # Only the mean is spared: a timeout is a timeout to H, whoever is to blame for it.
     assert {fold.ledger.nodes[node(name)].base for name in "ABC"} == {3 * TENTH}
+    # Of the next one A's result comes: whoever is silent now scores 0.
+    for name in "ABC":
+        history.starts(f"{name}2", name)
+    history.submits("A2").times_out("B2").times_out("C2")
+    fold, _ = folded(history.closes("h", "A2", "B2", "C2"))
+    assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [b"\n", b"\0", b"\0"]
 
 
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
@@ -144,8 +151,15 @@ def test_a_timeout_leaves_three_tenths_of_any_h(h):
 
 
 def test_one_timeout_alone_does_not_exclude_a_healthy_node():
-    made = node_after(times_out_on(full_of(10), "A", 1), "A")
-    assert not is_excluded(made, made.since, SEED)
+    once, twice = (node_after(times_out_on(full_of(10), "A", n), "A") for n in (1, 2))
+    assert not is_excluded(once, once.since, SEED)
+    assert is_excluded(twice, twice.since, SEED)
+
+
+def test_an_excluded_node_is_told_to_a_contract_as_not_to_be_selected():
+    made = node_after(times_out_on(full_of(10), "A", 2), "A")
+    lanes = [lane_of(made, made.since + seconds, SEED) for seconds in (0, 30 * MINUTE)]
+    assert lanes[0] == DO_NOT_SELECT < lanes[1]
 
 
 @given(reliabilities)
@@ -217,12 +231,22 @@ def test_a_pool_that_is_not_full_kicks_nobody_out_however_bad(count):
     made = node_after(History().joins("A"), "A")
     made.pool, made.pool_sum = bytes(count), 0
     assert not is_kickout_due(made, SEED)
+    made.pool = bytes(50)
+    assert is_kickout_due(made, SEED)
 
 
 def test_a_kicked_out_node_is_no_member_and_has_no_qos():
     made: Node = node_after(full_of(0).is_kicked_out("A"), "A")
     assert made.membership is Membership.KICKED_OUT
     assert qos_at(made, made.since, SEED) is None
+
+
+def test_a_kickout_is_told_from_the_penalty_for_cheating():
+    kicked, slashed = full_of(0).is_kicked_out("A"), full_of(0).is_slashed("A")
+    assert [node_after(one, "A").membership for one in (kicked, slashed)] == [
+        Membership.KICKED_OUT,
+        Membership.SLASHED,
+    ]
 
 
 def test_a_short_burst_of_failures_costs_an_hour_or_two_and_no_membership():

@@ -14,6 +14,7 @@ from oracle.domain.state.task import Ending, Task
 from oracle.systems.legacy.grading import card_group_of
 from oracle.systems.legacy.legacy_queue import LegacyQueue
 from oracle.systems.legacy.trio_line import as_one_task, never_startable, trios_of
+from oracle.systems.pocket.follower import PocketFollower
 from tests.support.histories import node
 from tests.support.txmgr.dispatch_office import PRICING, settings
 from tests.unit.systems.legacy.networks import RULES, cards, member, scored, wanted
@@ -52,6 +53,9 @@ class Seen:
 
     def changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()
+
+    def remembered(self, _: int) -> PocketFollower:
+        raise AssertionError("this policy remembers nothing")
 
 
 def block(number: int) -> BlockRef:

@@ -1,0 +1,1 @@
+"""What of oracle/ runs in the daemon, and what in which command."""

@@ -1,0 +1,75 @@
+"""Rows of docs/fidelity/ whose citations are emptied: a sample of `make fidelity-mutants`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.house.pages.fidelity import ROOT, Statement
+from tests.mutants.emptied_rows import Fallen, cited, standing, tried
+from tests.mutants.emptying import emptied
+from tests.mutants.patches import applied
+
+# Those without a chain, each so many rows.
+SAMPLED = 40
+ROWS = [row for row in cited() if not row.contracts and "integration" not in row.test]
+EMPTIED = [
+    ("oracle/domain/scoring/node_scores.py", "qos_at"),
+    ("oracle/domain/scoring/rules.py", "Rules.q_max"),
+    ("contracts/TaskNetwork.sol", "kick"),
+    ("contracts/network/NetworkEvents.sol", "NodeKickedOut"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_what_a_row_names_brings_down_its_tests_when_it_is_empty(tmp_path: Path):
+    sample = ROWS[::SAMPLED]
+    assert len(sample) > 3
+    assert [*standing(sample, tried(sample, tmp_path, jobs=1))] == []
+
+
+@pytest.mark.parametrize(("path", "name"), EMPTIED)
+def test_what_is_emptied_is_a_patch_that_goes(tmp_path: Path, path: str, name: str):
+    mutant = emptied((path, name), (), tmp_path)
+    assert applied(mutant, ROOT, only_check=True) is None
+    assert mutant.patched
+
+
+def test_all_that_rows_name_can_be_emptied(tmp_path: Path):
+    places = {place for row in cited() for place in (*row.ours, *row.contracts)}
+    assert [place for place in places if not emptied(place, (), tmp_path).patched] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("Rules", "a function"), ("NAMES", "a function"), ("no_such", "a function")]
+)
+def test_a_class_or_a_constant_cannot_be_emptied(tmp_path: Path, name: str, why: str):
+    with pytest.raises(ValueError, match=why):
+        emptied(("oracle/domain/scoring/rules.py", name), (), tmp_path)
+
+
+def row_of(*tests: str) -> Statement:
+    told = ", ".join(f"`tests/a.py::{name}`" for name in tests)
+    return Statement("Q", 1, "it is so", "`oracle/a.py::f`, `oracle/a.py::g`", told, "daemon")
+
+
+F, G = ("oracle/a.py", "f"), ("oracle/a.py", "g")
+
+
+@pytest.mark.parametrize(
+    ("fallen", "faults"),
+    [
+        ({F: {"tests/a.py::test_1"}, G: {"tests/a.py::test_1"}}, 0),
+        ({F: {"tests/a.py::test_1"}, G: set()}, 1),
+        ({F: set(), G: set()}, 3),
+        ({F: "no such function", G: {"tests/a.py::test_1"}}, 1),
+    ],
+)
+def test_a_citation_that_stands_though_its_code_is_empty_is_told(fallen: Fallen, faults: int):
+    assert len([*standing([row_of("test_1")], fallen)]) == faults
+
+
+def test_a_test_that_falls_for_nothing_of_its_row_is_told():
+    fallen = {place: {"tests/a.py::test_1"} for place in (F, G)}
+    (fault,) = standing([row_of("test_1", "test_2")], fallen)
+    assert "test_2 falls for nothing" in fault

@@ -1,0 +1,165 @@
+"""Empties what the rows of docs/fidelity/ cite, one by one, and sees that their tests fall.
+
+    .venv/bin/python tests/mutants/emptied_rows.py [--only Q12 L4 ...] [--jobs 2]
+
+A row stands when each thing that it names brings down one of its tests, and each of its tests
+falls for one of them. Exit code 1: a citation did not fall.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Self
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.house.pages.fidelity import Place, Statement, named, statements  # noqa: E402
+from tests.mutants.emptying import emptied  # noqa: E402
+from tests.mutants.patches import BUILD  # noqa: E402
+from tests.mutants.running import ONE_ENGINE, Tester  # noqa: E402
+from tests.mutants.trees import copied, mutated  # noqa: E402
+from tests.support.examples import UNSHRUNK  # noqa: E402
+
+_GREEN_SECONDS, _SECONDS = 3600, 300
+_OPTIONS = (*ONE_ENGINE, f"--hypothesis-profile={UNSHRUNK}")
+# A name that is not there shows nothing, and a test that pytest ended for its length neither.
+_FELL = {"failed", "error"}
+REPORT = BUILD / "emptied-rows.txt"
+
+# Of each place that was emptied, the tests that fell; or why it could not be tried.
+Fallen = Mapping[Place, set[str] | str]
+
+
+def main() -> int:
+    """Run what was asked for; the exit code."""
+    parser = argparse.ArgumentParser(description="See that the tests of docs/fidelity/ look.")
+    parser.add_argument("--only", metavar="ROW", nargs="+", help="rows by name, such as Q12")
+    parser.add_argument("--jobs", type=int, default=2, help="trees at a time (default: 2)")
+    asked = parser.parse_args()
+    rows = [row for row in cited() if not asked.only or row.name in asked.only]
+    if not rows:
+        parser.error(f"no row that cites code is called {asked.only}")
+    with tempfile.TemporaryDirectory(prefix="emptied-") as folder:
+        found = tried(rows, Path(folder), asked.jobs)
+    faults = [*standing(rows, found)]
+    for fault in faults:
+        sys.stdout.write(f"{fault}\n")
+    summary = f"{len(found)} emptied, {len(faults)} citations of {len(rows)} rows did not fall"
+    sys.stdout.write(f"{summary}\n")
+    if not asked.only:
+        BUILD.mkdir(exist_ok=True)
+        REPORT.write_text("\n".join((summary, *faults, "")))
+    return 1 if faults else 0
+
+
+def cited() -> list[Statement]:
+    """Return the rows that are not prose, and have a test."""
+    return [row for row in statements() if not row.is_prose and row.tests]
+
+
+def node_ids(row: Statement) -> list[str]:
+    """Return the tests of a row as pytest names them."""
+    return [
+        f"{path}::{name.replace('.', '::')}"
+        for path, name in named(row.test)
+        if path.startswith("tests/") and name
+    ]
+
+
+def tried(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
+    """Empty each thing that these rows name, and run the tests of those that name it."""
+    asked: dict[Place, set[str]] = {}
+    for row in rows:
+        for place in (*row.ours, *row.contracts):
+            asked.setdefault(place, set()).update(node_ids(row))
+    whole = copied(folder / "whole")
+    with _Testers(jobs) as testers, ThreadPoolExecutor(max_workers=jobs) as pool:
+        # What is red anyway shows nothing.
+        green = testers.green(sorted(set().union(*asked.values())), whole)
+
+        def one(place: Place) -> set[str] | str:
+            found = testers.fallen(place, sorted(asked[place] & green), whole)
+            told = found if isinstance(found, str) else f"{len(found)} of {len(asked[place])} fell"
+            sys.stdout.write(f"{'::'.join(place)}: {told}\n")
+            sys.stdout.flush()
+            return found
+
+        return dict(zip(asked, pool.map(one, asked), strict=True))
+
+
+class _Testers:
+    """So many processes that tests are forked from."""
+
+    def __init__(self, jobs: int) -> None:
+        self._stack = ExitStack()
+        self._idle: SimpleQueue[Tester] = SimpleQueue()
+        self._jobs = jobs
+
+    def __enter__(self) -> Self:
+        for _ in range(self._jobs):
+            self._idle.put(self._stack.enter_context(Tester()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def green(self, tests: list[str], whole: Path) -> set[str]:
+        """Return which of these tests pass while nothing is empty; name the others."""
+        tester = self._idle.get()
+        ran = tester.run_tests(whole, tests, _GREEN_SECONDS, *_OPTIONS)
+        self._idle.put(tester)
+        passed = {test for test in tests if {*ran.of(test)} - {"skipped"} == {"passed"}}
+        for test in sorted(set(tests) - passed):
+            sys.stdout.write(f"{test} is not green as it is\n")
+        return passed
+
+    def fallen(self, place: Place, tests: list[str], whole: Path) -> set[str] | str:
+        """Return which of these tests fall when it is empty, or why it cannot be tried."""
+        if not tests:
+            return "no test of its rows is green as it is"
+        tree = whole.parent / f"{'-'.join(place).replace('/', '-')}"
+        tester = self._idle.get()
+        try:
+            mutant = emptied(place, tuple(tests), whole.parent)
+            fault = mutated(mutant, whole, tree)
+            if fault is not None:
+                return fault
+            ran = tester.run_tests(tree, tests, _SECONDS, *_OPTIONS)
+        except (ValueError, subprocess.TimeoutExpired) as error:
+            # Nothing that can be emptied, or a contract that took too long to compile.
+            return str(error)
+        finally:
+            self._idle.put(tester)
+            shutil.rmtree(tree, ignore_errors=True)
+        if not ran.ends:
+            return f"pytest ended with {ran.code}: {ran.text.strip()[-300:]}"
+        return {test for test in tests if _FELL.intersection(ran.of(test))}
+
+
+def standing(rows: Sequence[Statement], found: Fallen) -> Iterator[str]:
+    """Yield each citation of a row that shows nothing."""
+    for row in rows:
+        tests, seen = set(node_ids(row)), set[str]()
+        for place in (*row.ours, *row.contracts):
+            fallen = found[place]
+            if isinstance(fallen, str):
+                yield f"{row.name}: {'::'.join(place)} was not tried: {fallen}"
+                seen = tests
+                continue
+            seen |= fallen
+            if not fallen & tests:
+                yield f"{row.name}: {'::'.join(place)} is empty, and none of its tests falls"
+        for test in sorted(tests - seen):
+            yield f"{row.name}: {test} falls for nothing that the row names"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

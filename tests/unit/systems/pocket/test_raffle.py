@@ -1,0 +1,50 @@
+"""The raffle of the article, drawn as `select` draws it: tickets are the weights of our own draw.
+
+See docs/reference/sources.md#pocket-node-selector.
+"""
+
+from collections import Counter
+from hashlib import sha256
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Address
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.pocket.pocket_policy import ARTICLE
+from oracle.systems.policy import PolicyInput
+from oracle.systems.weighted_draw import draw
+from tests.support.histories import History, folded, node, task
+
+
+def candidates() -> list[tuple[Address, int]]:
+    """The candidates of a task with their tickets: fast, slow, and one that nobody knows yet."""
+    history = History().joins("fast", "slow", "new", stake=1)
+    for n in range(3):
+        history.starts(f"f{n}", "fast").starts(f"s{n}", "slow").after(1).submits(f"f{n}")
+        history.succeeds(f"f{n}").after(4).submits(f"s{n}").succeeds(f"s{n}")
+    fold, _ = folded(history.creates("t"))
+    follower = ARTICLE.follow()
+    for event in history.events:
+        follower.take(event)
+    policy_input = PolicyInput(fold.ledger.nodes, SEED, history.time)
+    said = follower.verdicts(fold.ledger.tasks[task("t")], policy_input)
+    return [(one.node, one.weight) for one in said if one.weight is not None]
+
+
+def test_everybody_wins_as_often_as_his_tickets_say():
+    tickets = dict(candidates())
+    assert tickets == {node("fast"): 10, node("slow"): 1, node("new"): 10}
+    seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(2100))
+    wins = Counter(draw([*tickets.items()], seed, 1)[0].node for seed in seeds)
+    # Chi-square with two degrees of freedom: beyond 13.8 once in a thousand, of fixed seeds.
+    expected = {who: 100 * many for who, many in tickets.items()}
+    assert sum((wins[who] - many) ** 2 / many for who, many in expected.items()) < 13.8
+    assert min(wins[who] for who in tickets) > 0
+
+
+@given(st.binary(min_size=32, max_size=32), st.permutations(range(3)))
+def test_the_same_seed_picks_the_same_node(seed, order):
+    tickets = candidates()
+    (drawn,) = draw([tickets[n] for n in order], seed, 1)
+    assert [drawn] == draw(tickets, seed, 1)
+    assert drawn.total == 21
