@@ -62,6 +62,8 @@ ACTIONS: Mapping[str, Action] = {
     # Requests for downloads: somebody else asked, and the fold will see it.
     "AlreadyAsked": Action.WAIT,
     "BadName": Action.WAIT,
+    # A system task: what the dispatcher has in the contract is too little until somebody funds it.
+    "PurseTooSmall": Action.WAIT,
     "NotDirect": Action.HOLD,
     "NotAscending": Action.HOLD,
     "UnknownNode": Action.HOLD,

@@ -34,7 +34,7 @@ from oracle.queries.text.status_text import lag_of
 from oracle.store.ops.halts import Halt
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.state.rule_set_repository import RuleSet, named_by
-from oracle.systems.crynux.predownload import RequestState, requests_of
+from oracle.systems.crynux.predownload import requests_of
 
 
 def status_answer(
@@ -212,17 +212,14 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "kickout_due": is_kickout_due(node, rules, time),
         "kickouts": [_interval(interval) for interval in told.kickouts],
         "held": told.spread.why_held(rules) if is_kickout_due(node, rules, time) else None,
-        "downloads": [download_answer(each) for each in requests_of(node, time)],
+        "downloads": [
+            {**each.request._asdict(), "state": each.state} for each in requests_of(node, time)
+        ],
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
         "sent": None if told.sent is None else _sent(told.sent),
         **({} if found is None else {"legacy": window_answer(told, found)}),
     }
-
-
-def download_answer(asked: RequestState) -> dict[str, Any]:
-    """Return a request to download a model, and how it stands; times in unix seconds."""
-    return {**asked.request._asdict(), "state": asked.state}
 
 
 def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:

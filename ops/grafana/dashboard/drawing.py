@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dashboard import endpoint_rows, gateway_rows, index_rows, score_rows, sending_rows
+from dashboard import endpoint_rows, feed_rows, gateway_rows, index_rows, score_rows, sending_rows
 from dashboard.panels import Panel, Row
 
 # In the order in which somebody who was woken up asks.
@@ -15,6 +15,7 @@ ROWS = (
     *sending_rows.ROWS,
     *score_rows.ROWS,
     *endpoint_rows.ROWS,
+    *feed_rows.ROWS,
     *gateway_rows.ROWS,
 )
 

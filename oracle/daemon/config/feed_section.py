@@ -1,5 +1,6 @@
 """The section `[feed]`: a second kind of source beside the chain, and its faults."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from oracle.daemon.config.sections import Section
 from oracle.domain.events.network_events import NodeJoined, NodeUpdated
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.feeds.take_in import FeedSettings
+from oracle.systems.registry import rule_set
 
 
 def _feed_url(value: str) -> str:
@@ -81,6 +83,17 @@ def feed_reader(profile: Profile) -> RelayReader:
     told = profile.tells
     of_chain = any("stake" in told.get(kind, ()) for kind in (NodeJoined, NodeUpdated))
     return RelayReader(takes_stakes=not of_chain)
+
+
+def feed_faults(
+    feed: FeedSection, name: str, changes: Mapping[str, str], sends: list[str]
+) -> list[str]:
+    """Return the same where the rules are not made yet; their own faults are told elsewhere."""
+    try:
+        rules = rule_set(name, changes)
+    except ValueError:
+        rules = None
+    return faults_in_feed(feed, rules, sends=sends)
 
 
 def faults_in_feed(feed: FeedSection, rules: Rules | None, *, sends: list[str]) -> list[str]:

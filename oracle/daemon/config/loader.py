@@ -23,7 +23,7 @@ from oracle.chain.profiles.profile import Profile
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
-from oracle.daemon.config.feed_section import FeedSection, faults_in_feed
+from oracle.daemon.config.feed_section import FeedSection, feed_faults
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
     StatementsSection,
@@ -221,18 +221,10 @@ def _disagreements(config: Config) -> list[str]:
         config.probing,
         dispatches=config.dispatch.start_block is not None and keys.has("dispatcher"),
     )
-    return faults + _faults_in_feed(config) + _faults_in_time(config)
-
-
-def _faults_in_feed(config: Config) -> list[str]:
-    sends = ["oracle.publish"] if config.oracle.publish else []
-    sends += ["dispatch.enabled"] if config.dispatch.enabled else []
-    try:
-        rules = rule_set(config.rules.set, config.rules.changes)
-    except ValueError:
-        # It is told of in its own line.
-        return faults_in_feed(config.feed, None, sends=sends)
-    return faults_in_feed(config.feed, rules, sends=sends)
+    sends = {"oracle.publish": oracle.publish, "dispatch.enabled": config.dispatch.enabled}
+    sending = [name for name, on in sends.items() if on]
+    faults += feed_faults(config.feed, config.rules.set, config.rules.changes, sending)
+    return faults + _faults_in_time(config)
 
 
 def _faults_in_network(config: Config) -> list[str]:

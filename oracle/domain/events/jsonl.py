@@ -13,6 +13,7 @@ from oracle.domain.events import jsonl_fields as spelled
 from oracle.domain.events.event_names import NAMES, TYPES
 from oracle.domain.events.jsonl_fields import Spelling
 from oracle.domain.events.network_events import DomainEvent, TaskCreated
+from oracle.domain.events.strict_json import json_object, quoted
 from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.ids import ZERO_HASH, TaskKey
 from oracle.errors import InputError
@@ -26,8 +27,6 @@ _PLACE: Mapping[str, Spelling] = {
     "time_ms": spelled.INT63,
 }
 _TIMES = ("time", "time_ms")
-_LONGEST_QUOTE = 80
-_MOST_BRACKETS = 1_000
 # Left out where they are 0.
 _OPTIONAL_PLACE = ("tx", "sub")
 _FIELDS: Mapping[str, Spelling] = {
@@ -164,13 +163,13 @@ def parse_event(line: str) -> DomainEvent:
     Raises:
         ValueError: what is wrong, led by the field's name where it is about one.
     """
-    said = _object(line)
+    said = json_object(line)
     name = said.pop("type", None)
     if name is None:
         raise ValueError("type: missing")
     shape = _SHAPES.get(name) if isinstance(name, str) else None
     if shape is None:
-        raise ValueError(f"type: {_quoted(name)} is no type of event")
+        raise ValueError(f"type: {quoted(name)} is no type of event")
     values = _values(shape, said)
     for key in shape.required:
         if key not in values:
@@ -191,10 +190,10 @@ def parse_wanted_task(text: str) -> TaskCreated:
     Raises:
         ValueError: what is wrong, led by the field's name where it is about one.
     """
-    said = _object(text)
+    said = json_object(text)
     name = said.pop("type", None)
     if name not in (None, NAMES[TaskCreated]):
-        raise ValueError(f"type: must be {NAMES[TaskCreated]}, not {_quoted(name)}")
+        raise ValueError(f"type: must be {NAMES[TaskCreated]}, not {quoted(name)}")
     values = _values(_SHAPES[NAMES[TaskCreated]], said)
     at = Position(*(values.pop(key, 0) for key in _PLACE if key not in _TIMES))
     values.setdefault("time", 0)
@@ -236,58 +235,7 @@ def _read(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 -
     try:
         return spelling.read(value)
     except ValueError as error:
-        raise ValueError(f"{key}: {error}, not {_quoted(value)}") from None
-
-
-def _object(line: str) -> dict[str, object]:
-    # Deeper nesting than any event has. A library that we import raises the interpreter's limit
-    # on recursion beyond what its stack bears, so this cannot be left to RecursionError.
-    if line.count("[") + line.count("{") > _MOST_BRACKETS:
-        raise ValueError("broken JSON: too many brackets")
-    try:
-        said = _DECODER.decode(line)
-    except _RepeatedKeyError as error:
-        raise ValueError(f"{error}: given twice") from None
-    except ValueError as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
-        raise ValueError(f"broken JSON: {reason}") from None
-    if not isinstance(said, dict):
-        raise ValueError(f"not an object: {_quoted(said)}")  # noqa: TRY004 - the line is at fault
-    return said
-
-
-class _RepeatedKeyError(ValueError):
-    """A key that stands twice in one object."""
-
-
-class _EndlessInteger(NamedTuple):
-    """An integer of more digits than Python reads; no field takes it, so that one is named."""
-
-    digits: str
-
-
-def _integer(digits: str) -> int | _EndlessInteger:
-    try:
-        return int(digits)
-    except ValueError:
-        return _EndlessInteger(digits)
-
-
-def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    said = dict(pairs)
-    if len(said) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1))
-    return said
-
-
-# NaN and Infinity become floats, which no field takes either.
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_int=_integer)
-
-
-def _quoted(value: object) -> str:
-    text = value.digits if isinstance(value, _EndlessInteger) else json.dumps(value)
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+        raise ValueError(f"{key}: {error}, not {quoted(value)}") from None
 
 
 def event_to_json(event: DomainEvent) -> str:

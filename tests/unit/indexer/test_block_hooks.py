@@ -7,6 +7,7 @@ from typing_extensions import override
 from oracle.daemon.config.loader import load
 from oracle.daemon.read_app import ReadApp
 from oracle.dispatch.assigner import DrawHook
+from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import WindowCommitted
@@ -45,7 +46,8 @@ class Diary(BlockHook):
 
 def test_a_report_is_cut_before_a_node_is_drawn_at_the_same_block():
     with ReadApp(load(shipped("config/example.toml"))) as app:
-        assert [type(hook) for hook in app.folder.hooks] == [ReportCutter, DrawHook, KickoutHook]
+        hooks = [type(hook) for hook in app.folder.hooks]
+        assert hooks == [ReportCutter, DrawHook, ProbeWindowHook, KickoutHook]
 
 
 def test_hooks_are_called_in_the_order_of_registration(store: Store):

@@ -41,7 +41,15 @@ CHANGING = {
     "keys create",
 }
 # Commands whose output is not a report: streams, or something that runs.
-WITHOUT_JSON = {"run", "devnet", "replay", "export", "kickout evidence", "outbox release"}
+WITHOUT_JSON = {
+    "run",
+    "devnet",
+    "gateway",
+    "replay",
+    "export",
+    "kickout evidence",
+    "outbox release",
+}
 
 
 def options(name):

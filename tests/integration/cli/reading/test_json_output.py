@@ -74,7 +74,7 @@ CALLED = {
     "status": [],
 }
 # It runs a whole network for a minute; tests/integration/demo reads what it prints.
-BY_ITSELF = {"attack", "demo"}
+BY_ITSELF = {"attack", "audit relay", "demo"}
 # By command: what there is none of on a network where all is well; it says so, and leaves with 2.
 NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
