@@ -1,0 +1,56 @@
+"""What tests of one room may not do, and what is left to threads that others started."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from queue import Queue
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def left_behind() -> "Iterator[tuple[Queue[int | None], Queue[str]]]":
+    """A thread from before the test: it connects to the ports that it is given."""
+    ports: Queue[int | None] = Queue()
+    outcomes: Queue[str] = Queue()
+
+    def connect() -> None:
+        while (port := ports.get()) is not None:
+            with socket.socket() as line:
+                outcomes.put(type(_error_of(line, port)).__name__)
+
+    thread = threading.Thread(target=connect)
+    thread.start()
+    yield ports, outcomes
+    ports.put(None)
+    thread.join()
+
+
+def _error_of(line: socket.socket, port: int) -> BaseException | None:
+    try:
+        line.connect(("127.0.0.1", port))
+    except BaseException as error:  # noqa: BLE001  # the test says which
+        return error
+    return None
+
+
+def test_a_unit_test_opens_no_socket():
+    with socket.socket() as line, pytest.raises(AssertionError, match="may not open a socket"):
+        line.connect(("127.0.0.1", 1))
+
+
+def test_a_thread_that_was_there_before_the_test_still_connects(
+    left_behind: "tuple[Queue[int | None], Queue[str]]",
+):
+    ports, outcomes = left_behind
+    ports.put(1)
+    assert outcomes.get(timeout=30) == "ConnectionRefusedError"
+
+
+def test_a_thread_of_the_test_itself_opens_no_socket():
+    seen: Queue[str] = Queue()
+    with socket.socket() as line:
+        thread = threading.Thread(target=lambda: seen.put(type(_error_of(line, 1)).__name__))
+        thread.start()
+        thread.join()
+    assert seen.get_nowait() == "AssertionError"
