@@ -8,20 +8,16 @@ from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.lanes import lane_of
-from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, peers_at
+from oracle.domain.scoring.legacy_factors import peers_at
 from oracle.domain.scoring.node_scores import (
-    factors_of,
     is_excluded,
-    is_kickout_due,
     long_term,
     qos_at,
     reliability_at,
     status_of,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.node import Membership
 from oracle.indexer.audit.disputes import Dispute, disputes_in
 from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
@@ -35,7 +31,7 @@ from oracle.store.outbox.records import REBUILT, Account, Intent, IntentState, P
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
-from oracle.store.state.rule_set_repository import RuleSet, named_by
+from oracle.store.state.rule_set_repository import RuleSet
 from oracle.telemetry.metrics import IndexStatistics
 from oracle.txmgr.confirmation.attribution import without_receipt
 
@@ -146,74 +142,6 @@ def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> Status
             unregistered=_unregistered(uow),
             kicks_refused=sum(one.state is KickState.REFUSED for one in uow.rounds.expelled()),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRow:
-    """One node at the cursor's time; fractions in units of 10^-18, `qos` None: no member.
-
-    `lane` is what a report would say now, `lane_on_chain` what the contract holds; `index` None:
-    the contract does not know the node.
-    """
-
-    node: Node
-    # Whose score this is.
-    rules: RuleSet
-    status: str
-    long_term: int
-    reliability: int
-    qos: int | None
-    is_excluded: bool
-    is_kickout_due: bool
-    # R, P, B and the window behind `qos`; None but for members under legacy rules.
-    factors: Factors | None
-    lane: int
-    lane_on_chain: int
-    index: int | None
-
-
-def node_rows(store: Store, rules: Rules) -> list[NodeRow]:
-    """Return every node, the best first, those out of the network last."""
-    with store.reading() as uow:
-        cursor = uow.cursor.get()
-        if cursor is None:
-            return []
-        rounds = uow.rounds.load()
-        nodes = list(uow.nodes.all())
-        peers = peers_at(nodes, cursor.time, rules)
-        seen = _Seen(cursor.time, rules, named_by(rules), peers, rounds)
-        rows = [_row(node, seen) for node in nodes]
-    return sorted(rows, key=lambda row: (row.qos is None, -(row.qos or 0), row.node.address))
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a row is read by; `peers` under legacy rules alone."""
-
-    time: int
-    rules: Rules
-    named: RuleSet
-    peers: PopulationMaxima | None
-    rounds: Rounds
-
-
-def _row(node: Node, seen: _Seen) -> NodeRow:
-    time, rules, rounds = seen.time, seen.rules, seen.rounds
-    qos = qos_at(node, time, rules, seen.peers)
-    return NodeRow(
-        node=node,
-        rules=seen.named,
-        status=status_of(node),
-        long_term=long_term(node, rules, time),
-        reliability=reliability_at(node, time, rules),
-        qos=qos,
-        is_excluded=is_excluded(node, time, rules),
-        is_kickout_due=is_kickout_due(node, rules, time),
-        factors=None if qos is None else factors_of(node, time, rules, seen.peers),
-        lane=lane_of(node, time, rules, seen.peers),
-        lane_on_chain=rounds.lane_of_node(node.address),
-        index=rounds.index_by_node.get(node.address),
-    )
 
 
 def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStatistics | None:

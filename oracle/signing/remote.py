@@ -15,9 +15,10 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
+from oracle.rpc.http_access import HttpAccess
 from oracle.rpc.replies import is_of
 from oracle.rpc.rpc_errors import RpcError
-from oracle.rpc.transport import BoundedHttp, HttpAccess
+from oracle.rpc.transport import BoundedHttp
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.keystore import read_secret
 from oracle.signing.signature_checks import checked_statement, compared
@@ -29,8 +30,8 @@ from oracle.signing.signer import (
     WrongSignatureError,
 )
 from oracle.signing.typed_data import Domain, typed
-from oracle.telemetry.logging_setup import hide, without_secrets
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
+from oracle.telemetry.safe_text import hide, without_secrets
 
 # A batch of starts is far smaller; a report of 1,024 words is 80 KiB in hex.
 _MOST_BYTES = 1 << 20

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-from oracle.rpc.transport import HttpAccess
+from oracle.rpc.http_access import HttpAccess
 
 
 class Section(BaseModel):
