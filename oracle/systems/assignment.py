@@ -48,6 +48,10 @@ class InLine(NamedTuple):
     value: Fraction
     barred: frozenset[Address]
 
+    def out_of_reach(self, taken: frozenset[Address]) -> frozenset[Address]:
+        """Return who cannot be given it, `taken` included; copies nothing for who is alone."""
+        return taken | self.barred if self.barred else taken
+
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -145,7 +149,7 @@ def armed_in(
     return frozenset(
         one.task.key
         for one in line
-        if one.task.key not in active and pool.has_candidate(one.task, taken | one.barred)
+        if one.task.key not in active and pool.has_candidate(one.task, one.out_of_reach(taken))
     )
 
 
@@ -177,11 +181,11 @@ def _drawings(
     for one in line:
         key = one.task.key
         # The quick question first: many may be armed for one node.
-        if key not in before.armed or not pool.has_candidate(one.task, taken | one.barred):
+        if key not in before.armed or not pool.has_candidate(one.task, one.out_of_reach(taken)):
             continue
-        candidates = tuple(pool.candidates(one.task, taken | one.barred))
+        candidates = tuple(pool.candidates(one.task, one.out_of_reach(taken)))
         seed = seed_for(block.hash, key)
-        drawn = pool.draw(one.task, seed, taken | one.barred)
+        drawn = pool.draw(one.task, seed, one.out_of_reach(taken))
         active[key] = drawn.node
         taken |= {drawn.node}
         yield Drawing(key, block, seed, candidates, drawn)
