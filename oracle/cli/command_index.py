@@ -50,6 +50,7 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
     def __init__(self) -> None:
         self._found: dict[str, TyperCommand | TyperGroup] = {}
 
+    @override
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         if name not in self._found:
             self._found |= registered(COMMANDS[name])
@@ -59,9 +60,11 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
     def __contains__(self, name: object) -> bool:
         return name in COMMANDS
 
+    @override
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
 
+    @override
     def __len__(self) -> int:
         return len(COMMANDS)
 
