@@ -9,9 +9,8 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.quorum.wire_format import Told, is_genuine, read
-from oracle.rpc.http_access import HttpAccess
 from oracle.rpc.rpc_errors import RpcError
-from oracle.rpc.transport import BoundedHttp, shown
+from oracle.rpc.transport import BoundedHttp, HttpAccess, shown
 from oracle.telemetry import quorum_metrics
 
 # Eight statements are five kilobytes.

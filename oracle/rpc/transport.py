@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from socket import MSG_PEEK, SHUT_RDWR, socket
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
@@ -19,7 +20,6 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util.wait import wait_for_read
 
 from oracle.errors import InputError
-from oracle.rpc.http_access import HttpAccess
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 from oracle.telemetry.safe_text import hide
 
@@ -43,6 +43,18 @@ class HttpAnswer(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """Who we are to a host of our own, and which one it must be: files, and headers.
+
+    Such a host is asked without the proxies and passwords of the environment.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    certificate: tuple[str, str] | None = None
+    ca_file: str | None = None
 
 
 class BoundedHttp:

@@ -15,10 +15,9 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.http_access import HttpAccess
 from oracle.rpc.replies import is_of
 from oracle.rpc.rpc_errors import RpcError
-from oracle.rpc.transport import BoundedHttp
+from oracle.rpc.transport import BoundedHttp, HttpAccess
 from oracle.signing.key_locations import RemoteKey, Wire
 from oracle.signing.keystore import read_secret
 from oracle.signing.signature_checks import checked_statement, compared

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from oracle.cli.command_index import COMMANDS
 from tests.support.vectors import entries, is_listed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -103,7 +104,10 @@ def _defined(body: list[ast.stmt], prefix: str) -> Iterator[str]:
 @cache
 def reached() -> frozenset[str]:
     """Return the modules of `oracle/` that the command `qos-oracle` imports, by path."""
-    waiting, seen = ["oracle/cli/main.py", "oracle/__main__.py"], set[str]()
+    commands = (f"oracle.cli.{one}" for modules in COMMANDS.values() for one in modules.split())
+    waiting = ["oracle/cli/main.py", "oracle/__main__.py"]
+    waiting += [file for one in commands for file in _files(one)]
+    seen = set[str]()
     while waiting:
         path = waiting.pop()
         if path in seen:

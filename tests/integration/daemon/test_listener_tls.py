@@ -12,7 +12,7 @@ from oracle.daemon.web.statements_app import statements_app
 from oracle.errors import InputError
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import Peer
-from oracle.rpc.http_access import HttpAccess
+from oracle.rpc.transport import HttpAccess
 from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
 from tests.integration.http.test_peers import told_report
 from tests.integration.signers.test_mutual_tls import Pair, made
