@@ -14,8 +14,6 @@ from oracle.domain.ids import Address, Hash, TaskKey
 
 _SEED_BYTES = 32
 _COUNTER_BYTES = 32
-# Places whose weights are summed up together: a draw adds up the blocks, and one block's places.
-BLOCK = 256
 
 
 class Drawn(NamedTuple):
@@ -71,18 +69,7 @@ def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> 
     return [pick.of(addresses) for pick in found]
 
 
-def block_sums(weights: Sequence[int]) -> list[int]:
-    """Return what each `BLOCK` weights in a row add up to, for `picks`."""
-    return [sum(weights[at : at + BLOCK]) for at in range(0, len(weights), BLOCK)]
-
-
-def picks(
-    weights: list[int],
-    offered: bytearray,
-    seed: bytes,
-    draws: int,
-    sums: list[int] | None = None,
-) -> Iterator[Pick]:
+def picks(weights: list[int], offered: bytearray, seed: bytes, draws: int) -> Iterator[Pick]:
     """Draw places of a list of weights; for callers that keep it sorted by address themselves.
 
     Args:
@@ -91,34 +78,18 @@ def picks(
             likewise.
         seed: 32 bytes.
         draws: how many places are wanted.
-        sums: `block_sums` of the weights, where they are known; changed likewise.
 
     Raises:
         ValueError: a seed of another length.
     """
-    sums = block_sums(weights) if sums is None else sums
     if len(seed) != _SEED_BYTES:
         raise ValueError(f"a seed has {_SEED_BYTES} bytes, this one {len(seed)}")
     for i in range(min(draws, offered.count(1))):
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
-        heaps = list(accumulate(sums))
-        counted: Sequence[int] = weights
-        if not heaps[-1]:
-            # All weights zero: all that are left count 1.
-            counted, heaps = offered, list(accumulate(block_sums(offered)))
+        # All weights zero: all that are left count 1.
+        heaps = list(accumulate(weights if any(weights) else offered))
         x = int.from_bytes(digest, "big") % heaps[-1]
-        place = _place_of(x, counted, heaps)
-        sums[place // BLOCK] -= weights[place]
+        # The first that exceeds x: never a place of weight 0, which repeats the one before.
+        place = bisect_right(heaps, x)
         weights[place] = offered[place] = 0
         yield Pick(place, f"0x{digest.hex()}", x, heaps[-1])
-
-
-def _place_of(x: int, counted: Sequence[int], heaps: list[int]) -> int:
-    """Return the first place at which the running sum exceeds x; `heaps`: the sum by blocks.
-
-    Never a place of weight 0, which repeats the sum before it.
-    """
-    block = bisect_right(heaps, x)
-    below = heaps[block - 1] if block else 0
-    first = block * BLOCK
-    return first + bisect_right(list(accumulate(counted[first : first + BLOCK])), x - below)

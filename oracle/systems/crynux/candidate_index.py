@@ -11,16 +11,10 @@ from oracle.domain.fixed_point import ONE, UNIT, decay
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.selection_weight import Weighting, stake_score, weight_of
-from oracle.systems.weighted_draw import BLOCK, block_sums
 
 _ONE_BITS = ONE.bit_length() - 1
-
-
 # Elapsed times recur from block to block, each for other nodes.
-@lru_cache(maxsize=1 << 16)
-def _closed(seconds: int, tau_seconds: int) -> int:
-    """Return how much of a gap to one has closed after so long, in units of 2^-128."""
-    return ONE - decay(seconds, tau_seconds)
+_decay = lru_cache(maxsize=1 << 16)(decay)
 
 
 @dataclass(slots=True)
@@ -53,13 +47,11 @@ class IndexedCandidate:
 
 
 class CandidateList(NamedTuple):
-    """Places ascending by address, for `draw.picks`; all but those are the caller's to change."""
+    """Places ascending by address, for `draw.picks`: the last two are the caller's to change."""
 
     addresses: list[Address]
     weights: list[int]
     offered: bytearray
-    # Of the weights, by blocks (`weighted_draw.block_sums`).
-    sums: list[int]
 
 
 class CandidateIndex:
@@ -70,8 +62,8 @@ class CandidateIndex:
     """
 
     __slots__ = (
-        "_addresses", "_heal", "_largest", "_offered", "_rows", "_rules", "_sums", "_time",
-        "_weighting", "_weights",
+        "_addresses", "_heal", "_largest", "_offered", "_rows", "_rules", "_time", "_weighting",
+        "_weights",
     )  # fmt: skip
 
     def __init__(
@@ -89,8 +81,6 @@ class CandidateIndex:
         # One byte a place: is it a candidate, and does it heal.
         self._offered = bytearray(len(ordered))
         self._heal = bytearray(len(ordered))
-        # Of the weights, by blocks; None: places were moved since.
-        self._sums: list[int] | None = None
         # What the weights were settled by; None: they were not.
         self._largest: int | None = None
         self._time: int | None = None
@@ -107,7 +97,6 @@ class CandidateIndex:
             self._weights.insert(place, 0)
             self._offered.insert(place, 0)
             self._heal.insert(place, 0)
-            self._sums = None
         self._rows[place] = candidate
         if self._largest is not None:
             self._appraise(place, self._largest)
@@ -119,7 +108,6 @@ class CandidateIndex:
         if self._is_at(place, address):
             for column in (self._addresses, self._rows, self._weights, self._offered, self._heal):
                 del column[place]
-            self._sums = None
 
     def settle(self, time: int, largest: int) -> None:
         """Make the weights true at a block time, `largest` being the network's largest stake."""
@@ -143,13 +131,10 @@ class CandidateIndex:
             offered[place] = 0
         if not any(offered):
             return None
-        if self._sums is None:
-            self._sums = block_sums(self._weights)
-        weights, sums = self._weights.copy(), self._sums.copy()
+        weights = self._weights.copy()
         for place in hidden:
-            sums[place // BLOCK] -= weights[place]
             weights[place] = 0
-        return CandidateList(self._addresses, weights, offered, sums)
+        return CandidateList(self._addresses, weights, offered)
 
     def _is_at(self, place: int, address: Address) -> bool:
         return place < len(self._addresses) and self._addresses[place] == address
@@ -160,23 +145,16 @@ class CandidateIndex:
         row.score = stake_score(row.stake, largest)
         self._heal[place] = row.heals
         self._offered[place] = row.is_offered
-        self._weigh(place, self._settled_weight(row))
-
-    def _weigh(self, place: int, weight: int) -> None:
-        if self._sums is not None:
-            self._sums[place // BLOCK] += weight - self._weights[place]
-        self._weights[place] = weight
+        self._weights[place] = self._settled_weight(row)
 
     def _appraise_all(self, largest: int) -> None:
-        """Weigh every place anew; many stakes are equal. Whoever is not free has weight 0."""
+        """Weigh every place anew; many stakes are equal."""
         scores: dict[int, int] = {}
         for row in self._rows:
-            if row.free:
-                score = scores.get(row.stake)
-                if score is None:
-                    score = scores[row.stake] = stake_score(row.stake, largest)
-                row.score = score
-        self._sums = None
+            score = scores.get(row.stake)
+            if score is None:
+                score = scores[row.stake] = stake_score(row.stake, largest)
+            row.score = score
         self._weights = [self._settled_weight(row) for row in self._rows]
         self._heal = bytearray(row.heals for row in self._rows)
         self._offered = bytearray(row.is_offered for row in self._rows)
@@ -190,27 +168,17 @@ class CandidateIndex:
     def _heal_until(self, time: int) -> None:
         rows, weights, offered = self._rows, self._weights, self._offered
         least, tau = self._weighting.weight_floor, self._rules.tau_seconds
-        sums = self._sums if self._sums is not None else block_sums(weights)
         for place in compress(range(len(rows)), self._heal):
             row = rows[place]
+            left = _decay(time - row.since, tau) if time > row.since else ONE
             # `recovered`, `times` and `weight_of` without their calls: here selection waits.
-            closed = _closed(time - row.since, tau)
-            reliability = row.base + ((UNIT - row.base) * closed >> _ONE_BITS)
+            reliability = row.base + ((UNIT - row.base) * (ONE - left) >> _ONE_BITS)
             if reliability < row.barred_below:
-                weight = offered[place] = 0
-            else:
-                qos, score, boost = row.long_term * reliability // UNIT, row.score, row.boost
-                both = score + qos
-                weight = 0
-                if both:
-                    # With M = 1 the factor cancels out: floor(floor(UNIT*a/b)/UNIT) is floor(a/b).
-                    weight = (
-                        score * qos // both
-                        if boost == UNIT
-                        else boost * score * qos // both // UNIT
-                    )
-                weight = max(weight, least)
-                offered[place] = 1
-            sums[place // BLOCK] += weight - weights[place]
-            weights[place] = weight
-        self._sums = sums
+                weights[place] = offered[place] = 0
+                continue
+            qos = row.long_term * reliability // UNIT
+            score = row.score
+            both = score + qos
+            weight = row.boost * score * qos // both // UNIT if both else 0
+            weights[place] = max(least, weight)
+            offered[place] = 1

@@ -17,7 +17,7 @@ from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of
 from oracle.systems.crynux.selection_weight import Weighting, largest_stake, locality_boost
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn, block_sums, picks
+from oracle.systems.weighted_draw import Drawn, picks
 
 # Kinds of task kept ready, the latest, and the places of nodes in all of them, 250 bytes each:
 # whoever invents requirements must not fill the memory.
@@ -111,7 +111,7 @@ class CandidatePool:
         offer = self._offer(task, time, taken)
         if offer is None:
             return []
-        found = picks(offer.weights, offer.offered, seed, draws, offer.sums)
+        found = picks(offer.weights, offer.offered, seed, draws)
         return [pick.of(offer.addresses) for pick in found]
 
     def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
@@ -133,12 +133,7 @@ class CandidatePool:
         verdicts = CrynuxFollower(self.weighting).verdicts(task, policy_input)
         found = {each.node: each.weight for each in verdicts if each.weight is not None}
         return (
-            CandidateList(
-                [*found],
-                weights := [*found.values()],
-                bytearray(b"\1" * len(found)),
-                block_sums(weights),
-            )
+            CandidateList([*found], [*found.values()], bytearray(b"\1" * len(found)))
             if found
             else None
         )

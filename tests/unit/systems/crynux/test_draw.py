@@ -1,14 +1,12 @@
 """The draw by itself: what holds for all candidates, and whether chances are what they say."""
 
-from bisect import bisect_right
 from hashlib import sha256
-from itertools import accumulate
 
 import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.weighted_draw import BLOCK, Drawn, draw, picks
+from oracle.systems.weighted_draw import Drawn, draw
 from tests.support.histories import node
 
 SEEDS = st.binary(min_size=32, max_size=32)
@@ -69,20 +67,6 @@ def test_of_equal_weights_x_counts_the_nodes():
     for n in range(20):
         (drawn,) = draw([(each, 1) for each in nodes], bytes(31) + bytes((n,)), 1)
         assert drawn.node == nodes[drawn.x]
-
-
-@given(
-    st.lists(st.integers(0, 3), min_size=BLOCK - 1, max_size=3 * BLOCK),
-    st.sampled_from([1, 10**60]),
-    SEEDS,
-)
-def test_adding_up_by_blocks_picks_whom_one_sum_over_all_picks(weights, unit, seed):
-    weights = [unit * each for each in weights]
-    counted = weights if any(weights) else [1] * len(weights)
-    (found,) = picks(weights.copy(), bytearray(b"\1" * len(weights)), seed, 1)
-
-    assert found.total == sum(counted)
-    assert found.place == bisect_right(list(accumulate(counted)), found.x)
 
 
 def test_where_no_weight_is_left_each_that_is_left_counts_one():

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -11,8 +10,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems import weighted_draw
-from oracle.systems.crynux import candidate_index, candidate_pool as pool_module
+from oracle.systems.crynux import candidate_pool as pool_module
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
@@ -42,13 +40,6 @@ SETTINGS: list[tuple[Rules, Weighting]] = [
     (rule_set("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), SEED_WEIGHTING),
 ]
 TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node), max_size=3)
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten nodes stand in several blocks of weights, as a thousand do."""
-    for module in (weighted_draw, candidate_index):
-        monkeypatch.setattr(module, "BLOCK", 3)
 
 
 class Network(RuleBasedStateMachine):
