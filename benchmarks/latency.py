@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
@@ -32,9 +33,10 @@ from tests.support.evm.anvil import anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 from tests.support.evm.network import FEE, Network  # noqa: E402
 
-TARGET_MILLISECONDS = 50.0
-# The exit code of a run that worked and was too slow.
-MISSED = 3
+TARGET_MILLISECONDS = 10.0
+TARGET_OF_NINETY_NINE = 25.0
+# What a script with a sleep of a second adds on average.
+_POLLED = 500.0
 TASKS = 10
 WARM_UP = 10
 
@@ -88,6 +90,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=200)
     blocks = parser.parse_args().blocks
+    begin("the poll itself, proofs, dispatch, reports, leases: the indexing loop alone")
     with anvil() as url, tempfile.TemporaryDirectory() as folder:
         chain = Chain(url)
         database = f"sqlite:///{folder}/latency.db"
@@ -99,11 +102,14 @@ def main() -> int:
     for title in ("median", "90 %", "99 %", "worst"):
         table.add_column(f"{title} (ms)", justify="right")
     table.add_row(*(f"{value:.1f}" for value in (cuts[49], cuts[89], cuts[98], max(times))))
-    out = Console()
-    out.print(table)
-    verdict = "reached" if cuts[49] <= TARGET_MILLISECONDS else "MISSED"
-    out.print(f"median {cuts[49]:.1f} ms; target {TARGET_MILLISECONDS:.0f} ms: {verdict}")
-    return 0 if cuts[49] <= TARGET_MILLISECONDS else MISSED
+    Console().print(table)
+    source = "a script that asks once a second, which waits for half of it"
+    return end(
+        [
+            Outcome("head, median", cuts[49], "ms", TARGET_MILLISECONDS, _POLLED, source),
+            Outcome("head, 99 %", cuts[98], "ms", TARGET_OF_NINETY_NINE, _POLLED, source),
+        ]
+    )
 
 
 if __name__ == "__main__":

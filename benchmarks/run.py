@@ -2,17 +2,28 @@
 
 Run: .venv/bin/python benchmarks/run.py [--quick] [NAME ...]
 Each is a script of its own that compares us with the obvious way in one run; `--quick` makes them
-small, as CI does. Exit code: 1 where one failed, 3 where all worked and one was too slow.
+small, as CI does. In the end stands one table: target, figure, whether it was reached. Exit code:
+1 where one failed, 3 where all worked and one was too slow.
 """
 
 import argparse
+import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 HERE = Path(__file__).resolve().parent
-# The exit code of a script that worked and was too slow.
-MISSED = 3
+# A checkout that is not installed runs it too; so the import below cannot stand above (E402).
+sys.path.insert(0, str(HERE.parent))
+
+from benchmarks.outcome import MISSED, RESULTS, machine  # noqa: E402
+
 # What `--quick` adds to each; nothing where it is quick anyway.
 QUICK: dict[str, list[str]] = {
     "gas": [],
@@ -23,7 +34,10 @@ QUICK: dict[str, list[str]] = {
     "verify": ["--events", "10000", "--rounds", "2"],
     "calldata": ["--rounds", "1"],
     "rollback": ["--history", "10000"],
-    "selection": ["--nodes", "20000"],
+    "selection": ["--nodes", "20000", "--more", "0"],
+    "waiting": ["--nodes", "2000", "--blocks", "10"],
+    "round_cut": ["--nodes", "20000"],
+    "startup": ["--times", "3"],
     "latency": ["--blocks", "60"],
     "weather": ["--history", "300", "--head", "12"],
     "gateway": ["--seconds", "9"],
@@ -35,19 +49,42 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*QUICK, []])
     asked = parser.parse_args()
-    failed, missed = [], []
-    for name in asked.names or QUICK:
-        print(f"\n== {name}", flush=True)
-        options = QUICK[name] if asked.quick else []
-        done = subprocess.run([sys.executable, HERE / f"{name}.py", *options], check=False)
-        if done.returncode:
-            (missed if done.returncode == MISSED else failed).append(name)
-    if missed:
-        print(f"\nmissed its target: {', '.join(missed)}")
-    if failed:
-        print(f"\nfailed: {', '.join(failed)}")
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder, "results.jsonl")
+        codes = {
+            name: played(name, QUICK[name] if asked.quick else [], results)
+            for name in asked.names or QUICK
+        }
+        print_table(results, codes)
+    if any(code not in {0, MISSED} for code in codes.values()):
         return 1
-    return MISSED if missed else 0
+    return MISSED if MISSED in codes.values() else 0
+
+
+def played(name: str, options: Sequence[str], results: Path) -> int:
+    """Run one script; return its exit code."""
+    print(f"\n== {name}", flush=True)
+    return subprocess.run(
+        [sys.executable, HERE / f"{name}.py", *options],
+        check=False,
+        env={**os.environ, RESULTS: str(results)},
+    ).returncode
+
+
+def print_table(results: Path, codes: dict[str, int]) -> None:
+    """Print every figure that was handed over, and how the scripts ended that hand over none."""
+    table = Table(title=f"benchmarks; {machine()}")
+    for title in ("what", "target", "got", "unit", "times the baseline", "verdict"):
+        table.add_column(title, justify="left" if title in {"what", "verdict"} else "right")
+    lines = results.read_text("utf-8").splitlines() if results.exists() else []
+    for what, got, unit, target, ratio, verdict in map(json.loads, lines):
+        told = "-" if target is None else f"{target:g}"
+        table.add_row(what, told, f"{got:.4g}", unit, f"{ratio:.3g}", verdict)
+    table.add_section()
+    words = {0: "worked", MISSED: "MISSED"}
+    for name, code in codes.items():
+        table.add_row(f"{name}.py", "-", "-", "-", "-", words.get(code, f"FAILED ({code})"))
+    Console(width=140).print(table)
 
 
 if __name__ == "__main__":

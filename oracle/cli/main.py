@@ -1,4 +1,4 @@
-"""The command line: every command in one place, and the one door that failures leave by.
+"""The command line as a whole, and the one door that failures leave by.
 
 Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one line on stderr.
 """
@@ -16,32 +16,9 @@ import typer
 from typer import TyperException
 
 from oracle import __version__
-from oracle.cli import demo_commands, feed_commands, gateway_commands, halt_commands, run_commands
-from oracle.cli.backtest import attack_commands, backtest_commands
-from oracle.cli.inspect import (
-    audit_commands,
-    explain_commands,
-    replay_commands,
-    rules_commands,
-    status_commands,
-)
-from oracle.cli.kickout import kickout_cancel, kickout_commands, kickout_export
-from oracle.cli.outbox import outbox_commands
-from oracle.cli.report import report_commands, report_push, report_release, report_verify
-from oracle.cli.resync import resync_commands
-from oracle.cli.select import draws_commands, queue_commands, select_commands
-from oracle.cli.setup import (
-    config_commands,
-    contract_calls,
-    contract_commands,
-    contract_deploy,
-    endpoint_commands,
-    key_commands,
-    selftest_commands,
-)
+from oracle.cli.command_index import CommandIndex
 from oracle.errors import InputError, OracleError
-from oracle.queries.text.text_tables import escaped
-from oracle.telemetry.logging_setup import without_hidden, without_secrets
+from oracle.telemetry.safe_text import escaped, without_hidden, without_secrets
 
 try:
     import resource
@@ -69,40 +46,6 @@ def _tell_of_thread(told: threading.ExceptHookArgs) -> None:
 
 
 _MOST_FRAMES = 1_000
-# In the order of the help.
-_COMMANDS = (
-    demo_commands,
-    run_commands,
-    config_commands,
-    rules_commands,
-    status_commands,
-    explain_commands,
-    replay_commands,
-    select_commands,
-    queue_commands,
-    draws_commands,
-    backtest_commands,
-    attack_commands,
-    audit_commands,
-    resync_commands,
-    endpoint_commands,
-    report_commands,
-    report_push,
-    report_release,
-    report_verify,
-    kickout_commands,
-    kickout_cancel,
-    kickout_export,
-    halt_commands,
-    feed_commands,
-    outbox_commands,
-    contract_calls,
-    contract_commands,
-    contract_deploy,
-    key_commands,
-    selftest_commands,
-    gateway_commands,
-)
 
 
 def _show_version(*, asked: bool) -> None:
@@ -121,9 +64,10 @@ _VERSION = typer.Option(
 
 @cache
 def build() -> typer.Typer:
-    """Return the whole command line; each `*_commands` module registers its own part, once."""
+    """Return the whole command line; a command's module is imported when it is asked for."""
     app = typer.Typer(
         name="qos-oracle",
+        cls=CommandIndex,
         help="Folds a compute network's events into QoS scores and reports them on-chain.",
         no_args_is_help=True,
         add_completion=False,
@@ -132,8 +76,6 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
-    for commands in _COMMANDS:
-        commands.register(app)
     return app
 
 

@@ -4,13 +4,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.daemon.app import App
+from oracle.daemon.books import Books
 from oracle.daemon.config.loader import load
 from oracle.indexer.rules_binding import refuse_other_rules
+
+if TYPE_CHECKING:
+    from oracle.daemon.app import App
 
 ConfigOption = Annotated[
     Path,
@@ -30,17 +33,19 @@ DryRunOption = Annotated[
 DEFAULT_CONFIG = Path("config/local.toml")
 
 
-def open_app(config: Path) -> App:
+def open_app(config: Path) -> "App":
     """Read the configuration and hand out the rooms; use it in a `with`.
 
     Raises:
         InputError: the configuration has faults; all of them in one message.
     """
+    from oracle.daemon.app import App  # noqa: PLC0415  endpoints and keys: half a second
+
     return App(load(config))
 
 
 @contextmanager
-def open_folded(config: Path) -> Iterator[App]:
+def open_folded(config: Path) -> Iterator["App"]:
     """The same, for who reads what was folded: only through the rules that folded it.
 
     Raises:
@@ -50,6 +55,15 @@ def open_folded(config: Path) -> Iterator[App]:
         with app.store.reading() as uow:
             refuse_other_rules(uow, app.rules)
         yield app
+
+
+@contextmanager
+def open_books(config: Path) -> Iterator[Books]:
+    """The same as `open_folded`, for who asks the database alone. Raises InputError: as it."""
+    with Books(load(config)) as books:
+        with books.store.reading() as uow:
+            refuse_other_rules(uow, books.rules)
+        yield books
 
 
 def print_json(value: object) -> None:

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import cached_property
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
+
+from typing_extensions import override
 
 from oracle.chain.contract_checks import NotTheContractError
 from oracle.chain.feed.feed_client import FeedClient
@@ -14,10 +14,10 @@ from oracle.chain.probe_schedule import Prober
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
+from oracle.daemon.books import Books
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
 from oracle.daemon.config.feed_section import feed_reader
-from oracle.daemon.config.loader import Config
 from oracle.daemon.config.probing_section import probe_settings
 from oracle.daemon.config.verify_section import policy_of
 from oracle.dispatch.assigner import DrawHook, check_dispatch
@@ -27,7 +27,6 @@ from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import kick_below_of
 from oracle.domain.reports.report import ReportSettings, rules_id
-from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.feeds.feed_events import FeedHook
@@ -38,35 +37,10 @@ from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
-from oracle.systems.registry import rule_set
 
 
-class ReadApp:
+class ReadApp(Books):
     """Every room that no key is needed for; use it in a `with`, which closes what was opened."""
-
-    def __init__(self, config: Config) -> None:
-        self.config = config
-        self._opened = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every room that was opened, the last one first."""
-        self._opened.close()
-
-    @cached_property
-    def rules(self) -> Rules:
-        """The rule set of `[rules]`."""
-        return rule_set(self.config.rules.set, self.config.rules.changes)
 
     @cached_property
     def report_settings(self) -> ReportSettings:
@@ -87,28 +61,6 @@ class ReadApp:
     def rules_hash(self) -> Hash:
         """What the contract must hold as its `rulesHash` before this daemon publishes."""
         return rules_id(self.rules, self.reader.identity, self.report_settings)
-
-    @cached_property
-    def store(self) -> Store:
-        """The database, with a schema that fits the code. Raises InputError otherwise."""
-        return self._open_store(create=False)
-
-    def require_store(self) -> None:
-        """Raise what `store` raises, for who only wants to know that it fits."""
-        _ = self.store
-
-    def create_store(self) -> Store:
-        """Open the database and make its tables where it is empty."""
-        if "store" not in self.__dict__:
-            self.__dict__["store"] = self._open_store(create=True)
-        return self.store
-
-    def opened_store(self) -> Store:
-        """Return the database, for who must not open it. Raises TransientError: not open yet."""
-        store: Store | None = self.__dict__.get("store")
-        if store is None:
-            raise TransientError("is empty, and gets its tables when an endpoint answers")
-        return store
 
     @cached_property
     def reader(self) -> EventReader:
@@ -267,9 +219,9 @@ class ReadApp:
         yield ProbeWindowHook(self.probe_settings)
         yield KickoutHook()
 
+    @override
     def _open_store(self, *, create: bool) -> Store:
-        store = Store.open(self.config.database.url, create=create)
-        self._opened.callback(store.close)
+        store = super()._open_store(create=create)
         if "source" in self.__dict__:
             self._recall_quarantine(self.source, store)
         return store

@@ -1,7 +1,9 @@
 """Plans the draws of one block after the other, over whatever tells how the network stands."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
+from itertools import tee
 from typing import Protocol
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -24,7 +26,13 @@ from oracle.systems.assignment import (
 )
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import why_not
-from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.crynux.requirements import (
+    Out,
+    Requirement,
+    misfit,
+    requirement_of,
+    unavailable,
+)
 from oracle.systems.legacy.trio_line import never_startable, trios_of
 from oracle.systems.legacy.trio_pool import TrioPool
 from oracle.systems.pocket.follower import PocketFollower
@@ -60,7 +68,8 @@ class _PoolAt:
     """The pool at one block time; `rows` holds the nodes that draws stand for.
 
     `free`: everybody who could be given a task now, were it the right one. `explains`: lists the
-    candidates of every draw, which takes several times as long as the draw.
+    candidates of every draw, which takes several times as long as the draw. `fitting`: by kind of
+    task the free nodes that fit it, as far as was asked; a copy begins with the first.
     """
 
     pool: CandidatePool
@@ -68,23 +77,30 @@ class _PoolAt:
     time: int
     free: Mapping[Address, Node]
     explains: bool
+    fitting: dict[Requirement, Iterator[Address]] = field(default_factory=dict)
 
     def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
         candidates = self.pool.candidates(one.task, self.time, taken) if self.explains else ()
         return Choice(self.pool.draw(one.task, self.time, seed, taken=taken), candidates)
 
     def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        """Look through the free nodes alone.
+        """Look through the free nodes alone, no further than the tasks of one kind ask.
 
         The pool would get ready for every kind of task that waits; creators invent thousands.
         """
-        wanted, weighting = requirement_of(one.task), self.pool.weighting
+        wanted = requirement_of(one.task)
+        if wanted not in self.fitting:
+            self.fitting[wanted] = tee(self._fitting(wanted), 1)[0]
+        return any(address not in taken for address in copy(self.fitting[wanted]))
+
+    def _fitting(self, wanted: Requirement) -> Iterator[Address]:
+        weighting = self.pool.weighting
         counted = weighting.counted(wanted.models)
-        return any(
-            misfit(node, wanted) is None and (weighting.fallback or counted.issubset(node.models))
-            for node in self.free.values()
-            if node.address not in taken
-        )
+        for node in self.free.values():
+            if misfit(node, wanted) is None and (
+                weighting.fallback or counted.issubset(node.models)
+            ):
+                yield node.address
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         policy_input = PolicyInput(self.rows, self.pool.rules, self.time)

@@ -36,19 +36,24 @@ class Registrations(NamedTuple):
         Raises:
             ValueError: `old` has no index, or a node that is to get one has one already.
         """
-        holders = dict(index_of)
         given: dict[int, Address] = {}
+        # What becomes of those who are named here; a million others are not copied for them.
+        moved: dict[Address, int | None] = {}
+
+        def index_now(node: Address) -> int | None:
+            return moved[node] if node in moved else index_of.get(node)
+
         for fresh, old in self.reused:
-            if old not in holders or fresh in holders:
+            index = index_now(old)
+            if index is None or index_now(fresh) is not None:
                 raise ValueError(f"{fresh} cannot take the index of {old}")
-            index = holders.pop(old)
-            holders[fresh] = index
+            moved[old], moved[fresh] = None, index
             given[index] = fresh
-        for place, fresh in enumerate(self.appended):
-            if fresh in holders:
+        for index, fresh in enumerate(self.appended, start=node_count):
+            if index_now(fresh) is not None:
                 raise ValueError(f"{fresh} has an index already")
-            holders[fresh] = node_count + place
-            given[node_count + place] = fresh
+            moved[fresh] = index
+            given[index] = fresh
         return given
 
 

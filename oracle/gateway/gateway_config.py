@@ -21,7 +21,7 @@ from oracle.gateway.gateway_rules import GatewayRules
 from oracle.gateway.node_checks import CheckRules, Unchecked
 from oracle.signing.keystore import refuse_readable_by_others
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, ArticleParameters
-from oracle.telemetry.logging_setup import hide
+from oracle.telemetry.safe_text import hide
 
 TOKEN_VARIABLE = "QOS_GATEWAY_TOKEN"  # noqa: S105  the name of a variable
 LEAST_TOKEN = 16

@@ -23,17 +23,14 @@ from oracle.queries.endpoint_view import EndpointView, endpoint_answers
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.feed_view import feed_answer, origin_of
 from oracle.queries.legacy_answers import (
-    factors_answer,
-    share_answer,
-    tally_answer,
     window_answer,
 )
-from oracle.queries.node_rows import NodeRow
+from oracle.queries.node_rows import rule_set_answer
 from oracle.queries.status import StatusReport
 from oracle.queries.text.status_text import lag_of
 from oracle.store.ops.halts import Halt
 from oracle.store.raw.reorg_repository import Reorg
-from oracle.store.state.rule_set_repository import RuleSet, named_by
+from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.crynux.predownload import requests_of
 
 
@@ -50,7 +47,7 @@ def status_answer(
         "halts": [halt_answer(one) for one in seen.halts],
         "chain_id": seen.chain_id,
         "start_block": seen.start_block,
-        "rules": None if seen.rules is None else _rule_set(seen.rules),
+        "rules": None if seen.rules is None else rule_set_answer(seen.rules),
         "folded": None if seen.folded is None else seen.folded._asdict(),
         "final": seen.final,
         "head": head,
@@ -142,40 +139,6 @@ def _reorg(one: Reorg) -> dict[str, Any]:
     }
 
 
-def node_answer(row: NodeRow) -> dict[str, Any]:
-    """Return one node as `nodes --json` says it; fractions as decimal text.
-
-    `legacy` is there under legacy rules alone.
-    """
-    found = row.factors
-    said = (
-        {}
-        if found is None
-        else {
-            **tally_answer(found.tally),
-            **factors_answer(found),
-            "incentive_share": share_answer(row.incentive_share),
-        }
-    )
-    return {
-        "node": row.node.address,
-        "rules": _rule_set(row.rules),
-        "status": row.status,
-        "proof": "none" if row.is_of_feed else "chain",
-        "excluded": row.is_excluded,
-        "kickout_due": row.is_kickout_due,
-        "task_scores": len(row.node.pool),
-        "scored_in_all": row.node.scored,
-        "long_term": decimal_text(row.long_term),
-        "reliability": decimal_text(row.reliability),
-        "qos": None if row.qos is None else decimal_text(row.qos),
-        "lane": row.lane,
-        "lane_on_chain": row.lane_on_chain,
-        "index": row.index,
-        **({"legacy": said} if said else {}),
-    }
-
-
 def explain_answer(told: Explanation) -> dict[str, Any]:
     """Return what `explain --json` says: entries, changes, and the numbers made of them.
 
@@ -232,7 +195,9 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "elapsed": entry.elapsed,
         "error_reported": _is_error(told, entry.task),
         "score": entry.score,
-        "rules": _rule_set(told.scored_by[entry.seq]) if entry.seq in told.scored_by else None,
+        "rules": rule_set_answer(told.scored_by[entry.seq])
+        if entry.seq in told.scored_by
+        else None,
         "time": entry.time,
         **origin_of(entry.at),
         "transaction": told.transactions.get(entry.at),
@@ -254,10 +219,6 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
 def _is_error(told: Explanation, key: TaskKey) -> bool:
     task = told.tasks.get(key)
     return task is not None and task.error_reported
-
-
-def _rule_set(rules: RuleSet) -> dict[str, Any]:
-    return {"name": rules.name, "version": rules.version, "sha256": rules.sha256}
 
 
 def _change(told: Explanation, change: ReliabilityChange) -> dict[str, Any]:

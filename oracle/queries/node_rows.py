@@ -1,8 +1,10 @@
-"""Every node as it stands at the cursor: what a report would say of it, and what makes that."""
+"""`nodes`: every node as a row, the best first, and as JSON. Asks the database alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import lane_of
 from oracle.domain.reports.rounds import Rounds
@@ -23,6 +25,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
+from oracle.queries.legacy_answers import factors_answer, share_answer, tally_answer
 from oracle.store.database import Store
 from oracle.store.state.rule_set_repository import RuleSet, named_by
 
@@ -101,3 +104,42 @@ def _row(node: Node, seen: _Seen) -> NodeRow:
         index=rounds.index_by_node.get(node.address),
         is_of_feed=seen.is_of_feed,
     )
+
+
+def node_answer(row: NodeRow) -> dict[str, Any]:
+    """Return one node as `nodes --json` says it; fractions as decimal text.
+
+    `legacy` is there under legacy rules alone.
+    """
+    found = row.factors
+    said = (
+        {}
+        if found is None
+        else {
+            **tally_answer(found.tally),
+            **factors_answer(found),
+            "incentive_share": share_answer(row.incentive_share),
+        }
+    )
+    return {
+        "node": row.node.address,
+        "rules": rule_set_answer(row.rules),
+        "status": row.status,
+        "proof": "none" if row.is_of_feed else "chain",
+        "excluded": row.is_excluded,
+        "kickout_due": row.is_kickout_due,
+        "task_scores": len(row.node.pool),
+        "scored_in_all": row.node.scored,
+        "long_term": decimal_text(row.long_term),
+        "reliability": decimal_text(row.reliability),
+        "qos": None if row.qos is None else decimal_text(row.qos),
+        "lane": row.lane,
+        "lane_on_chain": row.lane_on_chain,
+        "index": row.index,
+        **({"legacy": said} if said else {}),
+    }
+
+
+def rule_set_answer(rules: RuleSet) -> dict[str, Any]:
+    """Say which rules scored."""
+    return {"name": rules.name, "version": rules.version, "sha256": rules.sha256}

@@ -152,7 +152,13 @@ class ReportCutter(BlockHook):
 
     def _set_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
         """Look at lanes that were given to another node since: it may be untouched itself."""
-        new = [entry for entry in rounds.indexes.values() if self._seen.get(entry.index) != entry]
+        seen = self._seen
+        # The very object, as a rule: comparing a million of them takes half a second.
+        new = [
+            entry
+            for index, entry in rounds.indexes.items()
+            if (known := seen.get(index)) is not entry and known != entry
+        ]
         nodes = uow.nodes.named([entry.node for entry in new])
         for entry in new:
             lane = lane_of(nodes.get(entry.node), time, self._rules, self._peers)

@@ -24,7 +24,7 @@ from oracle.rpc.error_kinds import (
     range_in,
 )
 from oracle.rpc.replies import JsonRpcErrorBody, fault_of, is_cut, snippet
-from oracle.telemetry.logging_setup import without_secrets
+from oracle.telemetry.safe_text import without_secrets
 
 __all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "ErrorKind", "RpcError", "all_failed"]
 

@@ -21,7 +21,7 @@ from urllib3.util.wait import wait_for_read
 
 from oracle.errors import InputError
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
-from oracle.telemetry.logging_setup import hide
+from oracle.telemetry.safe_text import hide
 
 CONNECT_SECONDS = 5.0
 # The library must never repeat a request: it may be a send.

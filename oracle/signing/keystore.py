@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.telemetry.logging_setup import hide
+from oracle.telemetry.safe_text import hide
 
 if TYPE_CHECKING:
     from eth_account import Account

@@ -14,7 +14,7 @@ from oracle.signing.keystore import accounts, unlock
 from oracle.signing.signature_checks import EcdsaSignature, assembled, checked_statement, unsigned
 from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
-from oracle.telemetry.logging_setup import hide
+from oracle.telemetry.safe_text import hide
 
 
 class KeySigner:

@@ -29,8 +29,8 @@ from oracle.signing.signer import (
     WrongSignatureError,
 )
 from oracle.signing.typed_data import Domain, typed
-from oracle.telemetry.logging_setup import hide, without_secrets
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
+from oracle.telemetry.safe_text import hide, without_secrets
 
 # A batch of starts is far smaller; a report of 1,024 words is 80 KiB in hex.
 _MOST_BYTES = 1 << 20

@@ -8,12 +8,13 @@ See docs/explanation/storage.md#bulk-writes.
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import psycopg
-from psycopg import sql
 from sqlalchemy import Connection, Dialect, Table, column, select, table
 from sqlalchemy.dialects import postgresql, sqlite
+
+if TYPE_CHECKING:
+    from psycopg import Connection as Driver
 
 Row = tuple[Any, ...]
 
@@ -88,6 +89,8 @@ def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Mee
     if _is_small(connection, rows):
         text = _text(connection.dialect.name, target, meeting)
         return connection.exec_driver_sql(text, rows).rowcount
+    from psycopg import sql  # noqa: PLC0415  most databases are SQLite's
+
     driver = _driver(connection)
     stage = f"stage_{target.name}"
     names = {"stage": sql.Identifier(stage), "target": sql.Identifier(target.name)}
@@ -106,7 +109,9 @@ def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Mee
     return merged
 
 
-def _copy(driver: psycopg.Connection[Row], into: str, target: Table, rows: list[Row]) -> None:
+def _copy(driver: "Driver[Row]", into: str, target: Table, rows: list[Row]) -> None:
+    from psycopg import sql  # noqa: PLC0415  as above
+
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(into), sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
     )
@@ -120,8 +125,8 @@ def _is_small(connection: Connection, rows: list[Row]) -> bool:
     return connection.dialect.name == "sqlite" or len(rows) < _COPY_FROM
 
 
-def _driver(connection: Connection) -> psycopg.Connection[Row]:
-    return cast("psycopg.Connection[Row]", connection.connection.driver_connection)
+def _driver(connection: Connection) -> "Driver[Row]":
+    return cast("Driver[Row]", connection.connection.driver_connection)
 
 
 @lru_cache(maxsize=256)

@@ -39,6 +39,10 @@ class InLine(NamedTuple):
         """Return all that start together, the oldest first."""
         return (self.task, *self.fellows)
 
+    def out_of_reach(self, taken: frozenset[Address]) -> frozenset[Address]:
+        """Return who cannot be given it, `taken` included; copies nothing for who is alone."""
+        return taken | self.barred if self.barred else taken
+
     @property
     def seed_name(self) -> TaskKey | GroupKey:
         """Return what the seed of the draw is made of beside the block: one seed for all."""
@@ -181,7 +185,7 @@ def armed_in(
     return frozenset(
         one.task.key
         for one in line
-        if one.task.key not in active and pool.suffices(one, taken | one.barred)
+        if one.task.key not in active and pool.suffices(one, one.out_of_reach(taken))
     )
 
 
@@ -221,10 +225,10 @@ def _drawings(
     taken = frozenset(active.values())
     for one in line:
         # The quick question first: many may be armed for one node.
-        if one.task.key not in before.armed or not pool.suffices(one, taken | one.barred):
+        if one.task.key not in before.armed or not pool.suffices(one, one.out_of_reach(taken)):
             continue
         seed = seed_for(block.hash, one.seed_name)
-        choice = pool.draw(one, seed, taken | one.barred)
+        choice = pool.draw(one, seed, one.out_of_reach(taken))
         for task, drawn in zip(one.tasks, choice.drawn, strict=True):
             active[task.key] = drawn.node
             taken |= {drawn.node}

@@ -1,7 +1,7 @@
 """Log lines: readable on a terminal, JSON otherwise, and nothing secret in either.
 
-Every line goes through `_redacted`: addresses of endpoints and databases lose all but scheme,
-host and port, values under secret names and values given to `hide` are blacked out.
+Every line goes through `_redacted`: values under secret names are blacked out, and texts are
+shown as `safe_text` shows them.
 """
 
 import logging
@@ -9,42 +9,15 @@ import re
 import sys
 from collections.abc import Mapping
 from typing import TextIO
-from urllib.parse import urlsplit
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-BLACKED_OUT = "[redacted]"
+from oracle.telemetry.safe_text import BLACKED_OUT, without_secrets
 
 _SECRET_NAME = re.compile(
     r"(?i)(password|passphrase|secret|private_?key|mnemonic|api_?key|authorization|(^|_)token($|_))"
 )
-# Not the sign of a sentence after it.
-_URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
-_PLACE = re.compile(r"\d{1,3}")
-
-_hidden: set[str] = set()
-
-
-def hide(value: str) -> None:
-    """Black this value out wherever it turns up from now on; blanks are ignored."""
-    if value.strip():
-        _hidden.add(value)
-
-
-def without_secrets(text: str) -> str:
-    """Return the text with URLs cut down to scheme, host and port, and hidden values gone."""
-    # Addresses first: they must still be such when they are cut down.
-    return without_hidden(_URL.sub(lambda found: _origin(found.group()), text))
-
-
-def without_hidden(text: str) -> str:
-    """Return the text with the values that were given to `hide` gone, in whatever case."""
-    # A copy: other threads may learn of more meanwhile.
-    for secret in _hidden.copy():
-        if secret.lower() in text.lower():
-            text = re.sub(re.escape(secret), BLACKED_OUT, text, flags=re.IGNORECASE)
-    return text
 
 
 def configure(form: str, level: str, stream: TextIO | None = None) -> None:
@@ -103,24 +76,6 @@ def _clean(key: str, value: object) -> object:
     if isinstance(value, list | tuple):
         return [_clean(key, kept) for kept in value]
     return without_secrets(str(value)) if isinstance(value, str | BaseException) else value
-
-
-def _origin(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        # What others write need not be an address.
-        return f"{url.partition('://')[0]}://{BLACKED_OUT}"
-    try:
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        port = ""
-    # SQLite's addresses are files: nothing in them is secret.
-    if parts.scheme.startswith("sqlite"):
-        return url
-    # Which of several keys at one host it is (chain/providers/roll.py).
-    place = _PLACE.fullmatch(parts.fragment)
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{f'#{place[0]}' if place else ''}"
 
 
 def is_power_of_two(count: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from oracle.cli.inspect.explain_legacy import earning_lines, window_lines
-from oracle.cli.inspect.status_commands import shown_lane
+from oracle.cli.inspect.node_commands import shown_lane
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef, Position

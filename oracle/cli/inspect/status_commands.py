@@ -1,8 +1,7 @@
-"""`status` and `nodes`: how far we are, and who is how good. Both only read."""
+"""`status`: how far we are, and what stands still. It only reads."""
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated
 
 import typer
 
@@ -11,35 +10,20 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_fo
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.blocks import BlockRef
-from oracle.domain.fixed_point import UNIT
-from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import shown
 from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
 from oracle.queries.feed_view import feed_lines
-from oracle.queries.json_answers import node_answer, status_answer
-from oracle.queries.node_rows import NodeRow, node_rows
+from oracle.queries.json_answers import status_answer
 from oracle.queries.status import StatusReport, overview
 from oracle.queries.text.certainty_text import told_of_surety
 from oracle.queries.text.status_text import shown_time, situation, standstill
-from oracle.queries.text.text_tables import WIDE, print_table
-
-_WithoutTaskOption = Annotated[
-    bool,
-    typer.Option(
-        "--without-task",
-        help="Only members without a task score in this window: a system task is for them.",
-    ),
-]
-
-_COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
 
 
 def register(app: typer.Typer) -> None:
-    """Put `status` and `nodes` on the command line."""
+    """Put `status` on the command line."""
     app.command("status", epilog="Example: qos-oracle status --json")(status)
-    app.command("nodes", epilog="Example: qos-oracle nodes --json")(nodes)
 
 
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
@@ -84,54 +68,6 @@ def _balance_of_dispatcher(app: App) -> AccountBalance | None:
         return AccountBalance(None, None, str(error))
     chain = app.config.chain
     return None if address is None else account_balance(chain.endpoints, chain.id, address)
-
-
-def nodes(
-    config: ConfigOption = DEFAULT_CONFIG,
-    *,
-    without_task: _WithoutTaskOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """List every node, the best first, as of the last block folded."""
-    with open_folded(config) as app:
-        if without_task and app.rules.legacy is None:
-            raise InputError(f"--without-task: the rules {app.rules.name} count by no window")
-        rows = node_rows(app.store, app.rules)
-    if without_task:
-        rows = [row for row in rows if row.factors is not None and not row.factors.tally.tasks]
-    if as_json:
-        print_json([node_answer(row) for row in rows])
-        return
-    ranked = ((str(rank), *_cells(row)) for rank, row in enumerate(rows, start=1))
-    print_table(_COLUMNS, ranked, left=("status",), width=WIDE)
-    if any(row.is_of_feed for row in rows):
-        typer.echo("UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands")
-
-
-def shown_lane(lane: int) -> str:
-    """Write a lane of the contract for people."""
-    if lane == NEVER_REPORTED:
-        return "no report"
-    if lane == DO_NOT_SELECT:
-        return "not selectable"
-    return f"{(lane - LOWEST_SCORE) / 10_000:.4f}"
-
-
-def _cells(row: NodeRow) -> list[str]:
-    status = "excluded" if row.is_excluded else row.status.replace("_", " ")
-    return [
-        row.node.address,
-        f"{status}, kickout due" if row.is_kickout_due else status,
-        str(row.node.scored),
-        _share(row.long_term),
-        _share(row.reliability),
-        "-" if row.qos is None else _share(row.qos),
-        "-" if row.index is None else shown_lane(row.lane_on_chain),
-    ]
-
-
-def _share(units: int) -> str:
-    return f"{units / UNIT:.4f}"
 
 
 def _lines(

@@ -24,7 +24,7 @@ from oracle.errors import InputError, OracleError, TransientError
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import changes_in
-from oracle.telemetry.logging_setup import without_secrets
+from oracle.telemetry.safe_text import without_secrets
 from oracle.txmgr.client.receipts import balance_of
 
 # Blocks over which the time between blocks is measured.

@@ -19,12 +19,13 @@ from oracle.cli.write_session import acting
 from oracle.daemon.app import App
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
-from oracle.queries.text.text_tables import escaped, foreign, print_table
+from oracle.queries.text.text_tables import foreign, print_table
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.store.schema import SchemaAge, schema_state
+from oracle.telemetry.safe_text import escaped
 
 _COLUMNS = (
     *("#", "chain", "client", "head", "lag"),

@@ -45,7 +45,7 @@ from oracle.errors import InputError
 from oracle.signing.keystore import refuse_readable_by_others
 from oracle.systems.registry import rule_set, rule_sets
 from oracle.systems.rule_overrides import changes_of
-from oracle.telemetry.logging_setup import hide
+from oracle.telemetry.safe_text import hide
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 

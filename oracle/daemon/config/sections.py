@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -17,7 +17,8 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-from oracle.rpc.transport import HttpAccess
+if TYPE_CHECKING:
+    from oracle.rpc.transport import HttpAccess
 
 
 class Section(BaseModel):
@@ -114,10 +115,12 @@ class ReportersSection(Section):
     transmit_delay_blocks: int = Field(default=5, ge=1, le=1000)
 
     @property
-    def access(self) -> HttpAccess | None:
+    def access(self) -> "HttpAccess | None":
         """Who we are to them, and who they must be; None: as anybody on the web."""
         if self.certificate is None and self.ca_file is None:
             return None
+        from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections
+
         certificate = None
         if self.certificate is not None and self.certificate_key is not None:
             certificate = (str(self.certificate), str(self.certificate_key))

@@ -4,6 +4,7 @@ A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in step
 See docs/reference/report-format.md#lanes.
 """
 
+from struct import Struct
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
@@ -22,6 +23,8 @@ QOS_STEP = 10**14
 LANES_PER_WORD = 16
 _LANE_BITS = 16
 _LANE_MASK = 0xFFFF
+# The lowest index stands in the lowest bits.
+_LANES = Struct("<16H")
 
 
 class Bands(NamedTuple):
@@ -83,4 +86,4 @@ def with_lane(word: int, index: int, lane: int) -> int:
 
 def lanes_of(word: int) -> tuple[int, ...]:
     """Unpack a word into its sixteen lanes, lowest index first."""
-    return tuple(word >> shift & _LANE_MASK for shift in range(0, 256, _LANE_BITS))
+    return _LANES.unpack(word.to_bytes(_LANES.size, "little"))

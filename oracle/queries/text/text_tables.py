@@ -8,6 +8,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from oracle.telemetry.safe_text import escaped
+
 WIDTH = 100
 # For rows that are read one by one, or cut out by other programs: they do not fold.
 WIDE = 160
@@ -24,13 +26,6 @@ def foreign(text: str, longest: int = _LONGEST) -> str:
     """
     shown = escaped(text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
-
-
-def escaped(text: str) -> str:
-    """Return all of a text with what cannot be printed escaped."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 def in_utc(seconds: int, form: str) -> str:

@@ -9,8 +9,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.indexer.folder import Folder
 from oracle.queries.explain import EventArchive, block_at, explain
-from oracle.queries.json_answers import explain_answer, node_answer
-from oracle.queries.node_rows import node_rows
+from oracle.queries.json_answers import explain_answer
+from oracle.queries.node_rows import node_answer, node_rows
 from oracle.store.database import Store
 from oracle.systems.legacy.submission_speed import speeds
 from oracle.systems.registry import rule_set

@@ -123,7 +123,7 @@ def test_web3_comes_without_middleware_of_its_own():
 
 IMPORTS = """
 import sys
-import oracle.cli.main
+import oracle.cli.inspect.status_commands
 from oracle.bindings.codec import call_input, call_output
 call_output("QoSOracle", "pauseSeconds", "0x" + "00" * 32)
 call_input("QoSOracle", "head")

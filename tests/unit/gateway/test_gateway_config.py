@@ -16,7 +16,7 @@ from oracle.gateway.gateway_config import (
     token_of,
 )
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
-from oracle.telemetry.logging_setup import without_secrets
+from oracle.telemetry.safe_text import without_secrets
 from reference.source_comments import above_fields
 from tests.unit.gateway.relays import T0, asking, failed, selector
 

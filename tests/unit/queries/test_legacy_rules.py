@@ -19,8 +19,8 @@ from oracle.indexer.folder import BlockSpan, Folder
 from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_eligibility import KickoutRules, due_intervals, evidence_at, looks_at
 from oracle.queries.explain import EventArchive, explain
-from oracle.queries.json_answers import explain_answer, node_answer
-from oracle.queries.node_rows import node_rows
+from oracle.queries.json_answers import explain_answer
+from oracle.queries.node_rows import node_answer, node_rows
 from oracle.queries.replay import replay
 from oracle.queries.status import overview, statistics
 from tests.support.examples import examples

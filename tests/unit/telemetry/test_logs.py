@@ -7,15 +7,16 @@ import logging
 import pytest
 import structlog
 
-from oracle.telemetry import logging_setup
-from oracle.telemetry.logging_setup import configure, hide, without_secrets
+from oracle.telemetry import safe_text
+from oracle.telemetry.logging_setup import configure
+from oracle.telemetry.safe_text import hide, without_secrets
 
 KEYED = "https://user:pass@eth.example.org:8443/v3/0123456789abcdef?apikey=xyz"
 
 
 @pytest.fixture(autouse=True)
 def nothing_hidden(monkeypatch):
-    monkeypatch.setattr(logging_setup, "_hidden", set())
+    monkeypatch.setattr(safe_text, "_hidden", set())
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.circuit_breaker import FIRST_WAIT
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.rpc.wire import BATCH
-from oracle.telemetry.logging_setup import without_secrets
+from oracle.telemetry.safe_text import without_secrets
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import endpoints_of, follow

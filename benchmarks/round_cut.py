@@ -1,0 +1,129 @@
+"""A million nodes: what a round's cut, the census for the metrics, and `nodes` cost.
+
+Run: .venv/bin/python benchmarks/round_cut.py [--nodes 1000000]
+One node in a hundred has changed since the last cut, and all have a lane in the contract. The
+obvious way looks at every node again, as the first cut after a start does. SQLite, one process.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.selection import NOW, Case, Network  # noqa: E402
+from oracle.domain.blocks import BlockRef  # noqa: E402
+from oracle.domain.ids import Hash  # noqa: E402
+from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # noqa: E402
+from oracle.domain.reports.lanes import LANES_PER_WORD, lane_of, with_lane  # noqa: E402
+from oracle.domain.reports.report import ReportSettings  # noqa: E402
+from oracle.domain.reports.rounds import Rounds  # noqa: E402
+from oracle.domain.state.node import Node  # noqa: E402
+from oracle.queries.node_rows import node_rows  # noqa: E402
+from oracle.queries.status import statistics  # noqa: E402
+from oracle.reporting.report_cutter import ReportCutter  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+
+TARGET_NODES = 1_000_000
+ONE_IN = 100
+AT_ONCE = 10_000
+BLOCK_SECONDS = 12
+
+
+def block(number: int) -> BlockRef:
+    told = Hash(f"0x{number:064x}")
+    return BlockRef(number, told, told, NOW + BLOCK_SECONDS * number)
+
+
+def registered(nodes: list[Node]) -> Rounds:
+    """Every node has a lane, which says what it is worth now."""
+    words: dict[int, int] = {}
+    for index, node in enumerate(nodes):
+        number = index // LANES_PER_WORD
+        words[number] = with_lane(words.get(number, 0), index, lane_of(node, NOW, SEED))
+    return Rounds(
+        head=RoundHead(1, 0, block(0).hash, NOW),
+        indexes=[NodeIndex(index, node.address) for index, node in enumerate(nodes)],
+        words=[Word(number, value, 1, NOW) for number, value in words.items()],
+    )
+
+
+def change(store: Store, nodes: list[Node]) -> None:
+    """One in a hundred gets another score, in block 2; the cursor stands there."""
+    changed = nodes[::ONE_IN]
+    for node in changed:
+        node.pool = node.pool[1:] + bytes((10 - node.pool[0],))
+        node.changed_at = 2
+    with store.transaction() as uow:
+        uow.nodes.save(changed)
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        uow.cursor.move_to(block(2), None, cursor.epoch)
+
+
+def filled(store: Store, nodes: list[Node]) -> None:
+    for at in range(0, len(nodes), AT_ONCE):
+        with store.transaction() as uow:
+            uow.nodes.save(nodes[at : at + AT_ONCE])
+    with store.transaction() as uow:
+        uow.cursor.move_to(block(1), None, 0)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of this process."""
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def measured(store: Store, nodes: list[Node]) -> list[tuple[str, float, float, float]]:
+    """Return name, figure, target and baseline of each, in seconds."""
+    cutter, rounds = ReportCutter(SEED, ReportSettings(), anchor_window=200), registered(nodes)
+    filled(store, nodes)
+
+    def cut(number: int) -> None:
+        with store.transaction() as uow:
+            cutter.draw_up(uow, rounds, block(number))
+
+    anew = seconds(lambda: cut(1))
+    change(store, nodes)
+    again = seconds(lambda: cut(2))
+    census = seconds(lambda: statistics(store, SEED, None))
+    listed = seconds(lambda: node_rows(store, SEED))
+    return [
+        ("round cut", again, 1.0, anew),
+        ("census", census, 0.1, census),
+        ("nodes, all and no page", listed, 0.2, listed),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=TARGET_NODES)
+    count = parser.parse_args().nodes
+    begin("legacy rules, PostgreSQL, signing and sending; printing; 5 scores a node; none heals")
+    network = Network(Case("cut", count, healing=0.0, scores=5))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.open(f"sqlite:///{folder}/cut.sqlite", create=True) as store,
+    ):
+        found = measured(store, list(network.nodes.values()))
+    at = "" if count == TARGET_NODES else f"{TARGET_NODES:,} nodes"
+    source = "looking at every node"
+    return end(
+        [
+            Outcome(f"{name}, {count:,} nodes", got, "s CPU", target, obvious, source, at)
+            for name, got, target, obvious in found
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

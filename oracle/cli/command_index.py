@@ -1,0 +1,89 @@
+"""Which module brings which command; one is imported when its command is asked for.
+
+All of them together take two seconds to import: `--version` needs none, `nodes` needs one.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+from typing_extensions import override
+
+# In the order of the help: what is below `oracle.cli`, by the word that the user types. Several
+# modules where the commands of a group are too many for one.
+COMMANDS = {
+    "demo": "demo_commands",
+    "devnet": "demo_commands",
+    "run": "run_commands",
+    "migrate": "run_commands",
+    "config": "setup.config_commands",
+    "rules": "inspect.rules_commands",
+    "status": "inspect.status_commands",
+    "nodes": "inspect.node_commands",
+    "explain": "inspect.explain_commands",
+    "replay": "inspect.replay_commands",
+    "export": "inspect.replay_commands",
+    "select": "select.select_commands",
+    "queue": "select.queue_commands",
+    "draws": "select.draws_commands",
+    "backtest": "backtest.backtest_commands",
+    "attack": "backtest.attack_commands",
+    "audit": "inspect.audit_commands",
+    "resync": "resync.resync_commands",
+    "endpoint": "setup.endpoint_commands",
+    "report": "report.report_commands report.report_push report.report_release "
+    "report.report_verify",
+    "kickout": "kickout.kickout_commands kickout.kickout_cancel kickout.kickout_export",
+    "halt": "halt_commands",
+    "feed": "feed_commands",
+    "outbox": "outbox.outbox_commands",
+    "contract": "setup.contract_calls setup.contract_commands setup.contract_deploy",
+    "keys": "setup.key_commands",
+    "selftest": "setup.selftest_commands",
+    "gateway": "gateway_commands",
+}
+
+
+class _Commands(Mapping[str, TyperCommand | TyperGroup]):
+    """The commands by name; looking one up imports its module, iterating over names does not."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, TyperCommand | TyperGroup] = {}
+
+    @override
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        if name not in self._found:
+            self._found |= registered(COMMANDS[name])
+        return self._found[name]
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    @override
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def registered(modules: str) -> dict[str, TyperCommand | TyperGroup]:
+    """Import these modules below `oracle.cli`; return the commands that they register."""
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    for module in modules.split():
+        import_module(f"oracle.cli.{module}").register(app)
+    return dict(get_group(app).commands)  # type: ignore[arg-type]  # Typer makes no others
+
+
+class CommandIndex(TyperGroup):
+    """The top of the command line, which knows its commands by name alone."""
+
+    @override
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()  # type: ignore[assignment]  # nobody writes into it

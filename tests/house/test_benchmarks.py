@@ -1,0 +1,44 @@
+"""What benchmarks claim: a target is reached at its own size, and in no other case."""
+
+import json
+
+import pytest
+
+from benchmarks import outcome
+from benchmarks.outcome import MISSED, Outcome
+
+REACHED = Outcome("selection", 4.0, "ms", 5.0, 40.0, "judging every node anew")
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "reached"),
+        ({"got": 5.5}, "MISSED"),
+        ({"target": None}, "no target"),
+        ({"target_at": "100,000 nodes"}, "counts at 100,000 nodes"),
+        ({"target_at": "100,000 nodes", "got": 5.5}, "counts at 100,000 nodes"),
+    ],
+)
+def test_a_target_is_claimed_at_its_own_size_alone(changes, verdict):
+    assert REACHED._replace(**changes).verdict == verdict
+
+
+def test_one_missed_target_is_the_script_s_exit_code(capsys):
+    outcome.begin("nothing")
+
+    assert outcome.end([REACHED]) == 0
+    assert outcome.end([REACHED, REACHED._replace(got=5.5)]) == MISSED
+    assert "10 times faster than judging every node anew" in capsys.readouterr().out
+
+
+def test_figures_are_handed_over_for_the_one_table(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(outcome.RESULTS, str(tmp_path / "results"))
+    outcome.end([REACHED])
+    outcome.end([REACHED])
+
+    lines = (tmp_path / "results").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        ["selection", 4.0, "ms", 5.0, 10.0, "reached"]
+    ] * 2
+    assert "target 5: reached" in capsys.readouterr().out

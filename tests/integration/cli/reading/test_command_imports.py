@@ -1,0 +1,87 @@
+"""Each command imports what it needs: counted in a process of its own.
+
+Counted and not timed: what a module costs depends on the machine, how many there are does not.
+"""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.main import get_group
+
+from oracle.cli import command_index
+from oracle.cli.command_index import COMMANDS, registered
+from oracle.cli.main import build
+
+# The most modules, ours and others', that a command may bring: some above what it brings today.
+_BARE = 170
+_OF_THE_BOOKS = 730
+_OF_THE_APP = 1_300
+_OF_THE_DAEMON = 1_560
+_MOST = {"nodes": _OF_THE_BOOKS, "run": _OF_THE_DAEMON, "migrate": _OF_THE_DAEMON}
+
+_SLOW_LIBRARIES = ("web3", "eth_abi", "psycopg", "requests", "structlog", "fastapi", "alembic")
+_COUNT = """
+import sys
+from oracle.cli.main import run
+asked = sys.argv[1:]
+if asked == ["--version"]:
+    run(asked)
+else:
+    from oracle.cli.command_index import COMMANDS, registered
+    registered(COMMANDS[asked[0]])
+print(*sys.modules)
+"""
+
+
+def modules_of(asked: str) -> set[str]:
+    """What a process has imported that was asked for this command."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNT, asked], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_version_needs_no_library_but_the_command_line_s():
+    found = modules_of("--version")
+
+    assert not found & {*_SLOW_LIBRARIES, "sqlalchemy", "pydantic", "rich"}
+    assert len(found) <= _BARE
+
+
+def test_nodes_needs_no_endpoint_no_contract_and_no_key():
+    found = modules_of("nodes")
+
+    assert not found & {*_SLOW_LIBRARIES, "oracle.chain.source", "oracle.bindings"}
+    assert len(found) <= _OF_THE_BOOKS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_imports_no_more_than_its_share(name):
+    found = modules_of(name)
+
+    assert "web3" not in found
+    assert len(found) <= _MOST.get(name, _OF_THE_APP)
+
+
+@pytest.mark.parametrize("modules", sorted(set(COMMANDS.values())))
+def test_the_index_names_what_its_modules_register(modules):
+    indexed = {name for name, place in COMMANDS.items() if place == modules}
+
+    assert set(registered(modules)) == indexed
+
+
+def test_the_help_names_every_command_in_the_order_of_the_index():
+    top = get_group(build())
+
+    assert top.list_commands(typer.Context(top)) == [*COMMANDS]
+
+
+def test_a_command_that_is_not_there_imports_nothing(monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(command_index, "registered", asked.append)
+
+    assert "nonsense" not in get_group(build()).commands
+    assert not asked
