@@ -41,6 +41,7 @@ from oracle.store.state.history_repository import (
     ReliabilityRepository,
     ScoreRepository,
 )
+from oracle.store.state.history_rows import HistoryRows
 from oracle.store.state.node_repository import NodeRepository
 from oracle.store.state.projections import ProjectionRepository
 from oracle.store.state.registration_repository import RegistrationRepository
@@ -66,6 +67,7 @@ class UnitOfWork:
         self.scores = ScoreRepository(connection)
         self.reliability = ReliabilityRepository(connection)
         self.anomalies = AnomalyRepository(connection)
+        self.histories = HistoryRows(connection)
         self.kickouts = KickoutRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)

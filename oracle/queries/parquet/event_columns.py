@@ -1,0 +1,141 @@
+"""Events as columns of the table `events`, and back: what is read is what was written.
+
+See docs/reference/parquet.md#events. A file may be anybody's: what is no event is refused.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.event_names import NAMES, TYPES
+from oracle.domain.events.network_events import (
+    AbortReason,
+    DomainEvent,
+    LastStatus,
+    TaskKind,
+)
+from oracle.errors import InputError
+from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
+from oracle.store.encoding import bounded, version_of, version_text
+
+_SCHEMA = SCHEMAS[ExportTable.EVENTS]
+_PLACE = (*Position._fields, "time", "type")
+# SQL has a word of its own for it.
+_FIELD_OF = {"task_group": "group"}
+_COLUMN_OF = {field: column for column, field in _FIELD_OF.items()}
+_HEX = {"node": 40, "creator": 40, "task": 64, "task_group": 64}
+
+
+def _same(value: Any) -> Any:  # noqa: ANN401 - any field
+    return value
+
+
+class _Form(NamedTuple):
+    """How a field that is there stands in a column, and how it is read back."""
+
+    write: Callable[[Any], Any] = _same
+    read: Callable[[Any], Any] = _same
+
+
+def _word(kind: type[StrEnum]) -> _Form:
+    return _Form(str, {member.value: member for member in kind}.__getitem__)
+
+
+_AMOUNT = _Form(str, int)
+_FORMS = {
+    "stake": _AMOUNT,
+    "fee": _AMOUNT,
+    "size": _Form(bounded),
+    "timeout": _Form(bounded),
+    "version": _Form(version_text, version_of),
+    "models": _Form(list, tuple),
+    "tasks": _Form(list, tuple),
+    "kind": _word(TaskKind),
+    "reason": _word(AbortReason),
+    "last_status": _word(LastStatus),
+}
+
+
+class _Kind(NamedTuple):
+    """One type of event: which columns it has, and how many of them, the first, must be there."""
+
+    make: type[DomainEvent]
+    columns: tuple[str, ...]
+    required: int
+
+
+def _kind_of(kind: type[DomainEvent]) -> _Kind:
+    own = [field for field in fields(kind) if field.name not in ("at", "time")]
+    required = sum(field.default is MISSING for field in own)
+    return _Kind(kind, tuple(_COLUMN_OF.get(f.name, f.name) for f in own), required)
+
+
+_KINDS = {name: _kind_of(kind) for name, kind in TYPES.items()}
+
+
+def batch_of(events: Sequence[DomainEvent]) -> pa.RecordBatch:
+    """Return events as rows of the table, in their order."""
+    blocks, txs, logs, subs = zip(*(event.at for event in events), strict=True)
+    place = (blocks, txs, logs, subs, [event.time for event in events])
+    columns = [*place, [NAMES[type(event)] for event in events]]
+    for name in _SCHEMA.names[len(_PLACE) :]:
+        field, form = _FIELD_OF.get(name, name), _FORMS.get(name)
+        values = [getattr(event, field, None) for event in events]
+        if form is not None:
+            write = form.write
+            values = [None if value is None else write(value) for value in values]
+        columns.append(values)
+    return pa.record_batch(
+        [pa.array(values, each.type) for values, each in zip(columns, _SCHEMA, strict=True)],
+        schema=_SCHEMA,
+    )
+
+
+def events_of(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
+    """Yield the events of rows of the table.
+
+    Raises:
+        InputError: a row is no event: its type, a field that must be there, or what stands in it.
+    """
+    for name, digits in _HEX.items():
+        _check_hex(batch.column(name), name, digits)
+    try:
+        yield from _read(batch)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"a row of events is none: {type(error).__name__}: {error}") from None
+
+
+def _read(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
+    columns = {name: _values(batch.column(name), name) for name in _SCHEMA.names}
+    own = {
+        name: tuple(columns[column] for column in kind.columns) for name, kind in _KINDS.items()
+    }
+    place = zip(*(columns[name] for name in _PLACE), strict=True)
+    for row, (block, tx, log, sub, time, name) in enumerate(place):
+        kind = _KINDS[name]
+        values = [column[row] for column in own[name]]
+        if None in values[: kind.required]:
+            raise ValueError(f"{kind.columns[values.index(None)]} of {name} is missing")
+        make: Callable[..., DomainEvent] = kind.make
+        yield make(Position(block, tx, log, sub), time, *values)
+
+
+def _values(column: pa.Array, name: str) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    form = _FORMS.get(name)
+    if form is None or form.read is _same:
+        return values
+    read = form.read
+    return [None if value is None else read(value) for value in values]
+
+
+def _check_hex(column: pa.Array, name: str, digits: int) -> None:
+    """Whole columns at once: this is paid for every event of a history."""
+    good = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
+    if pc.all(good).as_py() is False:
+        raise InputError(f"a row of events is none: {name} must be 0x and {digits} hex digits")
