@@ -25,6 +25,7 @@ QUICK: dict[str, list[str]] = {
     "rollback": ["--history", "10000"],
     "selection": ["--nodes", "20000"],
     "latency": ["--blocks", "60"],
+    "parquet": ["--events", "20000"],
     "weather": ["--history", "300", "--head", "12"],
 }
 

@@ -25,6 +25,7 @@ from oracle.store.encoding import bounded, version_of, version_text
 
 _SCHEMA = SCHEMAS[ExportTable.EVENTS]
 _PLACE = (*Position._fields, "time", "type")
+_OWN = tuple(_SCHEMA.names[len(_PLACE) :])
 # SQL has a word of its own for it.
 _FIELD_OF = {"task_group": "group"}
 _COLUMN_OF = {field: column for column, field in _FIELD_OF.items()}
@@ -82,18 +83,27 @@ def batch_of(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     """Return events as rows of the table, in their order."""
     blocks, txs, logs, subs = zip(*(event.at for event in events), strict=True)
     place = (blocks, txs, logs, subs, [event.time for event in events])
+    own: dict[str, list[Any]] = {name: [None] * len(events) for name in _OWN}
+    # Event by event: each type has a few of all the columns.
+    for row, event in enumerate(events):
+        for column in _KINDS[NAMES[type(event)]].columns:
+            value = getattr(event, _FIELD_OF.get(column, column))
+            if value is not None:
+                own[column][row] = value
     columns = [*place, [NAMES[type(event)] for event in events]]
-    for name in _SCHEMA.names[len(_PLACE) :]:
-        field, form = _FIELD_OF.get(name, name), _FORMS.get(name)
-        values = [getattr(event, field, None) for event in events]
-        if form is not None:
-            write = form.write
-            values = [None if value is None else write(value) for value in values]
-        columns.append(values)
+    columns += [_written(values, name) for name, values in own.items()]
     return pa.record_batch(
         [pa.array(values, each.type) for values, each in zip(columns, _SCHEMA, strict=True)],
         schema=_SCHEMA,
     )
+
+
+def _written(values: list[Any], name: str) -> list[Any]:
+    form = _FORMS.get(name)
+    if form is None:
+        return values
+    write = form.write
+    return [None if value is None else write(value) for value in values]
 
 
 def events_of(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
@@ -126,12 +136,19 @@ def _read(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
 
 
 def _values(column: pa.Array, name: str) -> list[Any]:
-    values: list[Any] = column.to_pylist()
+    """Return a column as a list, as events have its values; what is null costs nothing."""
+    there = column.drop_null().to_pylist()
     form = _FORMS.get(name)
-    if form is None or form.read is _same:
-        return values
-    read = form.read
-    return [None if value is None else read(value) for value in values]
+    if form is not None and form.read is not _same:
+        there = list(map(form.read, there))
+    if len(there) == len(column):
+        return there
+    values: list[Any] = [None] * len(column)
+    if there:
+        rows = pc.indices_nonzero(column.is_valid()).to_pylist()
+        for row, value in zip(rows, there, strict=True):
+            values[row] = value
+    return values
 
 
 def _check_hex(column: pa.Array, name: str, digits: int) -> None:
