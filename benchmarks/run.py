@@ -26,6 +26,7 @@ QUICK: dict[str, list[str]] = {
     "selection": ["--nodes", "20000"],
     "latency": ["--blocks", "60"],
     "parquet": ["--events", "20000"],
+    "rebuild": ["--events", "20000"],
     "weather": ["--history", "300", "--head", "12"],
 }
 

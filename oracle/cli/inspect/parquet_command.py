@@ -31,6 +31,15 @@ def _with_pyarrow() -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say of a failing disk where it failed; what was saved before is good."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"--parquet {path}: {error.strerror or error}") from None
+
+
 def exported_history(path: Path, first: int, last: int | None) -> History:
     """Return the history in a folder that `export --parquet` wrote; it is read when it is folded.
 
@@ -54,7 +63,8 @@ def export_parquet(
     """Add to a folder what has become final, or say what would be added.
 
     Raises:
-        InputError: pyarrow is not installed; otherwise as `parquet_export.export_to`.
+        InputError: pyarrow is not installed, or the folder cannot be written; otherwise as
+            `parquet_export.export_to`.
     """
     with _with_pyarrow():
         from oracle.queries.parquet import parquet_export as exporting  # noqa: PLC0415
@@ -67,7 +77,8 @@ def export_parquet(
         if dry_run:
             done = exporting.planned(folder, app.store, recent=recent)
         else:
-            done = exporting.export_to(folder, app.store, app.reader, told, recent=recent)
+            with _named(path):
+                done = exporting.export_to(folder, app.store, app.reader, told, recent=recent)
     blocks = done.blocks
     if as_json:
         print_json(

@@ -73,3 +73,10 @@ def test_without_pyarrow_one_line_says_what_to_install(indexed, capsys, tmp_path
 def test_a_folder_without_an_export_is_named(capsys, tmp_path):
     assert run(["backtest", "--events", str(tmp_path), "--rules", "seed"]) == 2
     assert "export.json: No such file or directory: no export" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_named(indexed, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "history"
+    assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 2
+    assert f"--parquet {path}: Not a directory" in capsys.readouterr().err
