@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_quantiles_of_a_task_s_time_rise(nodes):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_for_polars_name_every_node(nodes, program):
     pytest.importorskip("polars")
-    names = {}
+    names: dict[str, Any] = {}
     exec(program.replace("print(", "found = ("), names)  # noqa: S102 - our own page
     shown = set(names["found"]["node"])
     scored = {node.address for node in nodes if node.scored}
