@@ -137,7 +137,7 @@ def _read(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
 
 def _values(column: pa.Array, name: str) -> list[Any]:
     """Return a column as a list, as events have its values; what is null costs nothing."""
-    there = column.drop_null().to_pylist()
+    there: list[Any] = column.drop_null().to_pylist()
     form = _FORMS.get(name)
     if form is not None and form.read is not _same:
         there = list(map(form.read, there))
