@@ -39,6 +39,8 @@ QUICK: dict[str, list[str]] = {
     "round_cut": ["--nodes", "20000"],
     "startup": ["--times", "3"],
     "latency": ["--blocks", "60"],
+    "parquet": ["--events", "20000"],
+    "rebuild": ["--events", "20000"],
     "weather": ["--history", "300", "--head", "12"],
     "gateway": ["--seconds", "9"],
 }

@@ -41,9 +41,10 @@ EventsOption = Annotated[
     str | None,
     typer.Option(
         "--events",
-        metavar="FILE|-",
+        metavar="FILE|-|DIR",
         help="A file of events (JSON lines, as `export` writes) instead of the database; - is "
-        "stdin. It needs no configuration.",
+        "stdin; `backtest` also reads a folder that `export --parquet` wrote. It needs no "
+        "configuration.",
     ),
 ]
 AtOption = Annotated[

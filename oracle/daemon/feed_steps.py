@@ -13,6 +13,7 @@ import structlog
 from oracle.chain.feed.feed_client import FeedAnswer, FeedClient
 from oracle.chain.feed.relay_reader import is_unknown
 from oracle.daemon.app import App
+from oracle.daemon.config.section_values import feed_settings
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import Job
 from oracle.domain.feed_rows import FeedFault
@@ -85,7 +86,8 @@ class FeedSteps:
             )
             if is_early and not self._reads_on and self.patience() is not None:
                 return None
-            start = next_start(self.app.store, settings.numbers, reads_on=self._reads_on)
+            numbers = feed_settings(settings)
+            start = next_start(self.app.store, numbers, reads_on=self._reads_on)
             if start is None:
                 return None
             self._polled_at = self.clock()
@@ -93,7 +95,7 @@ class FeedSteps:
         return _result(self._polling, self.patience())
 
     def _taken(self, answer: FeedAnswer) -> Facts:
-        taken = take_in(self.app.store, answer, self.app.config.feed.numbers, self.wall())
+        taken = take_in(self.app.store, answer, feed_settings(self.app.config.feed), self.wall())
         if taken is None:
             return None
         self._reads_on = not answer.is_whole

@@ -17,8 +17,7 @@ from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.books import Books
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
-from oracle.daemon.config.feed_section import feed_reader
-from oracle.daemon.config.probing_section import probe_settings
+from oracle.daemon.config.section_values import feed_client, feed_reader, probe_settings
 from oracle.daemon.config.verify_section import policy_of
 from oracle.dispatch.assigner import DrawHook, check_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -74,7 +73,7 @@ class ReadApp(Books):
 
     def feed_client(self, name: Literal["url", "compare_url"]) -> FeedClient | None:
         """Return what asks a feed of `[feed]`; None: it is not configured."""
-        client = self.config.feed.client(name)
+        client = feed_client(self.config.feed, name)
         if client is not None:
             self._opened.callback(client.close)
         return client

@@ -35,12 +35,23 @@ def note_proven(uow: UnitOfWork, window: BlockWindow) -> None:
 
 _FOLDED_BY = "folded_by_version"
 _STALE = "fold_is_stale"
+_REBUILDS = "rebuilds"
 
 
 def note_folded(uow: UnitOfWork, reader: LogReader) -> None:
     """Write down that all raw rows are folded, by this version and as this profile reads them."""
     uow.bookmarks.set(_FOLDED_BY, _sign(reader))
     uow.bookmarks.clear(_STALE)
+
+
+def note_rebuilt(uow: UnitOfWork) -> None:
+    """Count up how often the state was folded anew: what was exported before may differ."""
+    uow.bookmarks.set(_REBUILDS, rebuilds(uow) + 1)
+
+
+def rebuilds(uow: UnitOfWork) -> int:
+    """Return how often everything was folded anew, from nothing."""
+    return uow.bookmarks.number(_REBUILDS) or 0
 
 
 def note_stale(uow: UnitOfWork) -> None:

@@ -14,7 +14,7 @@ from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
 from oracle.indexer.feeds.feed_events import with_feed
 from oracle.indexer.folder import BlockSpan, Folder
-from oracle.indexer.provenance import note_folded
+from oracle.indexer.provenance import note_folded, note_rebuilt
 from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.stored_events import chunks
 from oracle.store.database import Store, UnitOfWork
@@ -163,5 +163,6 @@ def rebuild_up_to(
         manner.progress(blocks.last, last)
     uow.undo.prune_to(min(final, last))
     note_folded(uow, folder.reader)
+    note_rebuilt(uow)
     same = uow.projections.digest() == before
     return RebuildResult(last, logs_folded, same, check.checked, tuple(check.differing))

@@ -9,6 +9,7 @@ from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreE
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.round_data import RECORD_BYTES
+from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_scores import (
     factors_of,
     is_excluded,
@@ -18,12 +19,16 @@ from oracle.domain.scoring.node_scores import (
     reliability_at,
     status_of,
 )
+from oracle.domain.state.node import Membership
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView, endpoint_answers
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.feed_view import feed_answer, origin_of
 from oracle.queries.legacy_answers import (
-    window_answer,
+    factors_answer,
+    rounds_answer,
+    share_answer,
+    tally_answer,
 )
 from oracle.queries.node_rows import rule_set_answer
 from oracle.queries.status import StatusReport
@@ -181,7 +186,19 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
         "lane": told.lane,
         "on_chain": None if told.on_chain is None else _on_chain(told.on_chain),
         "sent": None if told.sent is None else _sent(told.sent),
-        **({} if found is None else {"legacy": window_answer(told, found)}),
+        **({} if found is None else {"legacy": _legacy_window(told, found)}),
+    }
+
+
+def _legacy_window(told: Explanation, found: Factors) -> dict[str, Any]:
+    """Return a node's window, what it makes among its peers, and every task in it."""
+    tasks = [told.tasks[entry.task] for entry in told.scores if entry.task in told.tasks]
+    return {
+        **tally_answer(found.tally),
+        # No member has no share in anything.
+        **factors_answer(found if told.node.membership is Membership.MEMBER else None),
+        "incentive_share": share_answer(told.incentive_share),
+        "rounds": [rounds_answer(task, told.rules) for task in tasks],
     }
 
 

@@ -17,7 +17,6 @@ from oracle.domain.scoring.node_scores import factors_of
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Run, Task
-from oracle.queries.explain import Explanation
 
 
 def compared(nodes: Iterable[Node], time: int, rules: Rules) -> Mapping[Address, dict[str, Any]]:
@@ -62,18 +61,6 @@ def factors_answer(found: Factors | None) -> dict[str, str | None]:
         "P": decimal_text(found.promptness),
         "B": share_answer(found.speed),
         "Q": decimal_text(found.combined),
-    }
-
-
-def window_answer(told: Explanation, found: Factors) -> dict[str, Any]:
-    """Return a node's window, what it makes among its peers, and every task in it."""
-    tasks = [told.tasks[entry.task] for entry in told.scores if entry.task in told.tasks]
-    return {
-        **tally_answer(found.tally),
-        # No member has no share in anything.
-        **factors_answer(found if told.node.membership is Membership.MEMBER else None),
-        "incentive_share": share_answer(told.incentive_share),
-        "rounds": [rounds_answer(task, told.rules) for task in tasks],
     }
 
 

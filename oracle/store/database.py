@@ -44,6 +44,7 @@ from oracle.store.state.history_repository import (
     ReliabilityRepository,
     ScoreRepository,
 )
+from oracle.store.state.history_rows import HistoryRows
 from oracle.store.state.node_repository import NodeRepository
 from oracle.store.state.projections import ProjectionRepository
 from oracle.store.state.registration_repository import RegistrationRepository
@@ -70,6 +71,7 @@ class UnitOfWork:
         self.scores = ScoreRepository(connection)
         self.reliability = ReliabilityRepository(connection)
         self.anomalies = AnomalyRepository(connection)
+        self.histories = HistoryRows(connection)
         self.kickouts = KickoutRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)
@@ -78,15 +80,19 @@ class UnitOfWork:
         self.projections = ProjectionRepository(connection)
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
-        self.lease = Lease(connection)
         self.coverage = CoverageRepository(connection)
         self.verified_blocks = VerifiedBlockRepository(connection)
         self.dead_letters = DeadLetterRepository(connection)
+        self._open_running(connection)
+        self._open_dispatch(connection)
+        self._open_outgoing(connection)
+
+    def _open_running(self, connection: Connection) -> None:
+        """Open what a daemon knows of itself, of its endpoints and of what went back."""
+        self.lease = Lease(connection)
         self.facts = EndpointFactsRepository(connection)
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
-        self._open_dispatch(connection)
-        self._open_outgoing(connection)
 
     def _open_dispatch(self, connection: Connection) -> None:
         """Open what is planned for tasks that wait, and what a gateway's service keeps."""

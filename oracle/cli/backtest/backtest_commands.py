@@ -33,6 +33,7 @@ from oracle.cli.backtest.loop_options import (
     processes,
 )
 from oracle.cli.event_files import lines_of
+from oracle.cli.inspect.parquet_command import exported_history
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
 from oracle.cli.system_options import EventsOption
 from oracle.domain.blocks import BlockRange
@@ -40,7 +41,7 @@ from oracle.domain.events.jsonl import NotInOrderError, events_in_order, parse_e
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
 from oracle.indexer.stored_events import stored_events
-from oracle.lab.backtest.backtest import MOST_DRAWS, BacktestPlan, compare
+from oracle.lab.backtest.backtest import MOST_DRAWS, BacktestPlan, compare, compare_kept
 from oracle.lab.backtest.comparison import Comparison
 from oracle.lab.backtest.system_columns import SystemColumn
 from oracle.lab.closed_loop.rule_measures import MEASURES
@@ -166,6 +167,10 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
 def _compared(
     events: str | None, config: Path, columns: Sequence[SystemColumn], wanted: BacktestPlan
 ) -> Comparison:
+    if events is not None and Path(events).is_dir():
+        history = exported_history(Path(events), wanted.first, wanted.last)
+        with progress("reading") as told:
+            return compare_kept(history, columns, wanted, told)
     if events is not None and Path(events).is_file():
         # A file in order is never in memory as a whole.
         with suppress(NotInOrderError), lines_of(events) as lines, progress("reading") as told:

@@ -89,19 +89,44 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
             "blocks with something of ours. Goes on where an interrupted run was.",
         ),
     ] = None,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(
+            "--parquet",
+            metavar="DIR",
+            help="Write events, scores, changes of reliability, nodes, rounds and kickouts of "
+            "final blocks into Parquet files; a second run adds what has become final.",
+        ),
+    ] = None,
+    recent: Annotated[
+        bool,
+        typer.Option(
+            "--recent",
+            help="With --parquet, also blocks that may still change; the next run replaces them.",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print every event that the stored logs say, as JSON lines in order of position.
 
     Asks nothing of the chain, but with --fixture; the daemon may run meanwhile. --dry-run and
-    --json are for --fixture.
+    --json are for --fixture and --parquet.
     """
+    if parquet is not None:
+        if fixture is not None or first is not None or last is not None:
+            raise InputError("--parquet goes on where it was: without --from, --to, --fixture")
+        # Here, because it brings the database with it, which `replay` can do without.
+        from oracle.cli.inspect.parquet_command import export_parquet  # noqa: PLC0415
+
+        export_parquet(config, parquet, recent=recent, dry_run=dry_run, as_json=as_json)
+        return
+    if recent:
+        raise InputError("--recent is for --parquet")
     if fixture is not None:
         _record(config, fixture, (first, last), dry_run=dry_run, as_json=as_json)
         return
-    # Here, because it brings the database with it, which `replay` can do without.
-    from oracle.indexer.stored_events import export as exported  # noqa: PLC0415
+    from oracle.indexer.stored_events import export as exported  # noqa: PLC0415  as above
 
     with open_app(config) as app, app.store.reading() as uow:
         cursor = uow.cursor.get()

@@ -6,14 +6,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.feed.relay_groups import SAME_SECONDS
-from oracle.chain.feed.relay_reader import RelayReader
-from oracle.chain.profiles.profile import Profile
 from oracle.daemon.config.sections import Section
-from oracle.domain.events.network_events import NodeJoined, NodeUpdated
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.feeds.take_in import FeedSettings
 from oracle.systems.registry import rule_set
 
 
@@ -58,31 +53,6 @@ class FeedSection(Section):
     most_answer_mib: int = Field(default=16, ge=1, le=256)
     # How far the feed's clock may be from ours, in seconds; beyond that nothing is taken in.
     drift_seconds: int = Field(default=60, ge=1, le=3600)
-
-    @property
-    def numbers(self) -> FeedSettings:
-        """What the reader of the feed goes by."""
-        return FeedSettings(
-            settle_seconds=self.settle_seconds,
-            start_id=self.start_id,
-            drift_seconds=self.drift_seconds,
-            page_rows=self.page_rows,
-        )
-
-    def client(self, name: Literal["url", "compare_url"]) -> FeedClient | None:
-        """Return what asks one of the two; None: it is not configured."""
-        url: str | None = getattr(self, name)
-        if url is None:
-            return None
-        most = self.most_answer_mib * 2**20
-        return FeedClient(url, f"feed.{name}", self.timeout_seconds, most)
-
-
-def feed_reader(profile: Profile) -> RelayReader:
-    """Return what reads the rows beside this profile: where the chain tells stakes, it wins."""
-    told = profile.tells
-    of_chain = any("stake" in told.get(kind, ()) for kind in (NodeJoined, NodeUpdated))
-    return RelayReader(takes_stakes=not of_chain)
 
 
 def feed_faults(

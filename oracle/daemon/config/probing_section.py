@@ -1,13 +1,10 @@
-"""The section `[probing]`, its faults, and what it means to the dispatcher."""
+"""The section `[probing]` and its faults."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from oracle.bindings.probe_calls import ProbeOrder
 from oracle.daemon.config.sections import Section
-from oracle.dispatch.probe_settings import ProbeSettings
-from oracle.domain.events.network_events import TaskKind
 
 # What a task may ask for in TaskNetwork.
 _MAX_SIZE, _MAX_TIMEOUT = 2**32 - 1, 86_400
@@ -50,13 +47,3 @@ def faults_in_probing(probing: ProbingSection, *, dispatches: bool) -> list[str]
     if probing.timeout_seconds * 2 > probing.window_seconds:
         faults.append("probing.timeout_seconds: is above half of probing.window_seconds")
     return faults
-
-
-def probe_settings(told: ProbingSection) -> ProbeSettings | None:
-    """Return the numbers of the section, which has no faults; None: there are no system tasks."""
-    if not told.enabled or told.fee_wei is None or told.max_fee_per_window_wei is None:
-        return None
-    order = ProbeOrder(
-        TaskKind(told.kind), told.models, told.size, told.timeout_seconds, told.fee_wei
-    )
-    return ProbeSettings(told.window_seconds, told.max_fee_per_window_wei, told.group, order)

@@ -60,17 +60,30 @@ def compare(
         history = kept(
             events, path, wanted.first, wanted.last, lambda done: told("reading", done, None)
         )
-        asked = MeasurementPlan(
-            judges=wanted.draws > 0,
-            chosen=chosen_starts(history.starts, wanted.draws, wanted.seed),
-            instants=_instants(history, wanted.instants),
-        )
-        total = history.folded * len(columns)
-        measured = measure_all(
-            columns,
-            WorkerPool(history, asked, wanted.jobs),
-            lambda done: told("folding", done, total),
-        )
+        return compare_kept(history, columns, wanted, told)
+
+
+def compare_kept(
+    history: History,
+    columns: Sequence[SystemColumn],
+    wanted: BacktestPlan,
+    told: Told = lambda *_: None,
+) -> Comparison:
+    """Fold a history that is in files already; otherwise as `compare`.
+
+    `wanted.first` and `wanted.last` are those that it was counted by.
+    """
+    asked = MeasurementPlan(
+        judges=wanted.draws > 0,
+        chosen=chosen_starts(history.starts, wanted.draws, wanted.seed),
+        instants=_instants(history, wanted.instants),
+    )
+    total = history.folded * len(columns)
+    measured = measure_all(
+        columns,
+        WorkerPool(history, asked, wanted.jobs),
+        lambda done: told("folding", done, total),
+    )
     sides = [side_of(*both) for both in zip(columns, measured, strict=True)]
     return Comparison(history, sides, sides[0].measured.spread.judged, asked.instants)
 

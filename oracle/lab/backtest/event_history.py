@@ -1,4 +1,4 @@
-"""The events of a backtest, kept once in a file that every process reads for itself."""
+"""The events of a backtest, in files that every process reads: an export, or one of our own."""
 
 import gc
 import pickle
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from oracle.domain.events.network_events import DomainEvent, TaskStarted
 from oracle.errors import InputError
@@ -15,15 +16,23 @@ from oracle.errors import InputError
 EVENTS_AT_ONCE = 5_000
 
 
+class EventSource(Protocol):
+    """Where every process finds all events: names of files, which travel between processes."""
+
+    def chunks(self) -> Iterator[list[DomainEvent]]:
+        """Yield every event in order of position, some thousand at a time."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class History:
-    """Events in order of position, in a file; counted are those from block `first_block` on.
+    """Events in order of position, in files; counted are those from block `first_block` on.
 
     `events` and `starts` (of tasks) are the numbers of those counted, `folded` of all.
     `from_time` and `to_time` are the block times of the first and the last event counted.
     """
 
-    path: Path
+    source: EventSource
     folded: int
     events: int
     starts: int
@@ -34,11 +43,27 @@ class History:
 
     def chunks(self) -> Iterator[list[DomainEvent]]:
         """Yield every event, from the first, those before `first_block` included."""
+        chunks = self.source.chunks()
+        while True:
+            with _without_collections():
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptEvents:
+    """A file of our own, of so many events."""
+
+    path: Path
+    events: int
+
+    def chunks(self) -> Iterator[list[DomainEvent]]:
         with self.path.open("rb") as stream:
-            for _ in range(0, self.folded, EVENTS_AT_ONCE):
-                with _without_collections():
-                    # Our own file, in a folder of our own, of this very command.
-                    chunk: list[DomainEvent] = pickle.load(stream)  # noqa: S301
+            for _ in range(0, self.events, EVENTS_AT_ONCE):
+                # In a folder of our own, of this very command.
+                chunk: list[DomainEvent] = pickle.load(stream)  # noqa: S301
                 yield chunk
 
 
@@ -94,7 +119,7 @@ def kept(
     if tally.last is None or not tally.events:
         raise InputError(_nothing(first, last, folded))
     return History(
-        path=path,
+        source=_KeptEvents(path, folded),
         folded=folded,
         events=tally.events,
         starts=tally.starts,

@@ -1,11 +1,13 @@
 """The nodes' rows: one each, at the head."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec import json
 from sqlalchemy import Connection, func, select
 
+from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.state.node import DownloadRequest, Membership, Node, Pending
 from oracle.store.bulk import Row, fetch, upsert
@@ -31,6 +33,7 @@ _PAGE = 1_000
 # (docs/reference/scoring-rules.md#numbers).
 _WHOLE = 10**18
 _HEALED_AFTER = 2**21
+_COLUMNS = node.columns.keys()
 
 
 class NodeRepository:
@@ -95,6 +98,24 @@ class NodeRepository:
             (Membership(membership), bool(paused), bool(runs)): int(number)
             for membership, paused, runs, number in self._connection.execute(counted)
         }
+
+
+def nodes_as_of(
+    connection: Connection, blocks: BlockRange, later: Mapping[bytes, Row | None]
+) -> Iterator[Node]:
+    """Yield the nodes that changed in these blocks, by address, as they were after the last.
+
+    `later`: for each node that changed above them, by key, its row after the last block; None
+    where it was not there.
+    """
+    chosen = select(node).where(node.c.changed_at >= blocks.first).order_by(node.c.address)
+    for row in connection.execute(chosen):
+        before = later.get(row.address, tuple(row))
+        if before is None:
+            continue
+        found = _node_of(SimpleNamespace(**dict(zip(_COLUMNS, before, strict=True))))
+        if blocks.first <= found.changed_at <= blocks.last:
+            yield found
 
 
 def node_row(each: Node) -> Row:

@@ -3,7 +3,7 @@
 See docs/explanation/reorgs.md#undo-journal and docs/explanation/reorgs.md#one-transaction.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.msgpack import decode, encode
@@ -93,12 +93,7 @@ class UndoJournal:
         Raises:
             FatalError: the journal does not reach back so far; rebuild instead.
         """
-        reach = self.reach()
-        if reach is None or reach > number:
-            raise FatalError(
-                f"the undo journal reaches back to block {reach}, not to block {number}: "
-                f"run `qos-oracle resync rewind --to-block {number}`"
-            )
+        self._check_reach(number, f"run `qos-oracle resync rewind --to-block {number}`")
         for kind, rows in self._oldest_above(number).items():
             self._restore(_JOURNALED[kind], rows)
         for table in _APPENDED:
@@ -106,6 +101,25 @@ class UndoJournal:
         reopened = update(kickout).where(kickout.c.closed_block > number)
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSING)))
         self._connection.execute(delete(undo).where(undo.c.block > number))
+
+    def nodes_after(self, number: int) -> dict[bytes, Row | None]:
+        """Return, of each node that changed above block `number`, its row after it, by key.
+
+        None: it was not there.
+
+        Raises:
+            FatalError: the journal does not reach back so far.
+        """
+        self._check_reach(number, "run it again")
+        changed = self._oldest_above(number, ("node",)).get("node", {})
+        return {bytes(key): row for key, row in changed.items() if isinstance(key, bytes)}
+
+    def _check_reach(self, number: int, advice: str) -> None:
+        reach = self.reach()
+        if reach is None or reach > number:
+            raise FatalError(
+                f"the undo journal reaches back to block {reach}, not to block {number}: {advice}"
+            )
 
     def prune_to(self, final: int) -> None:
         """Forget how to undo blocks up to `final`; every block above it must be journaled."""
@@ -125,9 +139,13 @@ class UndoJournal:
         self._connection.execute(delete(undo))
         self._bookmarks.clear(UNDO_FLOOR)
 
-    def _oldest_above(self, number: int) -> dict[str, dict[Key, Row | None]]:
+    def _oldest_above(
+        self, number: int, kinds: Collection[str] = _JOURNALED.keys()
+    ) -> dict[str, dict[Key, Row | None]]:
         """Return by kind and key what stood there after block `number`."""
-        journal = select(undo.c.kind, undo.c.key, undo.c.pre_image).where(undo.c.block > number)
+        journal = select(undo.c.kind, undo.c.key, undo.c.pre_image).where(
+            undo.c.block > number, undo.c.kind.in_(kinds)
+        )
         oldest: dict[str, dict[Key, Row | None]] = {}
         for kind, key, before in self._connection.execute(journal.order_by(undo.c.block)):
             rows = oldest.setdefault(kind, {})

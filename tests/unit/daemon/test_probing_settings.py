@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from oracle.daemon.config.probing_section import (
-    ProbingSection,
-    faults_in_probing,
-    probe_settings,
-)
+from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
+from oracle.daemon.config.section_values import probe_settings
 from oracle.domain.events.network_events import TaskKind
 
 COMPLETE: dict[str, Any] = {"enabled": True, "fee_wei": 7, "max_fee_per_window_wei": 70}

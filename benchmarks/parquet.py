@@ -1,0 +1,155 @@
+"""An export as Parquet: µs and bytes an event, written from SQLite and read back.
+
+Run: .venv/bin/python benchmarks/parquet.py [--events 200000]
+The database is a backfill of ordinary traffic; writing is the whole of `export --parquet`. Bytes
+are those of the events with keys as chains have them, 32 random bytes: the traffic's own count up,
+and would pack to nothing. CPU time, one process; what is left out is said at the end.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import backfill, fold  # noqa: E402
+from benchmarks.ordinary_traffic import served  # noqa: E402
+from oracle.domain.blocks import BlockRange  # noqa: E402
+from oracle.domain.events.jsonl import event_to_json, events_in_order  # noqa: E402
+from oracle.domain.events.network_events import DomainEvent  # noqa: E402
+from oracle.indexer.rules_binding import check_rules  # noqa: E402
+from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
+from oracle.queries.parquet.event_columns import batch_of  # noqa: E402
+from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
+from oracle.queries.parquet.parquet_folder import (  # noqa: E402
+    ROWS_AT_ONCE,
+    ExportSource,
+    ParquetFolder,
+)
+from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+
+# A file is read back for less than its lines are.
+TIMES_LINES = 2
+MISSED = 3
+NOBODY = ExportSource(1, "0x", 0, "benchmark", "none", 0)
+
+
+@dataclass
+class Step:
+    name: str
+    events: int
+    cpu_seconds: float = 0.0
+    size: int = 0
+
+    @property
+    def micros(self) -> float:
+        return 1e6 * self.cpu_seconds / self.events
+
+
+@contextmanager
+def measured(step: Step) -> Iterator[None]:
+    began = time.process_time()
+    yield
+    step.cpu_seconds = time.process_time() - began
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+
+
+def whole(events: int, folder: Path) -> Step:
+    """What a user runs: every table out of SQLite."""
+    with served(events) as url:
+        backfill.ours(url, folder / "ours.db")
+    with Store.open(f"sqlite:///{folder / 'ours.db'}") as store:
+        _, reader = backfill.opened("http://127.0.0.1:1")
+        with store.transaction() as uow:
+            check_rules(uow, SEED)
+            source = exporting.source_of(uow, reader)
+        out = ParquetFolder.of(folder / "out", source, 100_000)
+        step = Step("export of all tables from SQLite", 0)
+        with measured(step):
+            done = exporting.export_to(out, store, reader, lambda *_: None, recent=True)
+    step.events, step.size = done.rows[ExportTable.EVENTS], size_of(folder / "out")
+    return step
+
+
+def traffic(count: int) -> list[DomainEvent]:
+    """Ordinary events whose keys look as random as hashes do."""
+    plain = fold.Traffic()
+    hashed = (int.from_bytes(sha256(b"%d" % n).digest()) for n in range(sys.maxsize))
+    plain.numbers = hashed  # type: ignore[assignment]  # numbers, one after the other
+    plain.nodes = ["0x" + sha256(node.encode()).hexdigest()[:40] for node in plain.nodes]
+    return list(islice(plain.events(), count))
+
+
+def columns(events: Sequence[DomainEvent], folder: Path) -> list[Step]:
+    """The events alone, written and read back, beside JSON lines."""
+    count = len(events)
+    out = ParquetFolder.of(folder / "events", NOBODY, 10**9)
+    blocks = BlockRange(0, events[-1].at.block)
+    writing, reading = Step("events to Parquet", count), Step("Parquet to events", count)
+    with measured(writing):
+        out.write(ExportTable.EVENTS, blocks, batches(events))
+    out.manifest.next = blocks.last + 1
+    out.save()
+    writing.size = reading.size = size_of(out.path)
+    with measured(reading):
+        read = sum(map(len, ParquetEvents.of(out.path).chunks()))
+    lines, parsed = Step("events to JSON lines", count), Step("JSON lines to events", count)
+    with measured(lines):
+        text = [event_to_json(event) for event in events]
+    lines.size = parsed.size = sum(map(len, text)) + count
+    with measured(parsed):
+        again = sum(1 for _ in events_in_order(text))
+    assert read == again == count
+    return [writing, reading, lines, parsed]
+
+
+def batches(events: Sequence[DomainEvent]) -> Iterator[pa.RecordBatch]:
+    for first in range(0, len(events), ROWS_AT_ONCE):
+        yield batch_of(events[first : first + ROWS_AT_ONCE])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=200_000)
+    asked = parser.parse_args()
+    pa.set_cpu_count(1)
+    with tempfile.TemporaryDirectory() as folder:
+        steps = [whole(asked.events, Path(folder))]
+        steps += columns(traffic(asked.events), Path(folder))
+    table = Table("step", "events", "CPU µs/event", "bytes/event", title="Parquet")
+    for step in steps:
+        size = f"{step.size / step.events:.1f}"
+        table.add_row(step.name, f"{step.events:,}", f"{step.micros:.2f}", size)
+    out = Console()
+    out.print(table)
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    out.print(f"pyarrow {pa.__version__}, Python {sys.version.split()[0]}, load {load}")
+    out.print("left out: the disk, and keys of the first row, which count up")
+    _, _, reading, _, parsed = steps
+    ratio = parsed.micros / reading.micros
+    verdict = "reached" if ratio >= TIMES_LINES else "MISSED"
+    out.print(f"read {ratio:.1f} times as fast as lines; target {TIMES_LINES}: {verdict}")
+    return 0 if ratio >= TIMES_LINES else MISSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

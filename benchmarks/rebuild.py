@@ -1,0 +1,78 @@
+"""Folding everything anew from the stored rows: `resync rebuild`, and a backtest of an export.
+
+Run: .venv/bin/python benchmarks/rebuild.py [--events 200000]
+The database is a backfill of ordinary traffic. A rebuild reads logs, decodes, folds, writes every
+projection and compares digests, in one transaction; the backtest reads the same events from
+Parquet and folds them. CPU time, one process. No target: it says what the next one is held to.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import backfill  # noqa: E402
+from benchmarks.ordinary_traffic import served  # noqa: E402
+from benchmarks.parquet import Step, measured  # noqa: E402
+from oracle.cli.backtest.compared_systems import columns_asked  # noqa: E402
+from oracle.cli.inspect.parquet_command import exported_history  # noqa: E402
+from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: E402
+from oracle.indexer.rules_binding import check_rules  # noqa: E402
+from oracle.lab.backtest.backtest import BacktestPlan, compare_kept  # noqa: E402
+from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
+from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+
+
+def steps_of(events: int, folder: Path) -> list[Step]:
+    database = folder / "ours.db"
+    with served(events) as url:
+        backfill.ours(url, database)
+    _, reader = backfill.opened("http://127.0.0.1:1")
+    with Store.open(f"sqlite:///{database}") as store:
+        with store.transaction() as uow:
+            check_rules(uow, SEED)
+        rebuilding = Step("rebuild from SQLite", events)
+        with measured(rebuilding):
+            rebuilt = rebuild_state(store, Folder(SEED, reader), RebuildOptions())
+        assert rebuilt.same
+        rebuilding.events, rebuilding.size = rebuilt.logs, database.stat().st_size
+        with store.reading() as uow:
+            out = ParquetFolder.of(folder / "out", exporting.source_of(uow, reader), 100_000)
+        exporting.export_to(out, store, reader, lambda *_: None)
+    history = exported_history(folder / "out", 0, None)
+    columns, _ = columns_asked(["seed"], [], None)
+    testing = Step("backtest of Parquet, one system, no draws", history.folded)
+    with measured(testing):
+        compare_kept(history, columns, BacktestPlan(draws=0))
+    return [rebuilding, testing]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=200_000)
+    with tempfile.TemporaryDirectory() as folder:
+        steps = steps_of(parser.parse_args().events, Path(folder))
+    table = Table("step", "events", "CPU µs/event", title="Folding anew")
+    for step in steps:
+        table.add_row(step.name, f"{step.events:,}", f"{step.micros:.2f}")
+    out = Console()
+    out.print(table)
+    rebuilding = steps[0]
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    out.print(f"database: {rebuilding.size / rebuilding.events:.0f} bytes an event; load {load}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""`export --parquet`, and what reads such a folder; pyarrow is imported when it is asked for.
+
+See docs/reference/parquet.md.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple
+from pathlib import Path
+
+import typer
+
+from oracle.cli.options import open_app, print_json
+from oracle.cli.resync.resync_session import bar
+from oracle.errors import InputError
+from oracle.lab.backtest.event_history import History
+
+# About a day of a chain with a block a second: a file of some MB, and few enough of them.
+BLOCKS_PER_FOLDER = 100_000
+
+
+@contextmanager
+def _with_pyarrow() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        if error.name is None or not error.name.startswith("pyarrow"):
+            raise
+        raise InputError(
+            'Parquet files need pyarrow: install it with pip install "qos-oracle[parquet]"'
+        ) from None
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say of a failing disk where it failed; what was saved before is good."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"--parquet {path}: {error.strerror or error}") from None
+
+
+def exported_history(path: Path, first: int, last: int | None) -> History:
+    """Return the history in a folder that `export --parquet` wrote; it is read when it is folded.
+
+    Args:
+        path: the folder.
+        first: the first block that is counted; events before it are folded all the same.
+        last: the last one that is read; None: to the end.
+
+    Raises:
+        InputError: it is none, or holds no event to count; pyarrow is not installed.
+    """
+    with _with_pyarrow():
+        from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: PLC0415
+    events = ParquetEvents.of(path, last)
+    return History(events, *astuple(events.counted_from(first)))
+
+
+def export_parquet(
+    config: Path, path: Path, *, recent: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Add to a folder what has become final, or say what would be added.
+
+    Raises:
+        InputError: pyarrow is not installed, or the folder cannot be written; otherwise as
+            `parquet_export.export_to`.
+    """
+    with _with_pyarrow():
+        from oracle.queries.parquet import parquet_export as exporting  # noqa: PLC0415
+        from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: PLC0415
+
+    with open_app(config) as app, bar("export --parquet") as told:
+        with app.store.reading() as uow:
+            source = exporting.source_of(uow, app.reader)
+        folder = ParquetFolder.of(path, source, BLOCKS_PER_FOLDER)
+        if dry_run:
+            done = exporting.planned(folder, app.store, recent=recent)
+        else:
+            with _named(path):
+                done = exporting.export_to(folder, app.store, app.reader, told, recent=recent)
+    blocks = done.blocks
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "folder": path,
+                "from": None if blocks is None else blocks.first,
+                "to": None if blocks is None else blocks.last,
+                "final_to": done.final,
+                "rows": None if dry_run else dict(done.rows),
+            }
+        )
+    elif blocks is None:
+        typer.echo(f"nothing new is final: {path} has every block to {done.final}")
+    elif dry_run:
+        typer.echo(f"dry run, nothing written: blocks {blocks.first} to {blocks.last} in {path}")
+    else:
+        rows = ", ".join(f"{number} {table}" for table, number in done.rows.items())
+        typer.echo(f"blocks {blocks.first} to {blocks.last} in {path}: {rows}")

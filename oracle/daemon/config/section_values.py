@@ -1,0 +1,52 @@
+"""What `[feed]` and `[probing]` mean to the rooms that they are for.
+
+Apart from the sections: to read settings, nobody needs a client or the calldata of a contract.
+"""
+
+from typing import Literal
+
+from oracle.bindings.probe_calls import ProbeOrder
+from oracle.chain.feed.feed_client import FeedClient
+from oracle.chain.feed.relay_reader import RelayReader
+from oracle.chain.profiles.profile import Profile
+from oracle.daemon.config.feed_section import FeedSection
+from oracle.daemon.config.probing_section import ProbingSection
+from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
+from oracle.indexer.feeds.take_in import FeedSettings
+
+
+def feed_settings(feed: FeedSection) -> FeedSettings:
+    """Return what the reader of the feed goes by."""
+    return FeedSettings(
+        settle_seconds=feed.settle_seconds,
+        start_id=feed.start_id,
+        drift_seconds=feed.drift_seconds,
+        page_rows=feed.page_rows,
+    )
+
+
+def feed_client(feed: FeedSection, name: Literal["url", "compare_url"]) -> FeedClient | None:
+    """Return what asks one of the two; None: it is not configured."""
+    url = feed.url if name == "url" else feed.compare_url
+    if url is None:
+        return None
+    most = feed.most_answer_mib * 2**20
+    return FeedClient(url, f"feed.{name}", feed.timeout_seconds, most)
+
+
+def feed_reader(profile: Profile) -> RelayReader:
+    """Return what reads the rows beside this profile: where the chain tells stakes, it wins."""
+    told = profile.tells
+    of_chain = any("stake" in told.get(kind, ()) for kind in (NodeJoined, NodeUpdated))
+    return RelayReader(takes_stakes=not of_chain)
+
+
+def probe_settings(told: ProbingSection) -> ProbeSettings | None:
+    """Return the numbers of the section, which has no faults; None: there are no system tasks."""
+    if not told.enabled or told.fee_wei is None or told.max_fee_per_window_wei is None:
+        return None
+    order = ProbeOrder(
+        TaskKind(told.kind), told.models, told.size, told.timeout_seconds, told.fee_wei
+    )
+    return ProbeSettings(told.window_seconds, told.max_fee_per_window_wei, told.group, order)

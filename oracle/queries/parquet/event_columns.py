@@ -1,0 +1,165 @@
+"""Events as columns of the table `events`, and back: what is read is what was written.
+
+See docs/reference/parquet.md#events. A file may be anybody's: what is no event is refused.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.event_names import NAMES, TYPES
+from oracle.domain.events.network_events import (
+    AbortReason,
+    DomainEvent,
+    LastStatus,
+    TaskKind,
+)
+from oracle.domain.events.timed_event import TimedEvent
+from oracle.errors import InputError
+from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
+from oracle.store.encoding import bounded, version_of, version_text
+
+_SCHEMA = SCHEMAS[ExportTable.EVENTS]
+_PLACE = (*Position._fields, "time", "time_ms", "type")
+_OWN = tuple(_SCHEMA.names[len(_PLACE) :])
+_TIMED = frozenset(field.name for field in fields(TimedEvent))
+# SQL has a word of its own for it.
+_FIELD_OF = {"task_group": "group"}
+_COLUMN_OF = {field: column for column, field in _FIELD_OF.items()}
+_HEX = {"node": 40, "creator": 40, "task": 64, "task_group": 64}
+
+
+def _same(value: Any) -> Any:  # noqa: ANN401 - any field
+    return value
+
+
+class _Form(NamedTuple):
+    """How a field that is there stands in a column, and how it is read back."""
+
+    write: Callable[[Any], Any] = _same
+    read: Callable[[Any], Any] = _same
+
+
+def _word(kind: type[StrEnum]) -> _Form:
+    return _Form(str, {member.value: member for member in kind}.__getitem__)
+
+
+_AMOUNT = _Form(str, int)
+_FORMS = {
+    "stake": _AMOUNT,
+    "fee": _AMOUNT,
+    "size": _Form(bounded),
+    "group_size": _Form(bounded),
+    "timeout": _Form(bounded),
+    "version": _Form(version_text, version_of),
+    "models": _Form(list, tuple),
+    "tasks": _Form(list, tuple),
+    "invalid": _Form(list, tuple),
+    "kind": _word(TaskKind),
+    "reason": _word(AbortReason),
+    "last_status": _word(LastStatus),
+}
+
+
+class _Kind(NamedTuple):
+    """One type of event: which columns it has, and how many of them, the first, must be there."""
+
+    make: type[DomainEvent]
+    columns: tuple[str, ...]
+    required: int
+
+
+def _kind_of(kind: type[DomainEvent]) -> _Kind:
+    own = [field for field in fields(kind) if field.name not in _TIMED]
+    required = sum(field.default is MISSING for field in own)
+    return _Kind(kind, tuple(_COLUMN_OF.get(f.name, f.name) for f in own), required)
+
+
+_KINDS = {name: _kind_of(kind) for name, kind in TYPES.items()}
+
+
+def batch_of(events: Sequence[DomainEvent]) -> pa.RecordBatch:
+    """Return events as rows of the table, in their order."""
+    blocks, txs, logs, subs = zip(*(event.at for event in events), strict=True)
+    times = ([event.time for event in events], [event.time_ms for event in events])
+    place = (blocks, txs, logs, subs, *times)
+    own: dict[str, list[Any]] = {name: [None] * len(events) for name in _OWN}
+    # Event by event: each type has a few of all the columns.
+    for row, event in enumerate(events):
+        for column in _KINDS[NAMES[type(event)]].columns:
+            value = getattr(event, _FIELD_OF.get(column, column))
+            if value is not None:
+                own[column][row] = value
+    columns = [*place, [NAMES[type(event)] for event in events]]
+    columns += [_written(values, name) for name, values in own.items()]
+    return pa.record_batch(
+        [pa.array(values, each.type) for values, each in zip(columns, _SCHEMA, strict=True)],
+        schema=_SCHEMA,
+    )
+
+
+def _written(values: list[Any], name: str) -> list[Any]:
+    form = _FORMS.get(name)
+    if form is None:
+        return values
+    write = form.write
+    return [None if value is None else write(value) for value in values]
+
+
+def events_of(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
+    """Yield the events of rows of the table.
+
+    Raises:
+        InputError: a row is no event: its type, a field that must be there, or what stands in it.
+    """
+    for name, digits in _HEX.items():
+        _check_hex(batch.column(name), name, digits)
+    try:
+        yield from _read(batch)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"a row of events is none: {type(error).__name__}: {error}") from None
+
+
+def _read(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
+    columns = {name: _values(batch.column(name), name) for name in _SCHEMA.names}
+    own = {
+        name: tuple(columns[column] for column in kind.columns) for name, kind in _KINDS.items()
+    }
+    place = zip(*(columns[name] for name in _PLACE), strict=True)
+    for row, (block, tx, log, sub, time, ms, name) in enumerate(place):
+        kind = _KINDS[name]
+        values = [column[row] for column in own[name]]
+        if None in values[: kind.required]:
+            raise ValueError(f"{kind.columns[values.index(None)]} of {name} is missing")
+        if ms is not None and ms // 1000 != time:
+            raise ValueError(f"time_ms {ms} does not lie in the second of time, {time}")
+        make: Callable[..., DomainEvent] = kind.make
+        yield make(Position(block, tx, log, sub), time, *values, time_ms=ms)
+
+
+def _values(column: pa.Array, name: str) -> list[Any]:
+    """Return a column as a list, as events have its values; what is null costs nothing."""
+    there: list[Any] = column.drop_null().to_pylist()
+    form = _FORMS.get(name)
+    if form is not None and form.read is not _same:
+        there = list(map(form.read, there))
+    if len(there) == len(column):
+        return there
+    values: list[Any] = [None] * len(column)
+    if there:
+        rows = pc.indices_nonzero(column.is_valid()).to_pylist()
+        for row, value in zip(rows, there, strict=True):
+            values[row] = value
+    return values
+
+
+def _check_hex(column: pa.Array, name: str, digits: int) -> None:
+    """Whole columns at once: this is paid for every event of a history."""
+    good = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
+    if pc.all(good).as_py() is False:
+        raise InputError(f"a row of events is none: {name} must be 0x and {digits} hex digits")

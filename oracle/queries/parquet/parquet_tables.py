@@ -1,0 +1,89 @@
+"""The tables of an export, column by column (docs/reference/parquet.md#tables).
+
+pyarrow comes with the extra `parquet`; nothing outside of this folder imports it.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+import pyarrow as pa
+
+
+class ExportTable(StrEnum):
+    """A folder of an export, and the name of its table."""
+
+    EVENTS = "events"
+    SCORES = "scores"
+    RELIABILITY_CHANGES = "reliability_changes"
+    NODES = "nodes"
+    ROUNDS = "rounds"
+    KICKOUTS = "kickouts"
+
+
+_WHOLE, _TEXT, _FLAG = pa.int64(), pa.string(), pa.bool_()
+_TEXTS = pa.list_(pa.string())
+# Amounts reach 2^256: decimal digits, as in JSON lines.
+_WEI = pa.string()
+
+
+def _schema(*columns: tuple[str, pa.DataType], null: str = "") -> pa.Schema:
+    """Every column is there in every row, but those named in `null`."""
+    may = set(null.split())
+    return pa.schema([pa.field(name, kind, nullable=name in may) for name, kind in columns])
+
+
+_PLACE = (("block", _WHOLE), ("tx", _WHOLE), ("log", _WHOLE), ("sub", _WHOLE))
+_AT = (*_PLACE, ("time", _WHOLE))
+
+_EVENTS = _schema(
+    *(*_AT, ("time_ms", _WHOLE), ("type", _TEXT)),
+    *(("node", _TEXT), ("creator", _TEXT), ("task", _TEXT), ("task_group", _TEXT)),
+    *(("tasks", _TEXTS), ("stake", _WEI), ("fee", _WEI), ("gpu_name", _TEXT)),
+    *(("gpu_vram", _WHOLE), ("required_gpu", _TEXT), ("required_gpu_vram", _WHOLE)),
+    *(("min_vram", _WHOLE), ("model", _TEXT), ("models", _TEXTS), ("version", _TEXT)),
+    *(("timeout", _WHOLE), ("size", _WHOLE), ("kind", _TEXT), ("round", _WHOLE)),
+    *(("reason", _TEXT), ("last_status", _TEXT), ("group_size", _WHOLE), ("frees", _FLAG)),
+    *(("ranked", _FLAG), ("invalid", _TEXTS), ("until", _WHOLE)),
+    null="time_ms node creator task task_group tasks stake fee gpu_name gpu_vram required_gpu "
+    "required_gpu_vram min_vram model models version timeout size kind round reason last_status "
+    "group_size frees ranked invalid until",
+)
+_SCORES = _schema(
+    *(*_AT, ("node", _TEXT), ("seq", _WHOLE), ("task", _TEXT), ("task_group", _TEXT)),
+    *(("rank", _WHOLE), ("elapsed", _WHOLE), ("score", _WHOLE), ("rules_sha256", _TEXT)),
+    null="rank elapsed rules_sha256",
+)
+_RELIABILITY_CHANGES = _schema(
+    *(*_AT, ("node", _TEXT), ("seq", _WHOLE), ("cause", _TEXT), ("task", _TEXT)),
+    *(("h_before", _WHOLE), ("h_after", _WHOLE)),
+    null="task",
+)
+_ROUNDS = _schema(
+    *(*_AT, ("round", _WHOLE), ("as_of", _WHOLE), ("as_of_hash", _TEXT)),
+    *(("data_hash", _TEXT), ("digest", _TEXT), ("config", _TEXT), ("transmitter", _TEXT)),
+    ("data", pa.binary()),
+)
+_KICKOUTS = _schema(
+    *(*_PLACE, ("node", _TEXT), ("due", _FLAG)),
+    *((f"since_{name}", kind) for name, kind in _PLACE),
+)
+_NODES = _schema(
+    *(("block", _WHOLE), ("node", _TEXT), ("membership", _TEXT), ("paused", _FLAG)),
+    *(("running", _WHOLE), ("stake", _WEI), ("gpu_name", _TEXT), ("gpu_vram", _WHOLE)),
+    *(("version", _TEXT), ("models", _TEXTS), ("timeout", _WHOLE)),
+    *(("pool", pa.list_(pa.uint8())), ("pool_sum", _WHOLE), ("scored", _WHOLE)),
+    *(("h", _WHOLE), ("h_since", _WHOLE), ("excluded", _FLAG), ("kickout_due", _FLAG)),
+    null="stake gpu_name gpu_vram version timeout",
+)
+
+SCHEMAS: Mapping[ExportTable, pa.Schema] = MappingProxyType(
+    {
+        ExportTable.EVENTS: _EVENTS,
+        ExportTable.SCORES: _SCORES,
+        ExportTable.RELIABILITY_CHANGES: _RELIABILITY_CHANGES,
+        ExportTable.NODES: _NODES,
+        ExportTable.ROUNDS: _ROUNDS,
+        ExportTable.KICKOUTS: _KICKOUTS,
+    }
+)

@@ -1,0 +1,106 @@
+"""What was folded, by block and in order of position, as plain rows for `export --parquet`.
+
+Each row begins with its position; hashes and addresses are `0x` hex. Read by pages of the driver:
+memory stays flat. See docs/reference/parquet.md#tables for what each column means.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Select, select
+
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.state.node import Node
+from oracle.store.bulk import Row
+from oracle.store.encoding import hexed, hexed_or_none
+from oracle.store.state.node_repository import nodes_as_of
+from oracle.store.state.undo_journal import UndoJournal
+from oracle.store.tables.round_tables import accepted_round
+from oracle.store.tables.selection_tables import rule_set
+from oracle.store.tables.state_tables import kickout, reliability_change, score
+
+_PAGE = 5_000
+# No index leads by the block that closed an interval, and there are few intervals.
+_CLOSED_AT = ("closed_block", "closed_tx", "closed_log", "closed_sub")
+
+
+class HistoryRows:
+    """The histories of a range of blocks, one reader for each table of an export."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def scores(self, blocks: BlockRange) -> Iterator[Row]:
+        """Yield task scores: position, time, node, seq, task, group, rank, elapsed, score, rules.
+
+        The last one is the sha256 of the rules' text, in hex; None where nobody numbered them.
+        """
+        chosen = (
+            select(score, rule_set.c.sha256)
+            .join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
+            .where(score.c.block.between(blocks.first, blocks.last))
+            .order_by(*(score.c[name] for name in (*Position._fields, "node", "seq")))
+        )
+        for row in self._paged(chosen):
+            rules = None if row.sha256 is None else row.sha256.hex()
+            whose = (hexed(row.node), row.seq, hexed(row.task), hexed(row.task_group))
+            yield (*_place(row), row.time, *whose, row.rank, row.elapsed, row.score, rules)
+
+    def reliability_changes(self, blocks: BlockRange) -> Iterator[Row]:
+        """Yield changes of H: position, time, node, seq, cause, task, H before and after.
+
+        H is in units of 10^-18.
+        """
+        table = reliability_change
+        chosen = (
+            select(table)
+            .where(table.c.block.between(blocks.first, blocks.last))
+            .order_by(*(table.c[name] for name in (*Position._fields, "node", "seq")))
+        )
+        for row in self._paged(chosen):
+            said = (row.cause, hexed_or_none(row.task), row.h_before, row.h_after)
+            yield (*_place(row), row.time, hexed(row.node), row.seq, *said)
+
+    def rounds(self, blocks: BlockRange) -> Iterator[Row]:
+        """Yield accepted rounds: position, time, and the event's fields; `data` as pushed."""
+        table = accepted_round
+        chosen = select(table).where(table.c.block.between(blocks.first, blocks.last))
+        for row in self._paged(chosen.order_by(*(table.c[name] for name in Position._fields))):
+            hashes = (row.as_of_hash, row.data_hash, row.digest, row.config, row.transmitter)
+            said = (row.round, row.as_of, *map(hexed, hashes), bytes(row.data))
+            yield (*_place(row), row.time, *said)
+
+    def kickouts(self, blocks: BlockRange) -> list[Row]:
+        """Return where intervals of being due begin and end: position, node, due, since.
+
+        An interval that ends has its beginning's position as `since`; one that begins, its own.
+        """
+        opened = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
+        closed = select(kickout).where(kickout.c.closed_block.between(blocks.first, blocks.last))
+        rows: list[Row] = [
+            (*_place(row), hexed(row.node), True, *_place(row))
+            for row in self._connection.execute(opened)
+        ]
+        rows += [
+            (*(getattr(row, name) for name in _CLOSED_AT), hexed(row.node), False, *_place(row))
+            for row in self._connection.execute(closed)
+        ]
+        return sorted(rows)
+
+    def nodes(self, blocks: BlockRange) -> Iterator[Node]:
+        """Yield the nodes that changed in these blocks, by address, as they were at their end.
+
+        The journal tells of nodes that changed later, as far as it reaches back.
+
+        Raises:
+            FatalError: it does not reach back to the last block.
+        """
+        later = UndoJournal(self._connection).nodes_after(blocks.last)
+        yield from nodes_as_of(self._connection, blocks, later)
+
+    def _paged(self, chosen: Select[*tuple[Any, ...]]) -> Iterator[Any]:
+        yield from self._connection.execute(chosen.execution_options(yield_per=_PAGE))
+
+
+def _place(row: Any) -> tuple[int, int, int, int]:  # noqa: ANN401  a row of any driver
+    return row.block, row.tx, row.log, row.sub

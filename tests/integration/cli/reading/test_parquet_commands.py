@@ -1,0 +1,82 @@
+"""`export --parquet` as a user meets it, and `backtest` on what it wrote."""
+
+import json
+import sys
+
+import pytest
+
+from oracle.cli.main import run
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def exported(indexed, tmp_path, capsys):
+    """A folder with everything that was indexed, final or not, and what was printed."""
+    path = tmp_path / "history"
+    assert run(["export", "--config", str(indexed), "--parquet", str(path), "--json"]) == 0
+    return path, json.loads(capsys.readouterr().out)
+
+
+def test_a_second_run_says_that_nothing_is_new(indexed, exported, capsys):
+    path, said = exported
+    assert said["rows"]["events"] > 0
+    assert said["final_to"] == said["to"]
+    assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("nothing new is final: ")
+
+
+def test_a_dry_run_says_the_blocks_and_writes_nothing(indexed, exported, capsys, tmp_path):
+    _, said = exported
+    other = tmp_path / "other"
+    arguments = ["--config", str(indexed), "--parquet", str(other), "--dry-run", "--json"]
+    assert run(["export", *arguments]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["from"], answer["to"], answer["rows"]) == (said["from"], said["to"], None)
+    assert not other.exists()
+
+
+def test_a_backtest_of_the_folder_is_that_of_the_lines(indexed, exported, capsys, tmp_path):
+    path, said = exported
+    lines = tmp_path / "events.jsonl"
+    assert run(["export", "--config", str(indexed), "--to", str(said["to"])]) == 0
+    lines.write_text(capsys.readouterr().out)
+
+    def compared(events):
+        systems = ["--rules", "seed", "--rules", "relay"]
+        assert run(["backtest", "--events", str(events), *systems, "--jobs", "2", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert compared(path) == compared(lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--parquet", "out", "--from", "3"], "without --from, --to, --fixture"),
+        (["--recent"], "--recent is for --parquet"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(indexed, capsys, arguments, said):
+    assert run(["export", "--config", str(indexed), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_pyarrow_one_line_says_what_to_install(indexed, capsys, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("oracle.queries.parquet")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert run(["export", "--config", str(indexed), "--parquet", str(tmp_path / "out")]) == 2
+    assert 'pip install "qos-oracle[parquet]"' in capsys.readouterr().err
+
+
+def test_a_folder_without_an_export_is_named(capsys, tmp_path):
+    assert run(["backtest", "--events", str(tmp_path), "--rules", "seed"]) == 2
+    assert "export.json: No such file or directory: no export" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_named(indexed, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "history"
+    assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 2
+    assert f"--parquet {path}: Not a directory" in capsys.readouterr().err

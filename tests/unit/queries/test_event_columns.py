@@ -1,0 +1,105 @@
+"""Events as columns: what is read back is what was written, and what is no event is refused."""
+
+import pytest
+from hypothesis import given
+
+from oracle.domain.blocks import BlockRange
+from oracle.errors import InputError
+from tests.support.histories import History
+from tests.support.random_histories import any_histories
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from oracle.queries.parquet.event_columns import batch_of, events_of  # noqa: E402
+from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
+from oracle.queries.parquet.parquet_folder import ExportSource, ParquetFolder  # noqa: E402
+from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
+
+ANYBODY = ExportSource(1, "0x00", 0, "reference", "00", 0)
+EVENTS = History().joins("A", stake=10**18, gpu_name="a\x00\\b").starts("1", "A").events
+
+
+@given(any_histories())
+def test_whatever_a_chain_says_is_read_back_as_it_was(events):
+    if events:
+        assert list(events_of(batch_of(events))) == events
+
+
+def test_amounts_of_all_256_bits_are_exact():
+    events = History().joins("A", stake=2**256 - 1).events
+    assert list(events_of(batch_of(events))) == events
+
+
+def with_column(name, values):
+    batch = batch_of(EVENTS)
+    place = batch.schema.get_field_index(name)
+    return batch.set_column(place, batch.schema.field(name), pa.array(values, pa.string()))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("node", ["0x" + "a" * 40, "0x" + "A" * 40], "node must be 0x and 40 hex digits"),
+        ("node", ["0x" + "a" * 40, None], "node of task_started is missing"),
+        ("type", ["node_joined", "node_left"], "node_left"),
+        ("stake", ["much", None], "much"),
+        ("kind", [None, "sculpture"], "sculpture"),
+    ],
+)
+def test_a_row_that_is_no_event_is_refused(name, values, said):
+    with pytest.raises(InputError, match=said):
+        list(events_of(with_column(name, values)))
+
+
+def written(path, *batches):
+    """An export of these rows, a file each, all final."""
+    folder = ParquetFolder.of(path, ANYBODY, 10)
+    folder.begin()
+    for number, batch in enumerate(batches):
+        blocks = BlockRange(number * 10, number * 10 + 9)
+        folder.write(ExportTable.EVENTS, blocks, [batch])
+    folder.manifest.next = 10 * len(batches)
+    folder.save()
+    return ParquetEvents.of(path)
+
+
+def test_events_out_of_order_are_refused(tmp_path):
+    twice = written(tmp_path / "out", batch_of(EVENTS), batch_of(EVENTS))
+    with pytest.raises(InputError, match="events out of order at"):
+        list(twice.chunks())
+
+
+def test_a_file_with_other_columns_is_refused(tmp_path):
+    found = written(tmp_path / "out", batch_of(EVENTS))
+    (path,) = found.paths
+    pq.write_table(pa.table({"block": [1]}), path)
+    with pytest.raises(InputError, match="has other columns than the table of events"):
+        list(found.chunks())
+
+
+@pytest.mark.parametrize("kept", [0, 100, -1])
+def test_a_damaged_file_is_named(tmp_path, kept):
+    found = written(tmp_path / "out", batch_of(EVENTS))
+    (path,) = found.paths
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(InputError, match=rf"{path.name}: cannot be read"):
+        list(found.chunks())
+
+
+def test_blocks_are_counted_as_they_are_read(tmp_path):
+    history = History().joins("A").after(10).starts("1", "A").after(10).times_out("1")
+    found = written(tmp_path / "out", batch_of(history.events))
+    first, started, ended = (event.at.block for event in history.events[-3:])
+    assert first < started < ended
+    upto = ParquetEvents(found.paths, last=started)
+    counted = upto.counted_from(started)
+    read = [event for chunk in upto.chunks() for event in chunk]
+    assert (counted.folded, counted.first_block, counted.last_block) == (
+        len(read),
+        started,
+        started,
+    )
+    assert counted.starts == 1
+    with pytest.raises(InputError, match=f"--from {ended}"):
+        upto.counted_from(ended)

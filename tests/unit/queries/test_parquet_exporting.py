@@ -1,0 +1,193 @@
+"""An export is what is final, whole or not there, and the same however often it was added to."""
+
+import pytest
+
+from oracle.domain.blocks import BlockRange
+from oracle.errors import InputError
+from oracle.indexer.rules_binding import check_rules
+from oracle.indexer.stored_events import stored_events
+from tests.support.scripted import ScriptedReader
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import RULES, Follower, mined
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+# They import pyarrow, which is an extra.
+from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
+from oracle.queries.parquet.parquet_export import export_to, source_of  # noqa: E402
+from oracle.queries.parquet.parquet_folder import MANIFEST, ParquetFolder  # noqa: E402
+from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
+
+TRAFFIC = Traffic(5).blocks(120)
+READER = ScriptedReader()
+SIZE = 25
+
+
+def export(store, path, *, recent=False, size=SIZE):
+    # As the daemon does at its start.
+    with store.transaction() as uow:
+        check_rules(uow, RULES)
+        source = source_of(uow, READER)
+    folder = ParquetFolder.of(path, source, size)
+    return export_to(folder, store, READER, lambda *_: None, recent=recent)
+
+
+def rows(path, table, *, final=True):
+    """Everything in a table, file by file in their order."""
+    files = ParquetFolder.existing(path).files(table, final=final)
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+def all_rows(path, **options):
+    return {table: rows(path, table, **options) for table in ExportTable}
+
+
+def final_of(store):
+    with store.reading() as uow:
+        return uow.cursor.get().final_number
+
+
+def read_back(path):
+    return [event for chunk in ParquetEvents.of(path).chunks() for event in chunk]
+
+
+def stored(store, last):
+    with store.reading() as uow:
+        return list(stored_events(uow, READER, BlockRange(0, last)))
+
+
+@pytest.fixture
+def follower(store):
+    followed = Follower(mined(TRAFFIC), store)
+    followed.catch_up()
+    return followed
+
+
+def test_what_is_read_back_is_what_was_said_in_final_blocks(follower, store, tmp_path):
+    export(store, tmp_path / "out")
+    final = final_of(store)
+    assert final < follower.chain.newest.number
+    assert read_back(tmp_path / "out") == stored(store, final)
+    assert len(stored(store, final)) > 50
+
+
+def test_every_table_holds_rows_of_final_blocks_alone(follower, store, tmp_path):
+    done = export(store, tmp_path / "out")
+    found = all_rows(tmp_path / "out", final=False)
+    assert {table: len(held) for table, held in found.items()} == dict(done.rows)
+    assert all(held for held in found.values())
+    assert max(row["block"] for held in found.values() for row in held) <= final_of(store)
+
+
+def test_runs_one_after_the_other_make_what_one_run_makes(new_store, tmp_path):
+    with new_store() as store:
+        follower = Follower(mined(TRAFFIC[:30]), store)
+        for upto in (30, 31, 70, 120):
+            mined(TRAFFIC[follower.chain.newest.number : upto], follower.chain)
+            follower.catch_up()
+            export(store, tmp_path / "often")
+        export(store, tmp_path / "once")
+    often, once = all_rows(tmp_path / "often"), all_rows(tmp_path / "once")
+    newest = {row["node"]: row for row in often.pop(ExportTable.NODES)}
+    assert newest == {row["node"]: row for row in once.pop(ExportTable.NODES)}
+    assert often == once
+
+
+def test_nodes_are_as_they_were_after_the_last_final_block(new_store, tmp_path):
+    with new_store() as store:
+        Follower(mined(TRAFFIC), store).catch_up()
+        export(store, tmp_path / "out")
+        final = final_of(store)
+    with new_store() as store:
+        chain = mined(TRAFFIC[:final])
+        Follower(chain, store).catch_up()
+        assert chain.newest.number == final
+        with store.reading() as uow:
+            nodes = {node.address: node for node in uow.nodes.all()}
+    held = {row["node"]: row for row in rows(tmp_path / "out", ExportTable.NODES)}
+    assert held.keys() == nodes.keys()
+    for address, node in nodes.items():
+        row = held[address]
+        assert (row["pool"], row["h"], row["h_since"]) == (list(node.pool), node.base, node.since)
+        assert (row["membership"], row["block"]) == (node.membership.value, node.changed_at)
+
+
+def test_recent_blocks_are_written_when_asked_and_replaced_by_the_next_run(
+    follower, store, tmp_path
+):
+    path = tmp_path / "out"
+    export(store, path, recent=True)
+    newest = follower.chain.newest.number
+    assert read_back(path) == stored(store, final_of(store))
+    events = rows(path, ExportTable.EVENTS, final=False)
+    assert max(row["block"] for row in events) > final_of(store)
+
+    follower.chain = mined(Traffic(6).blocks(40), follower.chain.fork(3))
+    follower.catch_up()
+    export(store, path)
+    assert final_of(store) > newest
+    assert read_back(path) == stored(store, final_of(store))
+    assert rows(path, ExportTable.EVENTS, final=False) == rows(path, ExportTable.EVENTS)
+
+
+def test_a_run_without_news_changes_no_byte(follower, store, tmp_path):
+    export(store, tmp_path / "out")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert export(store, tmp_path / "out").blocks is None
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("written", range(1, 12, 3))
+def test_a_run_that_dies_anywhere_is_made_good_by_the_next(
+    follower, store, tmp_path, monkeypatch, written
+):
+    """It dies beside its files, between them, and before it says how far it is."""
+    export(store, tmp_path / "whole")
+    left = written
+    real = pq.ParquetWriter.write_batch
+
+    def write_batch(*arguments):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", write_batch)
+    with pytest.raises(KeyboardInterrupt):
+        export(store, tmp_path / "out")
+    assert not list(tmp_path.rglob("*.part"))
+    monkeypatch.undo()
+    export(store, tmp_path / "out")
+    assert all_rows(tmp_path / "out") == all_rows(tmp_path / "whole")
+
+
+def test_a_folder_of_something_else_is_refused(follower, store, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="is no export"):
+        export(store, tmp_path)
+
+
+def test_a_history_that_was_folded_anew_does_not_go_on_in_the_same_folder(
+    follower, store, tmp_path
+):
+    from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: PLC0415
+
+    export(store, tmp_path / "out")
+    rebuild_state(store, follower.folder, RebuildOptions())
+    with pytest.raises(InputError, match="rebuilds 0, and it is 1 now"):
+        export(store, tmp_path / "out")
+
+
+def test_a_chain_that_says_otherwise_below_what_was_final_is_refused(new_store, tmp_path):
+    with new_store() as store:
+        Follower(mined(TRAFFIC), store).catch_up()
+        export(store, tmp_path / "out")
+    with new_store() as store:
+        other = mined(TRAFFIC[:60])
+        other.fork(1)
+        Follower(mined(TRAFFIC[60:], other), store).catch_up()
+        with pytest.raises(InputError, match="last block with a log is not the database's"):
+            export(store, tmp_path / "out")
+    assert (tmp_path / "out" / MANIFEST).exists()

@@ -1,0 +1,84 @@
+"""The queries that the reference page shows are run as they stand there, and say what is true."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import RULES, Follower, mined
+
+pytest.importorskip("pyarrow")
+
+from oracle.indexer.rules_binding import check_rules
+from oracle.queries.parquet.parquet_export import export_to, source_of
+from oracle.queries.parquet.parquet_folder import ParquetFolder
+from tests.support.scripted import ScriptedReader
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "parquet.md"
+QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def nodes(new_sqlite_store, tmp_path, monkeypatch):
+    """All nodes as they are in the end; the history is exported in two runs, and at hand."""
+    with new_sqlite_store() as store:
+        chain = mined(Traffic(5).blocks(60))
+        chain.finality_depth = 0
+        follower = Follower(chain, store)
+        for more in (0, 60):
+            mined(Traffic(6).blocks(more), chain)
+            follower.catch_up()
+            with store.transaction() as uow:
+                check_rules(uow, RULES)
+                folder = ParquetFolder.of(
+                    tmp_path / "history", source_of(uow, ScriptedReader()), 20
+                )
+            export_to(folder, store, ScriptedReader(), lambda *_: None)
+        monkeypatch.chdir(tmp_path)
+        with store.reading() as uow:
+            yield list(uow.nodes.all())
+
+
+def answers(number):
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.sql(QUERIES[number]).fetchall()
+
+
+def test_scores_by_node_are_the_store_s(nodes):
+    found = {row[0]: row[1] for row in answers(0)}
+    assert found == {node.address: node.scored for node in nodes if node.scored}
+
+
+def test_the_newest_rows_are_every_node_as_it_is(nodes):
+    found = [(row[0], row[1], row[2]) for row in answers(1)]
+    assert found == [(node.changed_at, node.address, node.membership.value) for node in nodes]
+
+
+def test_timeouts_are_those_that_cost_reliability(nodes):
+    found = answers(2)
+    assert found
+    assert all(lost > 0 for *_, lost in found)
+
+
+def test_who_is_due_is_who_the_store_says(nodes):
+    due = {node.address: node.kickout_due_since for node in nodes if node.kickout_due_since}
+    assert dict(answers(3)) == {address: at.block for address, at in due.items()}
+
+
+def test_quantiles_of_a_task_s_time_rise(nodes):
+    ((seconds,),) = answers(4)
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_for_polars_name_every_node(nodes, program):
+    pytest.importorskip("polars")
+    names: dict[str, Any] = {}
+    exec(program.replace("print(", "found = ("), names)  # noqa: S102 - our own page
+    shown = set(names["found"]["node"])
+    scored = {node.address for node in nodes if node.scored}
+    assert scored <= shown <= {node.address for node in nodes}
