@@ -16,7 +16,6 @@ from oracle.store.encoding import (
     as_said,
     bounded,
     hexed,
-    hexed_or_none,
     list_of,
     list_text,
     plain,
@@ -119,35 +118,39 @@ def task_row(each: Task) -> Row:
 
 
 def _task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
-    creator, group = hexed_or_none(row.creator), hexed_or_none(row.task_group)
-    runner, scored_in = hexed_or_none(row.node), hexed_or_none(row.scored_in)
+    # By place: looking each up by its name takes longer than all the rest.
+    (key, created_at, creator, fee, min_vram, gpu, gpu_vram, models, version, size, kind, *ran) = (
+        row
+    )
+    (timeout, group, queued, node, started_at, started_time, stopped_at, stopped_time, *end) = ran
+    (reported, disclosed, validated, ending, ended_at, ended_time, reason, scored_in, runs) = end
     return Task(
-        key=TaskKey(hexed(row.key)),
-        created_at=position_or_none(row.created_at),
-        creator=None if creator is None else Address(creator),
-        fee=amount_or_none(row.fee),
-        min_vram=row.min_vram,
-        required_gpu=as_said(row.required_gpu),
-        required_gpu_vram=row.required_gpu_vram,
-        models=list_of(row.models),
-        version=version_of(row.version),
-        size=row.size,
-        kind=None if row.kind is None else TaskKind(row.kind),
-        timeout=row.timeout,
-        group=None if group is None else GroupKey(group),
-        queued=bool(row.queued),
-        node=None if runner is None else Address(runner),
-        started_at=position_or_none(row.started_at),
-        started_time=row.started_time,
-        stopped_at=position_or_none(row.stopped_at),
-        stopped_time=row.stopped_time,
-        error_reported=bool(row.error_reported),
-        disclosed=bool(row.disclosed),
-        validated=bool(row.validated),
-        ending=None if row.ending is None else Ending(row.ending),
-        ended_at=position_or_none(row.ended_at),
-        ended_time=row.ended_time,
-        abort_reason=None if row.abort_reason is None else AbortReason(row.abort_reason),
-        scored_in=None if scored_in is None else GroupKey(scored_in),
-        runs=() if row.runs is None else json.decode(row.runs, type=tuple[Run, ...]),
+        key=TaskKey(hexed(key)),
+        created_at=position_or_none(created_at),
+        creator=None if creator is None else Address(hexed(creator)),
+        fee=amount_or_none(fee),
+        min_vram=min_vram,
+        required_gpu=as_said(gpu),
+        required_gpu_vram=gpu_vram,
+        models=list_of(models),
+        version=version_of(version),
+        size=size,
+        kind=None if kind is None else TaskKind(kind),
+        timeout=timeout,
+        group=None if group is None else GroupKey(hexed(group)),
+        queued=bool(queued),
+        node=None if node is None else Address(hexed(node)),
+        started_at=position_or_none(started_at),
+        started_time=started_time,
+        stopped_at=position_or_none(stopped_at),
+        stopped_time=stopped_time,
+        error_reported=bool(reported),
+        disclosed=bool(disclosed),
+        validated=bool(validated),
+        ending=None if ending is None else Ending(ending),
+        ended_at=position_or_none(ended_at),
+        ended_time=ended_time,
+        abort_reason=None if reason is None else AbortReason(reason),
+        scored_in=None if scored_in is None else GroupKey(hexed(scored_in)),
+        runs=() if runs is None else json.decode(runs, type=tuple[Run, ...]),
     )
