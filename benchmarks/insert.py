@@ -18,7 +18,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    LargeBinary,
+    MetaData,
+    Table,
+    insert,
+    select,
+    update,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
@@ -31,7 +43,7 @@ from oracle.store.engine import parsed, writing_engine  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
 from oracle.store.state.node_repository import node_row  # noqa: E402
 from oracle.store.state.task_repository import task_row  # noqa: E402
-from oracle.store.tables import chain_tables, state_tables as tables  # noqa: E402
+from oracle.store.tables import state_tables as tables  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
 
@@ -110,8 +122,22 @@ def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
         uow.cursor.move_to(last, last, epoch)
 
 
+# A log as one would write it down: every row says all of it.
+PLAIN_LOG = Table(
+    "plain_log",
+    MetaData(),
+    *(Column(name, BigInteger, primary_key=True) for name in ("block", "log_index")),
+    Column("block_hash", LargeBinary, primary_key=True),
+    *(Column(name, BigInteger) for name in ("time", "tx_index")),
+    *(Column(name, LargeBinary) for name in ("tx_hash", "address", "topics", "data")),
+    Column("canonical", Boolean),
+    sqlite_with_rowid=False,
+)
+
+
 def obvious_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], None]]:
     engine = writing_engine(parsed(url))
+    PLAIN_LOG.create(engine)
     for window in history:
         yield partial(write_obviously, engine, window)
     engine.dispose()
@@ -140,7 +166,7 @@ def look_and_write(connection: Connection, table: Table, row: tuple[Any, ...]) -
 def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
     changes = window.changes
     yield (
-        chain_tables.log,
+        PLAIN_LOG,
         [
             {
                 "block": log.block,

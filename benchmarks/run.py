@@ -30,6 +30,7 @@ QUICK: dict[str, list[str]] = {
     "decode": ["--events", "10000"],
     "fold": ["--events", "100000"],
     "insert": ["--windows", "15"],
+    "writer": ["--events", "20000"],
     "backfill": ["--events", "60000", "--plain-events", "4000"],
     "verify": ["--events", "10000", "--rounds", "2"],
     "calldata": ["--rounds", "1"],

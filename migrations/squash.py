@@ -5,6 +5,7 @@ that what an ordinary migration did belongs into `oracle/store/tables` first, wh
 """
 
 import pkgutil
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from alembic.migration import MigrationContext
 from alembic.operations.ops import OpContainer
 
 from oracle.store import tables
+from oracle.store.tables import log_view
 from oracle.store.tables.column_types import Hex, Wei
 from oracle.store.tables.metadata import metadata
 
@@ -33,7 +35,14 @@ revision = "0001_initial"
 down_revision = None
 branch_labels = None
 depends_on = None
+
+# What Alembic does not make: views and functions, by dialect.
+_CREATED = {created}
+_DROPPED = {dropped}
 '''
+_RUN = """    for statement in {name}[op.get_bind().dialect.name]:
+        op.get_bind().exec_driver_sql(statement)
+"""
 
 
 def _plain(kind: str, made: object, _: AutogenContext) -> str | Literal[False]:
@@ -50,6 +59,15 @@ def _code(operations: OpContainer | None) -> str:
     )
 
 
+def _written(statements: Mapping[str, Sequence[str]]) -> str:
+    """Return statements by dialect as Python."""
+    lines = []
+    for dialect, those in statements.items():
+        quoted = ", ".join(f'"""{one}"""' for one in those)
+        lines.append(f'"{dialect}": ({quoted},)')
+    return "{" + ", ".join(lines) + "}"
+
+
 def main() -> None:
     """Write the migration, and delete the others."""
     for found in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
@@ -59,11 +77,15 @@ def main() -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts=options)
         made = produce_migrations(context, metadata)
-    ways = (("upgrade", made.upgrade_ops), ("downgrade", made.downgrade_ops))
-    steps = [f"def {name}() -> None:\n{_code(operations)}" for name, operations in ways]
+    views = {name: _RUN.format(name=name) for name in ("_CREATED", "_DROPPED")}
+    steps = [
+        f"def upgrade() -> None:\n{_code(made.upgrade_ops)}{views['_CREATED']}",
+        f"def downgrade() -> None:\n{views['_DROPPED']}{_code(made.downgrade_ops)}",
+    ]
+    head = HEAD.format(created=_written(log_view.CREATED), dropped=_written(log_view.DROPPED))
     for other in VERSIONS.glob("*.py"):
         other.unlink()
-    FIRST.write_text("\n\n".join([HEAD, *steps]), encoding="utf-8")
+    FIRST.write_text("\n\n".join([head, *steps]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,102 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+# What Alembic does not make: views and functions, by dialect.
+_CREATED = {
+    "sqlite": (
+        """
+CREATE VIEW log AS
+SELECT b.number AS block, r.id & 16777215 AS log_index, b.hash AS block_hash, b.time,
+       r.tx_index, r.tx_hash, s.address, CAST(s.topic0 || r.topics AS BLOB) AS topics, coalesce((
+  WITH RECURSIVE part(at, code, size, made) AS (
+    SELECT 0, 96, 0, x''
+    UNION ALL
+    SELECT at + 1 + size,
+           unicode(substr(r.data, at + 1 + size, 1)),
+           (unicode(substr(r.data, at + 1 + size, 1)) & 31)
+             + (unicode(substr(r.data, at + 1 + size, 1)) >= 64),
+           CAST(made || CASE code >> 5
+             WHEN 1 THEN zeroblob(32 - size) || substr(r.data, at + 1, size)
+             WHEN 2 THEN substr(r.data, at + 1, size) || zeroblob(32 - size)
+             ELSE substr(r.data, at + 1, size) END AS BLOB)
+    FROM part WHERE at <= length(r.data)
+  )
+  SELECT made FROM part ORDER BY at DESC LIMIT 1), x'') AS data,
+       1 AS canonical
+FROM log_block AS b
+JOIN log_row AS r ON r.id >= b.number << 24 AND r.id < (b.number + 1) << 24
+JOIN log_source AS s ON s.id = r.source
+UNION ALL
+SELECT r.block, r.log_index & 16777215, r.block_hash, r.time,
+       r.tx_index, r.tx_hash, s.address, CAST(s.topic0 || r.topics AS BLOB), coalesce((
+  WITH RECURSIVE part(at, code, size, made) AS (
+    SELECT 0, 96, 0, x''
+    UNION ALL
+    SELECT at + 1 + size,
+           unicode(substr(r.data, at + 1 + size, 1)),
+           (unicode(substr(r.data, at + 1 + size, 1)) & 31)
+             + (unicode(substr(r.data, at + 1 + size, 1)) >= 64),
+           CAST(made || CASE code >> 5
+             WHEN 1 THEN zeroblob(32 - size) || substr(r.data, at + 1, size)
+             WHEN 2 THEN substr(r.data, at + 1, size) || zeroblob(32 - size)
+             ELSE substr(r.data, at + 1, size) END AS BLOB)
+    FROM part WHERE at <= length(r.data)
+  )
+  SELECT made FROM part ORDER BY at DESC LIMIT 1), x''), 0
+FROM log_orphan AS r
+JOIN log_source AS s ON s.id = r.source
+""",
+    ),
+    "postgresql": (
+        """
+CREATE FUNCTION unpacked(packed bytea) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $body$
+DECLARE
+  place integer := 0;
+  code integer;
+  size integer;
+  part bytea;
+  zeros bytea;
+  made bytea := '';
+BEGIN
+  WHILE place < length(packed) LOOP
+    code := get_byte(packed, place);
+    size := (code & 31) + (code >= 64)::integer;
+    part := substr(packed, place + 2, size);
+    zeros := decode(repeat('00', 32 - size), 'hex');
+    made := made || CASE code >> 5
+      WHEN 1 THEN zeros || part
+      WHEN 2 THEN part || zeros
+      ELSE part END;
+    place := place + 1 + size;
+  END LOOP;
+  RETURN made;
+END $body$
+""",
+        """
+CREATE VIEW log AS
+SELECT b.number AS block, r.id & 16777215 AS log_index, b.hash AS block_hash, b.time,
+       r.tx_index, r.tx_hash, s.address, s.topic0 || r.topics AS topics, unpacked(r.data) AS data,
+       true AS canonical
+FROM log_block AS b
+JOIN log_row AS r ON r.id >= b.number << 24 AND r.id < (b.number + 1) << 24
+JOIN log_source AS s ON s.id = r.source
+UNION ALL
+SELECT r.block, r.log_index & 16777215, r.block_hash, r.time,
+       r.tx_index, r.tx_hash, s.address, s.topic0 || r.topics, unpacked(r.data), false
+FROM log_orphan AS r
+JOIN log_source AS s ON s.id = r.source
+""",
+    ),
+}
+_DROPPED = {
+    "sqlite": ("""DROP VIEW log""",),
+    "postgresql": (
+        """DROP VIEW log""",
+        """DROP FUNCTION unpacked(bytea)""",
+    ),
+}
+
 
 def upgrade() -> None:
     op.create_table(
@@ -362,19 +458,53 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_lease")),
     )
     op.create_table(
-        "log",
+        "log_block",
+        sa.Column(
+            "number",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("hash", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("number", name=op.f("pk_log_block")),
+    )
+    op.create_table(
+        "log_orphan",
         sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("log_index", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("block_hash", sa.LargeBinary(), nullable=False),
         sa.Column("time", sa.BigInteger(), nullable=False),
-        sa.Column("tx_index", sa.BigInteger(), nullable=False),
+        sa.Column("tx_index", sa.Integer(), nullable=False),
+        sa.Column("source", sa.Integer(), nullable=False),
         sa.Column("tx_hash", sa.LargeBinary(), nullable=False),
-        sa.Column("address", sa.LargeBinary(), nullable=False),
         sa.Column("topics", sa.LargeBinary(), nullable=False),
         sa.Column("data", sa.LargeBinary(), nullable=False),
-        sa.Column("canonical", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("block", "log_index", "block_hash", name=op.f("pk_log")),
+        sa.PrimaryKeyConstraint("block", "log_index", "block_hash", name=op.f("pk_log_orphan")),
         sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "log_row",
+        sa.Column(
+            "id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
+        sa.Column("tx_index", sa.Integer(), nullable=False),
+        sa.Column("source", sa.Integer(), nullable=False),
+        sa.Column("tx_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("topics", sa.LargeBinary(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_log_row")),
+    )
+    op.create_table(
+        "log_source",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("address", sa.LargeBinary(), nullable=False),
+        sa.Column("topic0", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_log_source")),
+        sa.UniqueConstraint("address", "topic0", name=op.f("uq_log_source_address_topic0")),
     )
     op.create_table(
         "node",
@@ -907,9 +1037,13 @@ def upgrade() -> None:
         ),
         sa.UniqueConstraint("tx_hash", name=op.f("uq_pub_attempt_tx_hash")),
     )
+    for statement in _CREATED[op.get_bind().dialect.name]:
+        op.get_bind().exec_driver_sql(statement)
 
 
 def downgrade() -> None:
+    for statement in _DROPPED[op.get_bind().dialect.name]:
+        op.get_bind().exec_driver_sql(statement)
     op.drop_table("pub_attempt")
     op.drop_index(
         "nonce_work",
@@ -998,7 +1132,10 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_node_recovers_until"), table_name="node")
     op.drop_index(op.f("ix_node_changed_at"), table_name="node")
     op.drop_table("node")
-    op.drop_table("log")
+    op.drop_table("log_source")
+    op.drop_table("log_row")
+    op.drop_table("log_orphan")
+    op.drop_table("log_block")
     op.drop_table("lease")
     op.drop_table("last_event")
     op.drop_table("lane_word")

@@ -178,12 +178,16 @@ class _Small(dict[str, int]):
 
     def __missing__(self, written: str) -> int:
         number = int(written, 16)
+        if not 0 <= number <= _MOST_INDEX:
+            raise ValueError(f"an index that no block has: {number}")
         if len(self) < _REMEMBERED:
             self[written] = number
         return number
 
 
 _REMEMBERED = 4096
+# What a row's key has room for (docs/explanation/storage.md#logs).
+_MOST_INDEX = 2**24 - 1
 _small = _Small().__getitem__
 
 

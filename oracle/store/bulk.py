@@ -1,7 +1,8 @@
 """The bulk paths: many rows of one table at the speed of the driver.
 
-Rows are tuples in the order of the table's columns. SQLite takes them as they are; PostgreSQL by
-COPY, through a temporary table where rows may be there already.
+Rows are tuples in the order of the table's columns. SQLite takes them as they are. PostgreSQL
+takes a table's rows in one round trip: new ones by COPY, those that may be there already as an
+array for each column.
 See docs/explanation/storage.md#bulk-writes.
 """
 
@@ -10,7 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from sqlalchemy import Connection, Dialect, Table, column, select, table
+from sqlalchemy import Connection, Dialect, Table, bindparam, cast as cast_to, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-# Below this many rows COPY's round trips cost more than they save
+# Below this many rows COPY costs more than it saves
 # (docs/explanation/storage.md#bulk-writes).
 _COPY_FROM = 50
 # Keys in one question; short ones are compiled and planned faster.
@@ -50,10 +51,10 @@ def append(connection: Connection, target: Table, rows: list[Row]) -> None:
     """
     if not rows:
         return
-    if _is_small(connection, rows):
-        connection.exec_driver_sql(_text(connection.dialect.name, target, _Meeting.FAIL), rows)
+    if connection.dialect.name == "sqlite" or len(rows) < _COPY_FROM:
+        _merge(connection, target, rows, _Meeting.FAIL)
     else:
-        _copy(_driver(connection), target.name, target, rows)
+        _copy(connection, target, rows)
 
 
 def upsert(connection: Connection, target: Table, rows: list[Row]) -> None:
@@ -75,58 +76,57 @@ def append_canonical(connection: Connection, target: Table, rows: list[Row]) -> 
 
 
 def fetch(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
-    """Yield the rows whose key, the table's only key column, is among `keys`."""
-    wanted = list(keys)
-    (key,) = target.primary_key.columns
+    """Yield the rows whose key, the table's only key column, is among `keys`.
+
+    As the driver gives them: SQLite's flags are 0 and 1.
+    """
+    wanted, dialect = list(keys), connection.dialect.name
     for at in range(0, len(wanted), KEYS):
-        question = select(target).where(key.in_(wanted[at : at + KEYS]))
-        yield from connection.execute(question)
+        some = wanted[at : at + KEYS]
+        if dialect == "sqlite":
+            asked = f"IN ({','.join('?' * len(some))})"
+            given: Row = tuple(some)
+        else:
+            asked, given = "= ANY(%s)", (some,)
+        yield from connection.exec_driver_sql(_chosen(dialect, target, asked), given)
+
+
+@lru_cache(maxsize=4 * KEYS)
+def _chosen(dialect: str, target: Table, asked: str) -> str:
+    (key,) = target.primary_key.columns
+    return f"{select(target).compile(dialect=_DIALECTS[dialect])} WHERE {key.name} {asked}"
 
 
 def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Meeting) -> int:
     if not rows:
         return 0
-    if _is_small(connection, rows):
-        text = _text(connection.dialect.name, target, meeting)
+    text = _text(connection.dialect.name, target, meeting)
+    if connection.dialect.name == "sqlite":
         return connection.exec_driver_sql(text, rows).rowcount
+    columns = tuple(map(list, zip(*rows, strict=True)))
+    return connection.exec_driver_sql(text, columns).rowcount
+
+
+def _copy(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import sql  # noqa: PLC0415  most databases are SQLite's
 
-    driver = _driver(connection)
-    stage = f"stage_{target.name}"
-    names = {"stage": sql.Identifier(stage), "target": sql.Identifier(target.name)}
-    driver.execute(
-        sql.SQL(
-            "CREATE TEMP TABLE IF NOT EXISTS {stage} (LIKE {target}) ON COMMIT DELETE ROWS"
-        ).format(**names)
-    )
-    _copy(driver, stage, target, rows)
-    columns = target.columns.keys()
-    staged = select(*table(stage, *map(column, columns)).columns)
-    merging = postgresql.insert(target).from_select(columns, staged)
-    counted = _meet(merging, target, meeting).execution_options(preserve_rowcount=True)
-    merged = connection.execute(counted).rowcount
-    driver.execute(sql.SQL("TRUNCATE {stage}").format(**names))
-    return merged
-
-
-def _copy(driver: "Driver[Row]", into: str, target: Table, rows: list[Row]) -> None:
-    from psycopg import sql  # noqa: PLC0415  as above
-
-    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
-        sql.Identifier(into), sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
+    driver = cast("Driver[Row]", connection.connection.driver_connection)
+    names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
+    # As bytes: as text every byte of ours would be two digits.
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
+        sql.Identifier(target.name), names
     )
     with driver.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(_types(target))
         for row in rows:
             copy.write_row(row)
 
 
-def _is_small(connection: Connection, rows: list[Row]) -> bool:
-    """Whether the driver's own `executemany` is the fastest way."""
-    return connection.dialect.name == "sqlite" or len(rows) < _COPY_FROM
-
-
-def _driver(connection: Connection) -> "Driver[Row]":
-    return cast("Driver[Row]", connection.connection.driver_connection)
+@lru_cache(maxsize=64)
+def _types(target: Table) -> list[str]:
+    """Return what PostgreSQL calls the types of the columns."""
+    dialect = _DIALECTS["postgresql"]
+    return [each.type.compile(dialect).lower() for each in target.columns]
 
 
 @lru_cache(maxsize=256)
@@ -135,8 +135,14 @@ def _text(dialect: str, target: Table, meeting: _Meeting) -> str:
         return str(
             _meet(sqlite.insert(target), target, meeting).compile(dialect=_DIALECTS[dialect])
         )
-    merging = _meet(postgresql.insert(target), target, meeting)
-    return str(merging.compile(dialect=_DIALECTS[dialect]))
+    names = target.columns.keys()
+    arrays = [
+        cast_to(bindparam(f"all_{each.name}"), postgresql.ARRAY(each.type))
+        for each in target.columns
+    ]
+    given = func.unnest(*arrays).table_valued(*names, name="given").render_derived()
+    inserted = postgresql.insert(target).from_select(names, select(*given.columns))
+    return str(_meet(inserted, target, meeting).compile(dialect=_DIALECTS[dialect]))
 
 
 def _meet(insert: _Insert, target: Table, meeting: _Meeting) -> _Insert:

@@ -25,10 +25,11 @@ from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
+from oracle.store.raw.call_repository import CallRepository
 from oracle.store.raw.coverage_repository import CoverageRepository
 from oracle.store.raw.dead_letter_repository import DeadLetterRepository
 from oracle.store.raw.feed_repository import FeedRepository
-from oracle.store.raw.raw_log_repository import CallRepository, LogRepository
+from oracle.store.raw.log_repository import LogRepository
 from oracle.store.raw.reorg_repository import ReorgRepository
 from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository

@@ -44,12 +44,13 @@ def put_right(
         FatalError: another process moved the cursor.
     """
     claim(uow, cursor)
+    # First what goes: it may be of another block of the same number as what comes.
+    uow.logs.orphan(repair.extra_logs)
+    uow.calls.orphan(repair.extra_calls)
     uow.logs.append(repair.missing_logs)
     uow.calls.append(repair.missing_calls)
     uow.logs.replace(repair.other_logs)
     uow.calls.replace(repair.other_calls)
-    uow.logs.orphan(repair.extra_logs)
-    uow.calls.orphan(repair.extra_calls)
     return rebuild_up_to(uow, folder, cursor.number, manner)
 
 

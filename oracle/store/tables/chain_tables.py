@@ -1,4 +1,4 @@
-"""Tables of what the chain gave us and where we stand: blocks, logs, calls, cursor, journal.
+"""Tables of what the chain gave us and where we stand: blocks, calls, cursor, journal.
 
 Hashes and addresses are bytes, times seconds, amounts 32 bytes big-endian (SQLite's own numbers
 lose digits above 2^63).
@@ -64,24 +64,6 @@ Index(
     unique=True,
     sqlite_where=text("canonical"),
     postgresql_where=text("canonical"),
-)
-
-# What contracts emitted, raw. The block's hash ends the key: an orphan stays beside the row that
-# took its place.
-log = Table(
-    "log",
-    metadata,
-    Column("block", BigInteger, primary_key=True, autoincrement=False),
-    Column("log_index", BigInteger, primary_key=True, autoincrement=False),
-    Column("block_hash", LargeBinary, primary_key=True),
-    Column("time", BigInteger, nullable=False),
-    Column("tx_index", BigInteger, nullable=False),
-    Column("tx_hash", LargeBinary, nullable=False),
-    Column("address", LargeBinary, nullable=False),
-    Column("topics", LargeBinary, nullable=False),  # 32 bytes each, joined
-    Column("data", LargeBinary, nullable=False),
-    Column("canonical", Boolean, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 # Calls of watched functions, raw, where a profile reads calls.

@@ -83,6 +83,7 @@ def test_each_kind_of_gap_is_named(follower: Follower):
         assert there is not None
         uow.blocks.discard_above(57)
         log = next(iter(follower.chain.blocks[59].logs or follower.chain.blocks[60].logs))
+        uow.logs.orphan(list(uow.logs.between(55, 55)))
         uow.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
         found = gaps(uow, follower.folder.reader)
     assert found is not None

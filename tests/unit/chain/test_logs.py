@@ -12,6 +12,7 @@ from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, Filter, checked
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.rpc.responses import LogResponse
+from oracle.store.tables.log_tables import MOST_INDEX
 
 ADDRESS = Address("0x" + "4e" * 20)
 TOPIC = "0x" + "7a" * 32
@@ -69,6 +70,12 @@ def test_logs_come_out_in_order():
     assert [log.index for log in checked(shuffled, BLOCKS, WANTED)] == [2, 7, 11]
 
 
+def test_the_highest_index_that_a_row_has_room_for_is_taken_over():
+    (log,) = checked([answer(logIndex="0xffffff")], BLOCKS, WANTED)
+
+    assert log.index == MOST_INDEX
+
+
 def test_a_log_said_twice_counts_once():
     assert len(checked([answer(), answer()], BLOCKS, WANTED)) == 1
 
@@ -96,6 +103,8 @@ OTHER_HASH = "0x" + "bb" * 32
         ([answer(data="abab")], "not hex"),
         ([answer(transactionHash="0x" + "zz" * 32)], "not hex"),
         ([answer(logIndex="0xx")], "invalid literal"),
+        ([answer(logIndex="0x1000000")], "an index that no block has"),
+        ([answer(transactionIndex="0x1000000")], "an index that no block has"),
         ([answer(), answer(data="0xcd")], "two different logs"),
         ([answer(), answer(logIndex="0x4", blockHash=OTHER_HASH)], "two blocks"),
     ],

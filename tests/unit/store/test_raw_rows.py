@@ -6,7 +6,7 @@ import pytest
 
 from oracle.domain.logs import Call, Log
 from oracle.store.database import Store
-from oracle.store.raw import raw_log_repository
+from oracle.store.raw import log_repository
 from tests.unit.store.samples import a_hash, call, log
 
 
@@ -44,7 +44,7 @@ def test_logs_come_in_order_of_block_and_index(store: Store):
 def test_the_page_size_does_not_change_what_is_read(
     store: Store, page: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(raw_log_repository, "PAGE", page)
+    monkeypatch.setattr(log_repository, "PAGE", page)
     window = [log(number, index) for number in range(4) for index in range(4)]
     with store.transaction() as uow:
         uow.logs.append(window)
@@ -54,7 +54,7 @@ def test_the_page_size_does_not_change_what_is_read(
 def test_reading_and_writing_take_turns_in_one_transaction(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(raw_log_repository, "PAGE", 3)
+    monkeypatch.setattr(log_repository, "PAGE", 3)
     with store.transaction() as uow:
         uow.logs.append([log(number) for number in range(10)])
         for each in uow.logs.between(0, 9):
@@ -108,7 +108,7 @@ def test_the_last_block_counts_canonical_rows_only(store: Store):
 
 @pytest.mark.parametrize("number", [1, 49, 50, 51, 400])
 def test_a_large_append_says_the_same_as_a_small_one(store: Store, number: int):
-    logs = [log(index // 7, index % 7, branch=index % 2) for index in range(number)]
+    logs = [log(index // 7, index % 7, branch=index // 7 % 2) for index in range(number)]
     calls = [call(index // 7, index % 7) for index in range(number)]
     with store.transaction() as uow:
         assert uow.logs.append(logs[: number // 2]) == number // 2

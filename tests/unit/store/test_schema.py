@@ -18,6 +18,7 @@ from oracle.resources import shipped
 from oracle.store.database import Store
 from oracle.store.engine import parsed, writing_engine
 from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
+from oracle.store.tables import log_view
 from oracle.store.tables.metadata import metadata
 
 
@@ -187,10 +188,15 @@ def test_a_migration_that_fails_leaves_nothing(
     assert schema_state(empty_database_url).age is SchemaAge.EMPTY
 
 
+def test_the_first_migration_makes_the_views_of_the_code():
+    first = ScriptDirectory.from_config(migrations()).get_revision(REVISION).module
+    assert (first._CREATED, first._DROPPED) == (log_view.CREATED, log_view.DROPPED)
+
+
 def test_every_table_is_in_the_metadata():
     reflected = MetaData()
     engine = create_engine("sqlite://")
     metadata.create_all(engine)
     reflected.reflect(engine)
-    assert {"log", "node", "report", "pub_intent", "lease"} <= set(reflected.tables)
+    assert {"log_row", "node", "report", "pub_intent", "lease"} <= set(reflected.tables)
     engine.dispose()

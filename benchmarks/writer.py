@@ -1,0 +1,184 @@
+"""The writer alone: windows that were fetched, checked and decoded before, folded and committed.
+
+Run: .venv/bin/python benchmarks/writer.py [--events 100000] [--each 12000] [--postgresql]
+What many cores or a cluster could reach at most on one chain, since one process folds and commits.
+The windows lie in memory before the clock starts; left out is what it costs to receive them. The
+history is ordinary traffic, its blocks are hashed truly and its logs are the network's own.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psycopg
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.backfill import MISSED, opened, resident_mb  # noqa: E402
+from benchmarks.insert import folder  # noqa: E402
+from benchmarks.ordinary_traffic import served  # noqa: E402
+from oracle.chain.fetch.fetcher import BlockWindow  # noqa: E402
+from oracle.chain.heads import Heads  # noqa: E402
+from oracle.chain.profiles.event_reader import Decoded, EventReader  # noqa: E402
+from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.domain.blocks import BlockRange  # noqa: E402
+from oracle.domain.ids import Hash  # noqa: E402
+from oracle.indexer.commit import FetchedWindow, commit  # noqa: E402
+from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from tests.support.chain.network_logs import NETWORK  # noqa: E402
+from tests.support.postgresql import Server, find_programs  # noqa: E402
+
+RATE, BYTES = 100_000, 300
+
+
+@dataclass
+class Prepared:
+    """A history in memory: windows and what they say."""
+
+    reader: EventReader
+    heads: Heads
+    genesis: Hash
+    windows: list[tuple[BlockWindow, Decoded]] = field(default_factory=list)
+
+    @property
+    def logs(self) -> int:
+        return sum(len(window.logs) for window, _ in self.windows)
+
+
+@dataclass
+class Took:
+    """What writing one history took."""
+
+    seconds: float
+    cpu_seconds: float
+    # Resident memory in MB when it began and ended.
+    memory: tuple[int, int]
+    size: int
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--each", type=int, default=12_000, help="events in a transaction")
+    parser.add_argument("--postgresql", action="store_true")
+    asked = parser.parse_args()
+    freeze_garbage()
+    history = prepared(asked.events, asked.each)
+    print(f"{history.logs:,} events in {len(history.windows)} transactions; {load()}")
+    with tempfile.TemporaryDirectory() as here:
+        file = Path(here, "oracle.db")
+        took = written(f"sqlite:///{file}", history, lambda: file.stat().st_size)
+    is_reached = shown("sqlite", took, history.logs)
+    programs = find_programs() if asked.postgresql else None
+    if programs is not None:
+        with folder() as here, closing(Server(programs, here)) as server:
+            server.create("ours", "template0")
+            url = server.url("ours")
+            took = written(url, history, lambda: database_size(url))
+        shown("postgresql", took, history.logs)
+    return 0 if is_reached else MISSED
+
+
+def prepared(events: int, each: int) -> Prepared:
+    """Read the whole history, and put its windows together to so many events."""
+    with served(events) as url:
+        source, reader = opened(url)
+        made = Prepared(reader, source.heads(), source.genesis_hash())
+        made.windows = list(together(read(source.window, reader, made.heads.final.number), each))
+        source.close()
+    return made
+
+
+def read(
+    window_of: Callable[..., BlockWindow], reader: EventReader, last: int
+) -> Iterator[tuple[BlockWindow, Decoded]]:
+    first = 0
+    while first <= last:
+        window = window_of(BlockRange(first, last), with_headers=False)
+        yield window, reader.read(window.logs, window.calls)
+        first = window.range.last + 1
+
+
+def together(
+    windows: Iterator[tuple[BlockWindow, Decoded]], each: int
+) -> Iterator[tuple[BlockWindow, Decoded]]:
+    """Join neighbours until they hold `each` events."""
+    held: tuple[BlockWindow, Decoded] | None = None
+    for window, said in windows:
+        if held is None:
+            held = window, said
+        else:
+            one, before = held
+            blocks = BlockRange(one.range.first, window.range.last)
+            joined = replace(one, range=blocks, last=window.last, logs=[*one.logs, *window.logs])
+            events = [*before.events, *said.events]
+            held = joined, Decoded(events, [*before.contract_events, *said.contract_events])
+        if len(held[1].events) >= each:
+            yield held
+            held = None
+    if held is not None:
+        yield held
+
+
+def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
+    """Fold and commit all of it."""
+    with Store.open(url, create=True) as store:
+        with store.transaction() as uow:
+            contracts = {"TaskNetwork": NETWORK}
+            uow.identity.set(Identity(31337, history.genesis, contracts, None, 0))
+        empty, writer = size(), Folder(SEED, history.reader)
+        began, worked, memory = time.perf_counter(), time.process_time(), resident_mb()
+        for window, said in history.windows:
+            with store.reading() as uow:
+                cursor = uow.cursor.get()
+            fetched = FetchedWindow(window, said, history.heads, cursor)
+            commit(store, writer, fetched, time.perf_counter)
+        seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+        with store.reading() as uow:
+            assert uow.logs.count() == history.logs
+            assert uow.anomalies.count() == 0
+            print(f"  digest of the projections {uow.projections.digest()[:16]}")
+    return Took(seconds, cpu, (memory, resident_mb()), size() - empty)
+
+
+def database_size(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def shown(name: str, took: Took, events: int) -> bool:
+    """Print it; return whether both targets were reached."""
+    rate, size = events / took.seconds, took.size / events
+    print(
+        f"  {name:<11}{rate:>9,.0f} events/s of the wall, {events / took.cpu_seconds:,.0f} of CPU "
+        f"({1e6 * took.cpu_seconds / events:.1f} µs); {size:.0f} bytes an event; "
+        f"resident {took.memory[0]} MB before, {took.memory[1]} after"
+    )
+    for what, got, is_met in (
+        (f"at least {RATE:,} events/s", rate, rate >= RATE),
+        (f"at most {BYTES} bytes an event", size, size <= BYTES),
+    ):
+        print(f"  {name:<11}{what}: {got:,.0f}, {'reached' if is_met else 'MISSED'}")
+    return rate >= RATE and size <= BYTES
+
+
+def load() -> str:
+    """How busy the machine is, which every figure has to be read with."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

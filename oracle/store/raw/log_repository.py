@@ -1,0 +1,231 @@
+"""The raw logs, in narrow rows: see docs/explanation/storage.md#logs.
+
+Rows of `log_row` are canonical; what is not moves to `log_orphan`, and back when its block is the
+chain's again. `log_block` has a row for each block with canonical logs and for no other.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+)
+
+from oracle.domain.ids import Address, Hash
+from oracle.domain.logs import Log
+from oracle.errors import FatalError
+from oracle.store.bulk import append, append_missing, upsert
+from oracle.store.encoding import hexed, raw
+from oracle.store.raw.log_rows import Block, blocks_of, key_of, log_of, orphan_of, rows_of
+from oracle.store.raw.log_sources import LogSources
+from oracle.store.tables.log_tables import (
+    INDEX_BITS,
+    MOST_BLOCK,
+    MOST_INDEX,
+    log_block,
+    log_orphan,
+    log_row,
+)
+
+# Rows read at a time: large enough for speed, small enough for flat memory.
+PAGE = 2_000
+
+_KEY = log_row.c.id
+# PostgreSQL shifts by INTEGER only, and our numbers are BIGINT to it.
+_BITS = literal_column(str(INDEX_BITS), Integer)
+_NUMBER = _KEY.bitwise_rshift(_BITS)
+# Rows of the table become orphans as they are.
+_AS_ORPHANS = select(
+    _NUMBER,
+    _KEY.bitwise_and(MOST_INDEX),
+    log_block.c.hash,
+    log_block.c.time,
+    *(log_row.c[name] for name in ("tx_index", "source", "tx_hash", "topics", "data")),
+).join_from(log_row, log_block, log_block.c.number == _NUMBER)
+_ORPHAN_KEY = tuple(log_orphan.primary_key.columns)
+_IS_ORPHAN = tuple(column == bindparam(f"that_{column.name}") for column in _ORPHAN_KEY)
+
+
+class LogRepository:
+    """A log is named by its block's number and hash, and its index in the block."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._sources = LogSources(connection)
+
+    def append(self, logs: Sequence[Log]) -> int:
+        """Write logs down in bulk; return how many became canonical by it.
+
+        One that is there stays as it is; an orphan becomes canonical again, with what is said
+        of it now: it may have been set aside for what it said.
+
+        Raises:
+            FatalError: two blocks of one number, or a log's index is above `MOST_INDEX`.
+        """
+        if not logs:
+            return 0
+        blocks = blocks_of(logs)
+        known = self._known(blocks)
+        self._drop_orphans(logs, blocks)
+        fresh = [(n, time, h) for n, (h, time) in blocks.items() if n not in known]
+        append(self._connection, log_block, fresh)
+        rows = rows_of(logs, self._sources)
+        # No row where no block was: then PostgreSQL copies them straight into the table.
+        if not known and self._connection.dialect.name != "sqlite":
+            append(self._connection, log_row, rows)
+            return len(rows)
+        return append_missing(self._connection, log_row, rows)
+
+    def replace(self, logs: Sequence[Log]) -> None:
+        """Write logs down in place of those of the same name, which were proven wrong.
+
+        What is said of their blocks' time holds for all logs of these blocks.
+
+        Raises:
+            FatalError: as `append`.
+        """
+        if not logs:
+            return
+        blocks = blocks_of(logs)
+        self._known(blocks)
+        self._drop_orphans(logs, blocks)
+        told = [(number, time, block_hash) for number, (block_hash, time) in blocks.items()]
+        upsert(self._connection, log_block, told)
+        upsert(self._connection, log_row, rows_of(logs, self._sources))
+
+    def orphan(self, logs: Sequence[Log]) -> None:
+        """Mark these logs as not canonical: their block, as it was proven, has them not."""
+        for log in logs:
+            self._set_aside(_KEY.in_([key_of(log)]) & (log_block.c.hash == raw(log.block_hash)))
+        self._drop_empty({log.block for log in logs})
+
+    def orphan_above(self, number: int) -> int:
+        """Mark every log above block `number` as not canonical; return how many."""
+        moved = self._set_aside(_within(number + 1, MOST_BLOCK))
+        self._connection.execute(delete(log_block).where(log_block.c.number > number))
+        return moved
+
+    def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:
+        """Yield the logs of blocks `first` to `last`, both included, by block and index.
+
+        Read in pages, so memory stays flat and the same transaction may write in between.
+        `canonical=False` yields orphans only.
+        """
+        if not canonical:
+            yield from self._orphans(first, last)
+            return
+        chosen = select(log_row).where(_within(first, last)).order_by(_KEY).limit(PAGE)
+        after = (first << INDEX_BITS) - 1
+        while True:
+            page = self._connection.execute(chosen.where(after < _KEY)).all()
+            if page:
+                after = page[-1][0]
+                blocks = self._blocks(page[0][0] >> INDEX_BITS, after >> INDEX_BITS)
+                yield from [log_of(row, blocks, self._sources) for row in page]
+            if len(page) < PAGE:
+                return
+
+    def lowest_hash(self, number: int) -> tuple[int, Hash] | None:
+        """Return the lowest block from `number` on that has a canonical log, and its hash."""
+        return self._hash_of(log_block.c.number >= number, log_block.c.number)
+
+    def highest_hash(self, number: int) -> tuple[int, Hash] | None:
+        """Return the highest block up to `number` that has a canonical log, and its hash."""
+        return self._hash_of(log_block.c.number <= number, log_block.c.number.desc())
+
+    def last_block(self) -> int | None:
+        """Return the highest block that has a canonical log."""
+        highest = select(log_block.c.number).order_by(log_block.c.number.desc()).limit(1)
+        return self._connection.execute(highest).scalar_one_or_none()
+
+    def count(self, *, canonical: bool = True) -> int:
+        """Count the logs; reads the whole table."""
+        counted = select(func.count()).select_from(log_row if canonical else log_orphan)
+        return int(self._connection.execute(counted).scalar_one())
+
+    def counts_without(self, address: Address | None, first: int, last: int) -> dict[int, int]:
+        """Count the canonical logs of each block from `first` to `last`, but one contract's."""
+        theirs = [] if address is None else self._sources.of_contract(address)
+        chosen = (_within(first, last), log_row.c.source.not_in(theirs))
+        counted = select(_NUMBER, func.count()).where(*chosen)
+        rows = self._connection.execute(counted.group_by(_NUMBER))
+        return {row[0]: row[1] for row in rows}
+
+    def block_of(self, transactions: Iterable[Hash], first: int) -> int | None:
+        """Return the block, from `first` on, of a canonical log of one of these transactions."""
+        known = [raw(one) for one in transactions]
+        chosen = _within(first, MOST_BLOCK) & log_row.c.tx_hash.in_(known)
+        found = select(_NUMBER).where(chosen)
+        return self._connection.execute(found.limit(1)).scalar_one_or_none()
+
+    def _known(self, blocks: Mapping[int, Block]) -> dict[int, Block]:
+        """Return what we have of blocks in this span; each number has one hash."""
+        known = self._blocks(min(blocks), max(blocks))
+        for number, (block_hash, _) in blocks.items():
+            if known.get(number, (block_hash, 0))[0] != block_hash:
+                raise FatalError(
+                    f"logs of another block {number}, {hexed(block_hash)}, than we have: "
+                    f"{hexed(known[number][0])}"
+                )
+        return known
+
+    def _blocks(self, first: int, last: int) -> dict[int, Block]:
+        within = select(log_block).where(log_block.c.number.between(first, last))
+        return {number: (h, time) for number, time, h in self._connection.execute(within)}
+
+    def _orphans(self, first: int, last: int) -> Iterator[Log]:
+        within = select(log_orphan).where(log_orphan.c.block.between(first, last))
+        for row in self._connection.execute(within.order_by(*_ORPHAN_KEY)).all():
+            yield orphan_of(row, self._sources)
+
+    def _drop_orphans(self, logs: Sequence[Log], blocks: Mapping[int, Block]) -> None:
+        """Delete the orphans that these logs are: they come back as they are said now."""
+        within = log_orphan.c.block.between(min(blocks), max(blocks))
+        found = self._connection.execute(select(*_ORPHAN_KEY).where(within))
+        orphans = {tuple(row) for row in found}
+        if not orphans:
+            return
+        back = {(log.block, log.index, raw(log.block_hash)) for log in logs} & orphans
+        names = [f"that_{column.name}" for column in _ORPHAN_KEY]
+        if back:
+            named = [dict(zip(names, key, strict=True)) for key in back]
+            self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), named)
+
+    def _set_aside(self, chosen: ColumnElement[bool]) -> int:
+        """Move rows to the orphans, their blocks left alone; return how many."""
+        columns = log_orphan.columns.keys()
+        moving = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(chosen))
+        self._connection.execute(moving)
+        moved = select(_KEY).join_from(log_row, log_block, log_block.c.number == _NUMBER)
+        return self._connection.execute(
+            delete(log_row).where(_KEY.in_(moved.where(chosen)))
+        ).rowcount
+
+    def _drop_empty(self, numbers: Iterable[int]) -> None:
+        """Forget those of these blocks that have no canonical log any more."""
+        first = log_block.c.number.bitwise_lshift(_BITS)
+        rows = exists().where(_KEY.between(first, first + MOST_INDEX))
+        named = log_block.c.number.in_(list(numbers))
+        self._connection.execute(delete(log_block).where(named, ~rows))
+
+    def _hash_of(
+        self, chosen: ColumnElement[bool], order: ColumnElement[Any]
+    ) -> tuple[int, Hash] | None:
+        found = select(log_block.c.number, log_block.c.hash).where(chosen).order_by(order).limit(1)
+        row = self._connection.execute(found).one_or_none()
+        return None if row is None else (row[0], Hash(hexed(row[1])))
+
+
+def _within(first: int, last: int) -> ColumnElement[bool]:
+    """Whether a row is of blocks `first` to `last`, both included."""
+    above = min(last, MOST_BLOCK) + 1
+    return _KEY.between(first << INDEX_BITS, (above << INDEX_BITS) - 1)

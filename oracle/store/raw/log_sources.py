@@ -1,0 +1,58 @@
+"""Who emits logs of which kind: contract and first topic, by the number that rows have."""
+
+from sqlalchemy import Connection, select
+
+from oracle.domain.ids import Address
+from oracle.store.bulk import Row, append
+from oracle.store.encoding import hexed, raw
+from oracle.store.tables.log_tables import log_source
+
+# A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
+Source = tuple[Address, str]
+
+
+class LogSources(dict[Source, int]):
+    """The table `log_source`: read when it is first needed, a few rows that never change.
+
+    Whoever looks up a source that is not there gives it the next number, which `save` writes
+    down; so numbers follow the order of the chain.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._named: dict[int, Source] = {}
+        self._is_read = False
+        self._new: list[Row] = []
+
+    def __missing__(self, source: Source) -> int:
+        self._read()
+        if source not in self:
+            address, topic = source
+            number = self[source] = len(self) + 1
+            self._named[number] = source
+            self._new.append((number, raw(address), raw(topic) if topic else b""))
+        return self[source]
+
+    def save(self) -> None:
+        """Write down what is new."""
+        append(self._connection, log_source, self._new)
+        self._new = []
+
+    def named(self, number: int) -> Source:
+        """Return the source that has this number."""
+        self._read()
+        return self._named[number]
+
+    def of_contract(self, address: Address) -> list[int]:
+        """Return the numbers of everything that one contract emits."""
+        self._read()
+        return [number for (emitter, _), number in self.items() if emitter == address]
+
+    def _read(self) -> None:
+        if self._is_read:
+            return
+        self._is_read = True
+        for number, address, topic in self._connection.execute(select(log_source)):
+            source = Address(hexed(address)), hexed(topic) if topic else ""
+            self._named[number] = source
+            self[source] = number

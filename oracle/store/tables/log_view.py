@@ -1,0 +1,90 @@
+"""The view `log`: every raw log as ten plain columns, for whoever reads by SQL.
+
+`block`, `log_index`, `block_hash`, `time`, `tx_index`, `tx_hash`, `address`, `topics` (32 bytes
+each, joined), `data` as the chain gave it, `canonical`. Data are unpacked by the database itself
+(docs/explanation/storage.md#packed); we read the tables below it, and unpack in Python.
+"""
+
+from typing import Final
+
+from oracle.store.tables.log_tables import INDEX_BITS, MOST_INDEX
+
+# A block's rows by their keys, so that a range of blocks reads no other rows. Both halves say an
+# expression where one does: SQLite looks into a union only if its columns are of one kind.
+_VIEW: Final = f"""
+CREATE VIEW log AS
+SELECT b.number AS block, r.id & {MOST_INDEX} AS log_index, b.hash AS block_hash, b.time,
+       r.tx_index, r.tx_hash, s.address, {{topics}} AS topics, {{data}} AS data,
+       {{true}} AS canonical
+FROM log_block AS b
+JOIN log_row AS r ON r.id >= b.number << {INDEX_BITS} AND r.id < (b.number + 1) << {INDEX_BITS}
+JOIN log_source AS s ON s.id = r.source
+UNION ALL
+SELECT r.block, r.log_index & {MOST_INDEX}, r.block_hash, r.time,
+       r.tx_index, r.tx_hash, s.address, {{topics}}, {{data}}, {{false}}
+FROM log_orphan AS r
+JOIN log_source AS s ON s.id = r.source
+"""  # noqa: S608  numbers of ours
+
+# SQLite joins bytes as text, hence the casts, and no bytes are NULL to it. It begins before the
+# first word, with one that adds nothing.
+_SQLITE_DATA: Final = """coalesce((
+  WITH RECURSIVE part(at, code, size, made) AS (
+    SELECT 0, 96, 0, x''
+    UNION ALL
+    SELECT at + 1 + size,
+           unicode(substr(r.data, at + 1 + size, 1)),
+           (unicode(substr(r.data, at + 1 + size, 1)) & 31)
+             + (unicode(substr(r.data, at + 1 + size, 1)) >= 64),
+           CAST(made || CASE code >> 5
+             WHEN 1 THEN zeroblob(32 - size) || substr(r.data, at + 1, size)
+             WHEN 2 THEN substr(r.data, at + 1, size) || zeroblob(32 - size)
+             ELSE substr(r.data, at + 1, size) END AS BLOB)
+    FROM part WHERE at <= length(r.data)
+  )
+  SELECT made FROM part ORDER BY at DESC LIMIT 1), x'')"""
+
+_POSTGRESQL_FUNCTION: Final = """
+CREATE FUNCTION unpacked(packed bytea) RETURNS bytea
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $body$
+DECLARE
+  place integer := 0;
+  code integer;
+  size integer;
+  part bytea;
+  zeros bytea;
+  made bytea := '';
+BEGIN
+  WHILE place < length(packed) LOOP
+    code := get_byte(packed, place);
+    size := (code & 31) + (code >= 64)::integer;
+    part := substr(packed, place + 2, size);
+    zeros := decode(repeat('00', 32 - size), 'hex');
+    made := made || CASE code >> 5
+      WHEN 1 THEN zeros || part
+      WHEN 2 THEN part || zeros
+      ELSE part END;
+    place := place + 1 + size;
+  END LOOP;
+  RETURN made;
+END $body$
+"""
+
+# By dialect, in order; what the migration runs after all tables are there.
+CREATED: Final = {
+    "sqlite": (
+        _VIEW.format(
+            topics="CAST(s.topic0 || r.topics AS BLOB)", data=_SQLITE_DATA, true=1, false=0
+        ),
+    ),
+    "postgresql": (
+        _POSTGRESQL_FUNCTION,
+        _VIEW.format(
+            topics="s.topic0 || r.topics", data="unpacked(r.data)", true="true", false="false"
+        ),
+    ),
+}
+DROPPED: Final = {
+    "sqlite": ("DROP VIEW log",),
+    "postgresql": ("DROP VIEW log", "DROP FUNCTION unpacked(bytea)"),
+}

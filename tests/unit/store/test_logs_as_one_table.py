@@ -1,0 +1,141 @@
+"""Logs in narrow rows and orphans say what one table with a flag would say, whatever is done."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Hash
+from oracle.domain.logs import Log
+from oracle.errors import FatalError
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.tables.log_tables import MOST_INDEX
+from tests.unit.store.samples import address, block, log
+
+BLOCKS = range(1, 5)
+
+
+def _key(each: Log) -> tuple[int, int, Hash]:
+    return each.block, each.index, each.block_hash
+
+
+_LOGS = st.builds(
+    lambda number, index, branch, version: log(number, index, branch, data=f"0x{version:02x}"),
+    st.sampled_from(BLOCKS),
+    st.integers(0, 2),
+    st.integers(0, 1),
+    st.integers(0, 3),
+)
+_MANY = st.lists(_LOGS, max_size=6, unique_by=_key)
+
+
+class _UndoneError(Exception):
+    """Ends a transaction, so that the next example finds nothing."""
+
+
+@dataclass
+class OneTable:
+    """The obvious table: each log with a flag, by its block's number and hash, and its index."""
+
+    rows: dict[tuple[int, int, Hash], tuple[Log, bool]] = field(default_factory=dict)
+
+    def append(self, logs: list[Log]) -> int:
+        new = [each for each in logs if not self.rows.get(_key(each), (each, False))[1]]
+        self.rows |= {_key(each): (each, True) for each in new}
+        return len(new)
+
+    def replace(self, logs: list[Log]) -> None:
+        self.rows |= {_key(each): (each, True) for each in logs}
+
+    def orphan(self, logs: list[Log]) -> None:
+        gone = {_key(each) for each in logs}
+        self.rows = {k: (one, flag and k not in gone) for k, (one, flag) in self.rows.items()}
+
+    def orphan_above(self, number: int) -> int:
+        above = [one for one, flag in self.rows.values() if flag and one.block > number]
+        self.orphan(above)
+        return len(above)
+
+    def between(self, *, canonical: bool) -> list[Log]:
+        return [one for _, (one, flag) in sorted(self.rows.items()) if flag is canonical]
+
+    def has_two(self, logs: list[Log]) -> bool:
+        """Whether these would make two canonical blocks of one number."""
+        named = {(each.block, each.block_hash) for each in (*self.between(canonical=True), *logs)}
+        return len(dict(named)) < len(named)
+
+
+@contextmanager
+def undone(store: Store) -> Iterator[UnitOfWork]:
+    with suppress(_UndoneError), store.transaction() as uow:
+        yield uow
+        raise _UndoneError
+
+
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["append", "replace", "orphan"]), _MANY),
+        st.tuples(st.just("orphan_above"), st.integers(0, 5)),
+    ),
+    max_size=8,
+)
+
+
+@given(acts=ACTS)
+def test_whatever_is_done_to_logs_they_read_as_one_table(store: Store, acts):
+    table = OneTable()
+    with undone(store) as uow:
+        for name, given_to in acts:
+            if name in {"append", "replace"} and table.has_two(given_to):
+                with pytest.raises(FatalError, match="block"):
+                    getattr(uow.logs, name)(given_to)
+            else:
+                assert getattr(uow.logs, name)(given_to) == getattr(table, name)(given_to)
+            assert_alike(uow, table)
+
+
+def assert_alike(uow: UnitOfWork, table: OneTable) -> None:
+    ours = table.between(canonical=True)
+    assert list(uow.logs.between(0, 9)) == ours
+    assert list(uow.logs.between(0, 9, canonical=False)) == table.between(canonical=False)
+    assert uow.logs.count() == len(ours)
+    numbers = [each.block for each in ours]
+    assert uow.logs.last_block() == max(numbers, default=None)
+    counted = {number: numbers.count(number) for number in numbers}
+    assert uow.logs.counts_without(None, 0, 9) == counted
+    hashes = {each.block: (each.block, each.block_hash) for each in ours}
+    for number in (0, *BLOCKS, 9):
+        below = [other for other in numbers if other <= number]
+        above = [other for other in numbers if other >= number]
+        assert uow.logs.highest_hash(number) == (hashes[max(below)] if below else None)
+        assert uow.logs.lowest_hash(number) == (hashes[min(above)] if above else None)
+
+
+def test_an_index_that_no_key_has_room_for_is_refused(store: Store):
+    with pytest.raises(FatalError, match="index"), store.transaction() as uow:
+        uow.logs.append([log(1, MOST_INDEX + 1, data="0x")])
+
+
+def test_the_time_of_a_block_is_that_of_its_last_replacement(store: Store):
+    with store.transaction() as uow:
+        uow.logs.append([log(1), log(1, 1)])
+        uow.logs.replace([log(1, time=77)])
+        assert [each.time for each in uow.logs.between(1, 1)] == [77, 77]
+
+
+def test_logs_of_one_contract_are_left_out_of_the_count(store: Store):
+    with store.transaction() as uow:
+        uow.logs.append([log(1), log(1, 1, address=address(6)), log(2)])
+        assert uow.logs.counts_without(address(5), 1, 2) == {1: 1}
+        assert uow.logs.counts_without(address(9), 1, 2) == {1: 2, 2: 1}
+
+
+def test_a_transaction_is_found_by_a_canonical_log_of_it(store: Store):
+    with store.transaction() as uow:
+        uow.logs.append([log(3), log(4)])
+        uow.logs.orphan_above(3)
+        assert uow.logs.block_of([log(3).tx_hash], 0) == block(3).number
+        assert uow.logs.block_of([log(4).tx_hash], 0) is None
+        assert uow.logs.block_of([log(3).tx_hash], 4) is None

@@ -1,0 +1,87 @@
+"""Data of logs are packed exactly: in Python and by the databases' own view the same bytes."""
+
+from hypothesis import HealthCheck, example, given, settings, strategies as st
+
+from oracle.domain.ids import Address, Hash
+from oracle.domain.logs import Log
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.encoding import hexed, split
+from oracle.store.packing import packed, unpacked
+from tests.unit.store.samples import a_hash, address, log
+
+_WORD = st.one_of(
+    st.binary(max_size=32).map(lambda part: part.rjust(32, b"\0")),
+    st.binary(max_size=32).map(lambda part: part.ljust(32, b"\0")),
+    st.binary(min_size=32, max_size=32),
+)
+DATA = st.builds(
+    lambda words, rest: b"".join(words) + rest, st.lists(_WORD, max_size=6), st.binary(max_size=31)
+)
+
+
+@given(DATA)
+@example(b"")
+@example(bytes(32))
+@example(bytes(31))
+@example(b"\xff" * 32)
+@example(b"\0" + b"\xff" * 31)
+@example(b"\xff" * 31 + b"\0")
+def test_packed_data_come_back_as_they_were(data: bytes):
+    assert unpacked(packed(hexed(data))) == hexed(data)
+
+
+@given(DATA)
+def test_packing_adds_at_most_a_byte_a_word(data: bytes):
+    assert len(packed(hexed(data))) <= len(data) + (len(data) + 31) // 32
+
+
+def test_a_number_takes_its_own_bytes_and_one_more():
+    assert packed(a_hash(300)) == b"\x22\x01\x2c"
+    assert packed("0x" + "00" * 32) == b" "
+
+
+def test_the_view_has_every_log_in_plain_columns(store: Store):
+    logs = [
+        log(1, 0, data="0x"),
+        log(1, 7, data=a_hash(1) + "00" * 32 + "ff" * 32, topics=(a_hash(9),)),
+        log(2, 2**24 - 1, data="0x" + "12" * 3 + "00" * 29 + "34" * 5, topics=()),
+        log(3, 1, address=address(77), data="0x" + "00" * 31),
+    ]
+    with store.transaction() as uow:
+        uow.logs.append(logs)
+        uow.logs.orphan_above(2)
+        assert seen(uow) == [(each, each.block <= 2) for each in logs]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(data=st.lists(DATA, min_size=1, max_size=20))
+def test_the_view_unpacks_what_python_packed(store: Store, data: list[bytes]):
+    logs = [log(1, place, data=hexed(each)) for place, each in enumerate(data)]
+    with store.transaction() as uow:
+        # Rows of longer examples stay behind these.
+        uow.logs.replace(logs)
+        assert seen(uow)[: len(logs)] == [(each, True) for each in logs]
+
+
+def seen(uow: UnitOfWork) -> list[tuple[Log, bool]]:
+    """What the view says, and whether it is canonical."""
+    names = "block, block_hash, time, tx_index, tx_hash, log_index, address, topics, data"
+    asked = f"SELECT {names}, canonical FROM log ORDER BY block, log_index"  # noqa: S608
+    rows = uow.logs._connection.exec_driver_sql(asked)
+    return [
+        (
+            Log(
+                row.block,
+                Hash(hexed(row.block_hash)),
+                row.time,
+                row.tx_index,
+                Hash(hexed(row.tx_hash)),
+                row.log_index,
+                Address(hexed(row.address)),
+                split(row.topics),
+                hexed(row.data),
+            ),
+            bool(row.canonical),
+        )
+        for row in rows
+    ]
