@@ -11,10 +11,13 @@ from oracle.chain.contract_checks import NotTheContractError
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.segments.order import SegmentPlan
+from oracle.chain.segments.process_pool import ProcessPool
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
+from oracle.daemon.config.history_section import worker_count
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.verify_section import policy_of
 from oracle.dispatch.assigner import DrawHook, check_dispatch
@@ -124,6 +127,9 @@ class ReadApp:
             finality_seconds=told.finality_seconds,
         )
         source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
+        workers = worker_count(self.config.history)
+        if workers:
+            source.prepare_on(ProcessPool(self._segment_plan(), told.endpoints, workers))
         if told.checkpoint_block is not None and told.checkpoint_hash is not None:
             source.hold(
                 told.checkpoint_block, Hash(told.checkpoint_hash), "[chain] checkpoint_hash"
@@ -131,6 +137,22 @@ class ReadApp:
         self._opened.callback(source.close)
         self._recall_quarantine(source, self.__dict__.get("store"))
         return source
+
+    def _segment_plan(self) -> SegmentPlan:
+        """Return how workers are to read history."""
+        network, policy = self.config.network, policy_of(self.config.verify)
+        return SegmentPlan(
+            chain_id=self.config.chain.id,
+            profile=network.profile,
+            contracts=dict(network.contracts),
+            oracle=self.config.oracle.address,
+            options=dict(network.options),
+            identity=self.reader.identity,
+            history=int(policy.history),
+            receipts=policy.receipts,
+            every_header=policy.every_header,
+            most_bytes=self.config.chain.most_answer_mib * 2**20,
+        )
 
     def recall_quarantine(self) -> None:
         """Take up who was proven wrong, as another process may have written it down since."""

@@ -196,6 +196,17 @@ class Calibration:
             DEMOTED.labels(feature).inc()
             structlog.get_logger().error("calibration_lost", feature=feature.value, why=why)
 
+    def facts(self) -> dict[str, str]:
+        """Return what is known, as a keeper recalls it: who begins with it believes the same."""
+        with self._lock:
+            known = {
+                _key(feature): "right" if state.is_proven else "wrong"
+                for feature, state in self._states.items()
+                if state.is_proven or state.tried_at is not None
+            }
+            taken = {f"{ACCEPTED}{check} {block_hash}": "" for check, block_hash in self._accepted}
+            return known | taken
+
     def _recall_refusals(self, kept: Mapping[str, str]) -> None:
         """Hold on to what a block was refused by, and to what an operator has accepted."""
         if REFUSAL in kept and (check := BlockRefusal.from_json(kept[REFUSAL]).check) in set(

@@ -23,6 +23,7 @@ from oracle.chain.profiles.profile import Profile
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
+from oracle.daemon.config.history_section import HistorySection
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
     StatementsSection,
@@ -99,6 +100,7 @@ class Config(BaseSettings):
     chain: ChainSection
     network: NetworkSection
     verify: VerifySection = VerifySection()
+    history: HistorySection = HistorySection()
     oracle: OracleSection = OracleSection()
     rules: Scoring = Scoring()
     dispatch: DispatchSection = DispatchSection()

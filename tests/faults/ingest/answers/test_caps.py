@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oracle.chain.fetch.window_source import MOST_LOGS, OMITS
+from oracle.chain.fetch.limit_memory import MOST_LOGS, OMITS
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.faults import block_faults, log_faults
