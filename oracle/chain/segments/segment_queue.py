@@ -74,6 +74,8 @@ class SegmentQueue:
         # Where the window given last ends; and the range that failed since.
         self._given = -1
         self._failed: BlockRange | None = None
+        # Whether the log says that workers are at it.
+        self._is_told = False
 
     def take(
         self, blocks: BlockRange, most: int | None = None, *, elsewhere: bool = False
@@ -143,6 +145,10 @@ class SegmentQueue:
         order = None if self.workers is None else self.workers.ordering.order(pending.part)
         if order is None or self.workers is None:
             return None
+        if not self._is_told:
+            self._is_told = True
+            workers = self.workers.executor.workers
+            structlog.get_logger().info("segment_workers_ordered", workers=workers)
         there = self.workers.executor.submit(order)
         return _Pending(pending.part, order=order, there=there, deaths=pending.deaths)
 

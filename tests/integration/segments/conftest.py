@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.range_sizer import RangeSizer
+from oracle.telemetry.indexer_metrics import SEGMENTS
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.indexer import Indexer
@@ -66,3 +68,26 @@ def expected(open_prepared: OpenPrepared) -> list[str]:
     indexer = open_prepared(0)
     indexer.index()
     return dump(indexer.url)
+
+
+def outcomes(outcome: str) -> float:
+    """How many ranges came to this so far, in this process."""
+    return next(
+        sample.value
+        for metric in SEGMENTS.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total") and sample.labels["outcome"] == outcome
+    )
+
+
+def at_question(nth: int, method: str, deed: Callable[[], object]) -> InjectedFault:
+    """Do something at the n-th question of this kind; the answers stay as they are."""
+    left = [nth]
+
+    def change(_asked: object, answer: object) -> object:
+        left[0] -= 1
+        if left[0] == 0:
+            deed()
+        return answer
+
+    return InjectedFault("deed", change, limits={"methods": method}, is_deed=True)

@@ -2,19 +2,8 @@
 
 import pytest
 
-from oracle.telemetry.indexer_metrics import SEGMENTS
-from tests.integration.segments.conftest import HISTORY, OpenPrepared
+from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
 from tests.support.ingest.dumping import dump
-
-
-def outcomes(outcome: str) -> float:
-    """How many ranges came to this so far, in this process."""
-    return next(
-        sample.value
-        for metric in SEGMENTS.collect()
-        for sample in metric.samples
-        if sample.name.endswith("_total") and sample.labels["outcome"] == outcome
-    )
 
 
 @pytest.mark.parametrize(("workers", "blocks"), [(1, 20), (2, 20), (2, 7), (2, HISTORY)])
