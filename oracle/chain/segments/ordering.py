@@ -138,10 +138,9 @@ class SegmentOrdering:
             self._heard[endpoint.name] = self._number + 1
 
     def _asked(self) -> Endpoint | None:
-        """Return the endpoint that is preferred now; None: it must not be asked now."""
-        first = self.endpoints.listed.by_preference(self.endpoints)[0]
-        is_well = first.refusal() is None and first.status.failures == 0
-        return first if is_well else None
+        """Return the endpoint that is preferred of those that are well; None: none is."""
+        asked = self.endpoints.listed.by_preference(self.endpoints)
+        return next((one for one in asked if one.refusal() is None and one.is_usable()), None)
 
     def _known(self) -> Known:
         checkpoints = tuple(
