@@ -14,8 +14,10 @@ from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader, part_of
 from oracle.chain.segments.ordering import SegmentOrdering
+from oracle.chain.segments.pending import Workers
 from oracle.chain.segments.process_pool import SegmentExecutor
-from oracle.chain.segments.segment_queue import LEAST_BLOCKS, SegmentQueue, Workers
+from oracle.chain.segments.segment_queue import LEAST_BLOCKS, SegmentQueue
+from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.start_check import check_endpoints
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
@@ -71,15 +73,21 @@ class ChainSource:
         calibration = Calibration(self._clock) if calibration is None else calibration
         self._windows = WindowSource(self._endpoints, self._reader, policy, calibration)
 
-    def prepare_on(self, executor: SegmentExecutor, least_blocks: int = LEAST_BLOCKS) -> None:
+    def prepare_on(
+        self,
+        executor: SegmentExecutor,
+        least_blocks: int = LEAST_BLOCKS,
+        stage: SegmentStage | None = None,
+    ) -> None:
         """Have history prepared by workers, while at least so many blocks of it are left.
 
-        Call it after `prove_by`; they are ours to close.
+        Call it after `prove_by`; they are ours to close. `stage`: what outlives a crash.
         """
         self._ahead.drop()
         plan, workers = executor.plan, executor.workers
         ordering = SegmentOrdering(plan, self._endpoints, self._windows, workers)
-        self._ahead.workers, self._least_blocks = Workers(executor, ordering), least_blocks
+        self._ahead.workers = Workers(executor, ordering, stage)
+        self._least_blocks = least_blocks
 
     def hold(self, number: int, block_hash: Hash, source: str) -> None:
         """Use no endpoint that shows another block at this height; `source` says who says so."""

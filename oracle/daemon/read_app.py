@@ -13,11 +13,12 @@ from oracle.chain.probe_schedule import Prober
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.order import SegmentPlan
 from oracle.chain.segments.process_pool import ProcessPool
+from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
-from oracle.daemon.config.history_section import worker_count
+from oracle.daemon.config.history_section import stage_of, worker_count
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.verify_section import policy_of
 from oracle.dispatch.assigner import DrawHook, check_dispatch
@@ -129,7 +130,10 @@ class ReadApp:
         source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
         workers = worker_count(self.config.history)
         if workers:
-            source.prepare_on(ProcessPool(self._segment_plan(), told.endpoints, workers))
+            pool = ProcessPool(self._segment_plan(), told.endpoints, workers)
+            folder = stage_of(self.config.history, self.config.database.url)
+            stage = None if folder is None else SegmentStage(folder, pool.plan.id)
+            source.prepare_on(pool, stage=stage)
         if told.checkpoint_block is not None and told.checkpoint_hash is not None:
             source.hold(
                 told.checkpoint_block, Hash(told.checkpoint_hash), "[chain] checkpoint_hash"

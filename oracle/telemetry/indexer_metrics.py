@@ -103,12 +103,13 @@ WINDOW_BLOCKS = Gauge(
 )
 SEGMENTS = Counter(
     "oracle_segments_total",
-    "Ranges that were ordered of workers, by what came of it: taken, refused (then they are read "
-    "by the writer itself), lost (the worker died, hung or answered something else).",
+    "Ranges that were ordered of workers, by what came of it: taken, recalled (of an earlier "
+    "run), refused (then the writer reads them), lost (the worker died, hung or answered "
+    "something else).",
     ["outcome"],
     registry=REGISTRY,
 )
-for _outcome in ("taken", "refused", "lost"):
+for _outcome in ("taken", "recalled", "refused", "lost"):
     # Alerts see a zero before the first.
     SEGMENTS.labels(_outcome)
 CALIBRATED = Gauge(

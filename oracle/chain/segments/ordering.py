@@ -89,16 +89,23 @@ class SegmentOrdering:
         """Note that an order will not be answered."""
         self._reserved.pop(order.number, None)
 
-    def accept(self, order: SegmentOrder, given: bytes) -> BlockWindow:
+    def accept(
+        self, order: SegmentOrder, given: bytes, *, is_recalled: bool = False
+    ) -> BlockWindow:
         """Return the window that an order was answered with.
+
+        `is_recalled`: in an earlier run, which counted what it had cost.
 
         Raises:
             SegmentError: it is no answer to this order.
             RefusedSegmentError: there is none, or it rests on what is not believed any more.
         """
         answer = unpack(given, order)
+        if order.endpoint not in {one.name for one in self.endpoints}:
+            raise RefusedSegmentError(f"{order.endpoint} is not asked any more")
         endpoint = self.endpoints.listed.of(order.endpoint)
-        self._merge(order, endpoint, answer.observed)
+        if not is_recalled:
+            self._merge(order, endpoint, answer.observed)
         if isinstance(answer, SegmentRefusal):
             self._hear(order, endpoint, answer)
             raise RefusedSegmentError(answer.words)

@@ -6,16 +6,13 @@ process. Bounded: a slow database slows the fetching. See docs/explanation/segme
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
 
 import structlog
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.segments.joining import is_continued, joined
-from oracle.chain.segments.order import SegmentOrder
-from oracle.chain.segments.ordering import SegmentOrdering
-from oracle.chain.segments.process_pool import NoWorkersError, SegmentExecutor, WorkerDiedError
+from oracle.chain.segments.pending import Pending, Workers, done, failed, given
+from oracle.chain.segments.process_pool import NoWorkersError, WorkerDiedError
 from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
 from oracle.domain.blocks import BlockRange
 from oracle.errors import FatalError, OracleError, TransientError
@@ -37,28 +34,6 @@ Fetch = Callable[[BlockRange], BlockWindow]
 Cut = Callable[[BlockRange], BlockRange]
 
 
-@dataclass(slots=True)
-class _Pending:
-    """A range that is under way: in a thread of ours, or as an order that somebody works on."""
-
-    part: BlockRange
-    here: Future[BlockWindow] | None = None
-    order: SegmentOrder | None = None
-    there: Future[bytes] | None = None
-    deaths: int = 0
-
-    def is_ready(self) -> bool:
-        return self.there is not None and self.there.done()
-
-
-@dataclass(slots=True)
-class Workers:
-    """Who prepares ranges elsewhere, and what is known on our side of it."""
-
-    executor: SegmentExecutor
-    ordering: SegmentOrdering
-
-
 class SegmentQueue:
     """Gives windows in order; `cut` sizes the next range, `fetch` gets it, in a thread.
 
@@ -70,7 +45,7 @@ class SegmentQueue:
         self._cut = cut
         self._depth = depth
         self.workers: Workers | None = None
-        self._waiting: deque[_Pending] = deque()
+        self._waiting: deque[Pending] = deque()
         # Where the window given last ends; and the range that failed since.
         self._given = -1
         self._failed: BlockRange | None = None
@@ -97,6 +72,8 @@ class SegmentQueue:
             blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
         if self._waiting and not self._fits(blocks):
             self.drop()
+        if self.workers is not None:
+            self.workers.keep_ready(blocks.first, self._waiting)
         self._fill(blocks, blocks.last if most is None else most, uses_workers=uses_workers)
         window = self._with_following(self._due(), most)
         self._given = window.range.last
@@ -106,6 +83,8 @@ class SegmentQueue:
         """Forget what was prepared; what is under way ends unheard."""
         for pending in self._waiting:
             self._forget(pending)
+        if self._waiting and self.workers is not None:
+            self.workers.discard_all()
         self._waiting.clear()
         self._given, self._failed = -1, None
 
@@ -120,27 +99,29 @@ class SegmentQueue:
     # --- what is under way ---
 
     def _fill(self, blocks: BlockRange, most: int, *, uses_workers: bool) -> None:
-        failed, self._failed = self._failed, None
-        if failed is not None and self._waiting and failed.first == blocks.first:
+        again, self._failed = self._failed, None
+        if again is not None and self._waiting and again.first == blocks.first:
             # A thread of its own, as before: those behind it are under way too.
-            self._waiting.appendleft(self._begun_here(failed, alone=False))
+            self._waiting.appendleft(self._begun_here(again, alone=False))
         following = self._waiting[-1].part.last + 1 if self._waiting else blocks.first
         while following <= blocks.last and len(self._waiting) < self._most_waiting(uses_workers):
             part = self._cut(BlockRange(following, min(blocks.last, following + most - 1)))
-            pending = self._ordered(_Pending(part)) if uses_workers else None
+            pending = self._recalled(following, blocks.last) if uses_workers else None
+            if pending is None and uses_workers:
+                pending = self._ordered(Pending(part))
             if pending is None and uses_workers and self._waiting:
                 # Nobody is to be asked for more than what is under way now.
                 return
             alone = not self._waiting and part.last == blocks.last
             self._waiting.append(pending or self._begun_here(part, alone=alone))
-            following = part.last + 1
+            following = self._waiting[-1].part.last + 1
 
     def _most_waiting(self, uses_workers: bool) -> int:  # noqa: FBT001  # of this file
         if self.workers is None or not uses_workers:
             return self._depth
         return self.workers.executor.workers + _MORE_THAN_WORKERS
 
-    def _ordered(self, pending: _Pending) -> _Pending | None:
+    def _ordered(self, pending: Pending) -> Pending | None:
         """Have a range prepared elsewhere; None: it cannot be ordered now."""
         order = None if self.workers is None else self.workers.ordering.order(pending.part)
         if order is None or self.workers is None:
@@ -150,16 +131,19 @@ class SegmentQueue:
             workers = self.workers.executor.workers
             structlog.get_logger().info("segment_workers_ordered", workers=workers)
         there = self.workers.executor.submit(order)
-        return _Pending(pending.part, order=order, there=there, deaths=pending.deaths)
+        return Pending(pending.part, order=order, there=there, deaths=pending.deaths)
 
-    def _begun_here(self, part: BlockRange, *, alone: bool) -> _Pending:
+    def _recalled(self, first: int, last: int) -> Pending | None:
+        return None if self.workers is None else self.workers.recalled(first, last)
+
+    def _begun_here(self, part: BlockRange, *, alone: bool) -> Pending:
         if not alone:
             future = in_background(lambda: self._fetch(part), f"read ahead {part.first}")
-            return _Pending(part, future)
+            return Pending(part, future)
         # Nothing to be parallel with: a thread would only cost time.
-        return _Pending(part, _done(lambda: self._fetch(part)))
+        return Pending(part, done(lambda: self._fetch(part)))
 
-    def _forget(self, pending: _Pending) -> None:
+    def _forget(self, pending: Pending) -> None:
         if pending.there is not None and pending.order is not None:
             pending.there.cancel()
             if self.workers is not None:
@@ -183,7 +167,7 @@ class SegmentQueue:
                 self._waiting.popleft()
                 return window
 
-    def _taken(self, pending: _Pending) -> BlockWindow | None:
+    def _taken(self, pending: Pending) -> BlockWindow | None:
         """Return what came of a range; None: it is under way in another way now.
 
         Raises:
@@ -201,18 +185,20 @@ class SegmentQueue:
         except (TimeoutError, WorkerDiedError, SegmentError) as error:
             self._lost(pending, error)
         else:
-            SEGMENTS.labels("taken").inc()
+            SEGMENTS.labels("recalled" if pending.is_recalled else "taken").inc()
         return window
 
-    def _answered(self, pending: _Pending) -> BlockWindow:
+    def _answered(self, pending: Pending) -> BlockWindow:
         if self.workers is None or pending.order is None or pending.there is None:
             raise RefusedSegmentError("there are no workers any more")
         given = pending.there.result(_DEADLINE_SECONDS)
-        return self.workers.ordering.accept(pending.order, given)
+        return self.workers.ordering.accept(pending.order, given, is_recalled=pending.is_recalled)
 
-    def _refused(self, pending: _Pending, refused: RefusedSegmentError) -> None:
+    def _refused(self, pending: Pending, refused: RefusedSegmentError) -> None:
         """Read a range here that no worker gives: whatever is wrong with it is told as ever."""
         SEGMENTS.labels("refused").inc()
+        if self.workers is not None:
+            self.workers.discard(pending)
         first = pending.part.first
         structlog.get_logger().debug("segment_refused", first=first, reason=str(refused))
         self._waiting[0] = self._begun_here(pending.part, alone=True)
@@ -228,12 +214,12 @@ class SegmentQueue:
                 following = self._taken(pending)
             except OracleError as error:
                 # For who asks for it, and not for what comes before it.
-                self._waiting[0] = _Pending(pending.part, _failed(error))
+                self._waiting[0] = Pending(pending.part, failed(error))
                 break
             if following is None:
                 break
             if not is_continued(windows[-1], following):
-                self._waiting[0] = _Pending(pending.part, _given(following))
+                self._waiting[0] = Pending(pending.part, given(following))
                 break
             self._waiting.popleft()
             windows.append(following)
@@ -242,12 +228,14 @@ class SegmentQueue:
 
     # --- workers that die ---
 
-    def _lost(self, pending: _Pending, error: Exception) -> None:
+    def _lost(self, pending: Pending, error: Exception) -> None:
         """Order a range again whose worker died, hung or answered something else.
 
         Never read here what a worker died of: it would be ours to die of.
         """
         SEGMENTS.labels("lost").inc()
+        if self.workers is not None:
+            self.workers.discard(pending)
         part, deaths = pending.part, pending.deaths + 1
         reason = str(error) or "no answer in time"
         structlog.get_logger().warning(
@@ -261,7 +249,7 @@ class SegmentQueue:
             if len(part) == 1:
                 raise FatalError(f"workers end at block {part.first}, {deaths} of them: {reason}")
             parts, kept = list(part.chunks((len(part) + 1) // 2)), 0
-        again = [self._ordered(_Pending(each, deaths=kept)) for each in parts]
+        again = [self._ordered(Pending(each, deaths=kept)) for each in parts]
         if any(one is None for one in again):
             raise TransientError(f"blocks {part.first} to {part.last}: {reason}")
         self._waiting.popleft()
@@ -273,25 +261,3 @@ class SegmentQueue:
         if self.workers is not None:
             self.workers.executor.close()
         self.workers = None
-
-
-def _done(work: Callable[[], BlockWindow]) -> Future[BlockWindow]:
-    """Do it now; whoever takes the window raises what it raises."""
-    future: Future[BlockWindow] = Future()
-    try:
-        future.set_result(work())
-    except BaseException as error:  # noqa: BLE001  # see above
-        future.set_exception(error)
-    return future
-
-
-def _given(window: BlockWindow) -> Future[BlockWindow]:
-    future: Future[BlockWindow] = Future()
-    future.set_result(window)
-    return future
-
-
-def _failed(error: OracleError) -> Future[BlockWindow]:
-    future: Future[BlockWindow] = Future()
-    future.set_exception(error)
-    return future

@@ -87,7 +87,7 @@ class Calibration:
     def __post_init__(self) -> None:
         kept = {} if self.keeper is None else self.keeper.recall(_CHAIN)
         for feature in HeaderFeature:
-            said = kept.get(_key(feature))
+            said = kept.get(fact_of(feature))
             tried_at = self.clock() if said == "wrong" else None
             self._states[feature] = _State(is_proven=said == "right", tried_at=tried_at)
             self._show(feature)
@@ -200,7 +200,7 @@ class Calibration:
         """Return what is known, as a keeper recalls it: who begins with it believes the same."""
         with self._lock:
             known = {
-                _key(feature): "right" if state.is_proven else "wrong"
+                fact_of(feature): "right" if state.is_proven else "wrong"
                 for feature, state in self._states.items()
                 if state.is_proven or state.tried_at is not None
             }
@@ -232,11 +232,12 @@ class Calibration:
     def _keep(self, feature: HeaderFeature, said: str, seconds: float) -> None:
         self._show(feature)
         if self.keeper is not None:
-            self.keeper.keep(_CHAIN, _key(feature), said, seconds)
+            self.keeper.keep(_CHAIN, fact_of(feature), said, seconds)
 
     def _show(self, feature: HeaderFeature) -> None:
         CALIBRATED.labels(feature).set(self._states[feature].number())
 
 
-def _key(feature: HeaderFeature) -> str:
+def fact_of(feature: HeaderFeature) -> str:
+    """Return the name under which it is kept what this feature is worth."""
     return f"trust_{feature}"

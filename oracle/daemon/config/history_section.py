@@ -1,6 +1,7 @@
 """The section `[history]`: where final blocks are fetched, verified and decoded."""
 
 import os
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -16,6 +17,17 @@ class HistorySection(Section):
     # How many workers; by default one for every core but one, at least one. More than three
     # gain nothing on one chain: the daemon writes no faster.
     workers: int | None = Field(default=None, ge=1, le=64)
+    # Where segments that are ready and not due survive a crash (256 MiB at most); by default
+    # beside SQLite's file, and with PostgreSQL nowhere: they are prepared anew.
+    stage: Path | None = None
+
+
+def stage_of(told: HistorySection, database_url: str) -> Path | None:
+    """Return the folder of staged segments; None: there is none."""
+    if told.stage is not None:
+        return told.stage
+    scheme, _, file = database_url.partition(":///")
+    return Path(f"{file}.segments") if scheme == "sqlite" and file else None
 
 
 def worker_count(told: HistorySection) -> int:
