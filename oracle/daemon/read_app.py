@@ -128,12 +128,7 @@ class ReadApp:
             finality_seconds=told.finality_seconds,
         )
         source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
-        workers = worker_count(self.config.history)
-        if workers:
-            pool = ProcessPool(self._segment_plan(), told.endpoints, workers)
-            folder = stage_of(self.config.history, self.config.database.url)
-            stage = None if folder is None else SegmentStage(folder, pool.plan.id)
-            source.prepare_on(pool, stage=stage)
+        self._prepare_elsewhere(source)
         if told.checkpoint_block is not None and told.checkpoint_hash is not None:
             source.hold(
                 told.checkpoint_block, Hash(told.checkpoint_hash), "[chain] checkpoint_hash"
@@ -141,6 +136,17 @@ class ReadApp:
         self._opened.callback(source.close)
         self._recall_quarantine(source, self.__dict__.get("store"))
         return source
+
+    def _prepare_elsewhere(self, source: ChainSource) -> None:
+        """Give history to workers, where the settings say so."""
+        told = self.config.history
+        workers = worker_count(told)
+        if not workers:
+            return
+        pool = ProcessPool(self._segment_plan(), self.config.chain.endpoints, workers)
+        folder = stage_of(told, self.config.database.url)
+        stage = None if folder is None else SegmentStage(folder, pool.plan.id)
+        source.prepare_on(pool, stage=stage)
 
     def _segment_plan(self) -> SegmentPlan:
         """Return how workers are to read history."""

@@ -34,4 +34,4 @@ def worker_count(told: HistorySection) -> int:
     """Return how many workers prepare history; 0: none, the daemon does it."""
     if told.executor == "inline":
         return 0
-    return told.workers or max(1, len(os.sched_getaffinity(0)) - 1)
+    return told.workers or max(1, (os.cpu_count() or 1) - 1)
