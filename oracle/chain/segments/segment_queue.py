@@ -102,7 +102,8 @@ class SegmentQueue:
         again, self._failed = self._failed, None
         if again is not None and self._waiting and again.first == blocks.first:
             # A thread of its own, as before: those behind it are under way too.
-            self._waiting.appendleft(self._begun_here(again, alone=False))
+            ordered = self._ordered(Pending(again)) if uses_workers else None
+            self._waiting.appendleft(ordered or self._begun_here(again, alone=False))
         following = self._waiting[-1].part.last + 1 if self._waiting else blocks.first
         while following <= blocks.last and len(self._waiting) < self._most_waiting(uses_workers):
             part = self._cut(BlockRange(following, min(blocks.last, following + most - 1)))
@@ -201,7 +202,7 @@ class SegmentQueue:
             self.workers.discard(pending)
         first = pending.part.first
         structlog.get_logger().debug("segment_refused", first=first, reason=str(refused))
-        self._waiting[0] = self._begun_here(pending.part, alone=True)
+        self._waiting[0] = self._begun_here(pending.part, alone=False)
 
     def _with_following(self, window: BlockWindow, most: int | None) -> BlockWindow:
         """Take those in as well that are ready and continue it, up to what is worth one commit."""
