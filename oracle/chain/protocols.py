@@ -37,12 +37,16 @@ class ChainReader(Protocol):
         """
         ...
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+    def window(
+        self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
+    ) -> BlockWindow:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
 
-        The chain sizes the range by what its endpoints like, and may read ahead; whoever asks
-        for `blocks.first = window.range.last + 1` next is served in order. With headers, every
-        block of the window is in `headers`, whether or not it has logs.
+        The chain sizes the range by what its endpoints like, but for `most`, about the most
+        blocks that are wanted now; and without headers, for final blocks, it may prepare the
+        next ones: whoever asks for `blocks.first = window.range.last + 1` next is served in
+        order. With headers, every block of the window is in `headers`, whether or not it has
+        logs.
         """
         ...
 

@@ -8,12 +8,16 @@ import structlog
 
 from oracle.chain.contract_checks import counted
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.fetch.window_prefetch import WindowPrefetch
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.finality import Finality
 from oracle.chain.head_tracker import HeadTracker
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader, part_of
+from oracle.chain.segments.ordering import SegmentOrdering
+from oracle.chain.segments.pending import Workers
+from oracle.chain.segments.process_pool import SegmentExecutor
+from oracle.chain.segments.segment_queue import LEAST_BLOCKS, SegmentQueue
+from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.start_check import check_endpoints
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
@@ -54,10 +58,11 @@ class ChainSource:
         self._outvoted = Repeating("endpoint_outvoted")
         self._witnesses = Witnesses(endpoints, clock)
         self._windows = WindowSource(endpoints, reader, VerificationPolicy(), Calibration(clock))
-        self._ahead = WindowPrefetch(
+        self._ahead = SegmentQueue(
             lambda blocks: self._windows.window(blocks, with_headers=False),
             lambda blocks: self._windows.cut(blocks, with_headers=False),
         )
+        self._least_blocks = LEAST_BLOCKS
 
     def prove_by(self, policy: VerificationPolicy, calibration: Calibration | None = None) -> None:
         """Check windows as high as this policy says; `calibration` is what is known of the chain.
@@ -67,6 +72,22 @@ class ChainSource:
         self._ahead.drop()
         calibration = Calibration(self._clock) if calibration is None else calibration
         self._windows = WindowSource(self._endpoints, self._reader, policy, calibration)
+
+    def prepare_on(
+        self,
+        executor: SegmentExecutor,
+        least_blocks: int = LEAST_BLOCKS,
+        stage: SegmentStage | None = None,
+    ) -> None:
+        """Have history prepared by workers, while at least so many blocks of it are left.
+
+        Call it after `prove_by`; they are ours to close. `stage`: what outlives a crash.
+        """
+        self._ahead.drop()
+        plan, workers = executor.plan, executor.workers
+        ordering = SegmentOrdering(plan, self._endpoints, self._windows, workers)
+        self._ahead.workers = Workers(executor, ordering, stage)
+        self._least_blocks = least_blocks
 
     def hold(self, number: int, block_hash: Hash, source: str) -> None:
         """Use no endpoint that shows another block at this height; `source` says who says so."""
@@ -87,8 +108,10 @@ class ChainSource:
         check_endpoints(self._endpoints, self._reader)
 
     def close(self) -> None:
-        """Stop reading ahead and let the connections go."""
+        """Stop reading ahead, end the workers and let the connections go."""
         self._ahead.drop()
+        if self._ahead.workers is not None:
+            self._ahead.workers.executor.close()
         self._endpoints.close()
 
     def chain_id(self) -> int:
@@ -144,19 +167,23 @@ class ChainSource:
         """
         return self._endpoints.use(lambda endpoint: linked(endpoint.client, blocks))
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+    def window(
+        self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
+    ) -> BlockWindow:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
 
-        Without headers, for final blocks, it reads ahead: whoever asks for
-        `window.range.last + 1` next is served in order. What may still change is asked anew.
+        See chain.protocols; what may still change is asked anew.
 
         Raises:
             TransientError: no endpoint gives a whole and consistent answer now.
             InputError: an endpoint is on another chain.
         """
         if not with_headers:
-            return self._ahead.take(blocks)
+            is_much = len(blocks) >= self._least_blocks
+            return self._ahead.take(blocks, most, elsewhere=is_much)
         self._ahead.drop()
+        if most is not None:
+            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
         part = self._windows.cut(blocks, with_headers=True)
         return self._windows.window(part, with_headers=True)
 

@@ -12,11 +12,15 @@ from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.segments.order import SegmentPlan
+from oracle.chain.segments.process_pool import ProcessPool
+from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.books import Books
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.dispatch_section import dispatch_settings
+from oracle.daemon.config.history_section import stage_of, worker_count
 from oracle.daemon.config.section_values import feed_client, feed_reader, probe_settings
 from oracle.daemon.config.verify_section import policy_of
 from oracle.dispatch.assigner import DrawHook, check_dispatch
@@ -91,6 +95,7 @@ class ReadApp(Books):
             finality_seconds=told.finality_seconds,
         )
         source.prove_by(policy_of(self.config.verify), Calibration(keeper=self.facts))
+        self._prepare_elsewhere(source)
         if told.checkpoint_block is not None and told.checkpoint_hash is not None:
             source.hold(
                 told.checkpoint_block, Hash(told.checkpoint_hash), "[chain] checkpoint_hash"
@@ -98,6 +103,34 @@ class ReadApp(Books):
         self._opened.callback(source.close)
         self._recall_quarantine(source, self.__dict__.get("store"))
         return source
+
+    def _prepare_elsewhere(self, source: ChainSource) -> None:
+        """Give history to workers, where the settings say so."""
+        told = self.config.history
+        workers = worker_count(told)
+        if not workers:
+            return
+        pool = ProcessPool(self._segment_plan(), self.config.chain.endpoints, workers)
+        folder = stage_of(told, self.config.database.url)
+        stage = None if folder is None else SegmentStage(folder, pool.plan.id)
+        source.prepare_on(pool, stage=stage)
+
+    def _segment_plan(self) -> SegmentPlan:
+        """Return how workers are to read history."""
+        network, policy = self.config.network, policy_of(self.config.verify)
+        return SegmentPlan(
+            chain_id=self.config.chain.id,
+            profile=network.profile,
+            contracts=dict(network.contracts),
+            oracle=self.config.oracle.address,
+            options=dict(network.options),
+            # They read the chain alone: a feed is beside it.
+            identity=self.reader.profile.identity,
+            history=int(policy.history),
+            receipts=policy.receipts,
+            every_header=policy.every_header,
+            most_bytes=self.config.chain.most_answer_mib * 2**20,
+        )
 
     def recall_quarantine(self) -> None:
         """Take up who was proven wrong, as another process may have written it down since."""

@@ -146,9 +146,8 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
         parent_mismatch = ParentMismatch(window.first_parent, window.endpoint)
         return rewind_if_forked(fork_context, folder, heads, parent_mismatch)
     ingest.fork_watch.tip.forget()
-    fetched_window = FetchedWindow(
-        window, folder.reader.read(window.logs, window.calls), heads, cursor
-    )
+    said = window.said or folder.reader.read(window.logs, window.calls)
+    fetched_window = FetchedWindow(window, said, heads, cursor)
     fetched = ingest.clock()
     written = commit(store, folder, fetched_window, ingest.clock)
     ingest.fork_watch.goes_on()
@@ -174,6 +173,7 @@ class _Asked(NamedTuple):
 
     blocks: BlockRange
     with_headers: bool
+    most: int
 
 
 def _window(
@@ -184,7 +184,9 @@ def _window(
     A block that is refused is remembered, and told again.
     """
     try:
-        window = fork_context.chain.window(asked.blocks, with_headers=asked.with_headers)
+        window = fork_context.chain.window(
+            asked.blocks, with_headers=asked.with_headers, most=asked.most
+        )
     except RefusalError as error:
         raise remembered(fork_context.store, error.refusal) from error
     is_ours = cursor is None or window.first_parent == cursor.hash
@@ -259,7 +261,7 @@ def _asked(heads: Heads, first: int, history: int, most: int) -> _Asked:
     They are above the final block, where forks happen, and wherever a hook wants them.
     """
     last = history if first <= history else heads.latest.number
-    return _Asked(BlockRange(first, min(last, first + most - 1)), first > history)
+    return _Asked(BlockRange(first, last), first > history, most)
 
 
 def _counted(said: Decoded) -> Mapping[str, int]:

@@ -101,6 +101,17 @@ WINDOW_SPLITS = Counter(
 WINDOW_BLOCKS = Gauge(
     "oracle_window_blocks", "Blocks of the newest window.", ["endpoint"], registry=REGISTRY
 )
+SEGMENTS = Counter(
+    "oracle_segments_total",
+    "Ranges that were ordered of workers, by what came of it: taken, recalled (of an earlier "
+    "run), refused (then the writer reads them), lost (the worker died, hung or answered "
+    "something else).",
+    ["outcome"],
+    registry=REGISTRY,
+)
+for _outcome in ("taken", "recalled", "refused", "lost"):
+    # Alerts see a zero before the first.
+    SEGMENTS.labels(_outcome)
 CALIBRATED = Gauge(
     "oracle_chain_calibrated",
     "What the chain's headers (and signatures: sender) are worth: 1 proven by 20 "

@@ -44,6 +44,12 @@ LOG_EVENTS: Mapping[str, str] = {
     "lease_renewal_failed": "The lease could not be renewed. After 20 s of that the process signs "
     "and sends nothing more, and ends.",
     "log_times_differ": "A log's `blockTimestamp` is not its header's time, which was taken.",
+    "segment_lost": "A worker died, hung or answered something else while it prepared a range of "
+    "history: how often, and why. The range is ordered again.",
+    "segment_refused": "A worker gave no segment of a range, and why; the daemon reads it itself.",
+    "segment_workers_ordered": "History is prepared by so many workers beside the daemon.",
+    "segment_workers_missing": "No worker could be started: the daemon reads history alone, more "
+    "slowly.",
     "unknown_signature_from_peer": "Another reporter shows a statement with a signature of our "
     "key that this database never made.",
     "proposal_not_decoded": "A proposal of a kickout shows no signatures: whether ours is among "

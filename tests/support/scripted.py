@@ -134,9 +134,12 @@ class ScriptedChain:
             raise TransientError(f"block {blocks.last} is missing")
         return [block.ref for block in seen[blocks.first : blocks.last + 1]]
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+    def window(
+        self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
+    ) -> BlockWindow:
         seen = self._answering()._seen()
-        last = min(blocks.last, blocks.first + self.most_blocks - 1)
+        wanted = self.most_blocks if most is None else min(most, self.most_blocks)
+        last = min(blocks.last, blocks.first + wanted - 1)
         if last >= len(seen):
             raise TransientError(f"block {last} is missing")
         served = seen[blocks.first : last + 1]

@@ -20,7 +20,11 @@ from tests.support.examples import is_quick
 _TESTS = Path(__file__).resolve().parents[1]
 FAULTS = (INGEST, SENDING)
 # Real daemons, real sockets, real transactions: nothing here is quick.
-SLOW_FOLDERS = (*FAULTS, _TESTS / "integration" / "reporters")
+SLOW_FOLDERS = (
+    *FAULTS,
+    _TESTS / "integration" / "reporters",
+    _TESTS / "integration" / "segments",
+)
 # Who takes one of these has a chain: Anvil's own, or one with our network on it.
 _CHAINS = {"fresh_chain", "network"}
 _SERVERS = {"postgresql_server", "new_postgresql_store"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from oracle.chain.fetch.log_query import LogQuery, QueryOptions
 from oracle.chain.fetch.log_times import fill_times
 from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
-from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader, chained, full_headers_of, newest
 from oracle.chain.verification.sender_check import Senders
@@ -51,6 +51,8 @@ class BlockWindow:
     endpoint: str = ""
     # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
     proven: tuple[int, ...] = ()
+    # What its logs and calls say, where a worker has read them; None: nobody has yet.
+    said: Decoded | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow, WindowFetcher, WindowRequest
+from oracle.chain.fetch.limit_memory import LimitMemory
 from oracle.chain.fetch.log_query import LogQuery, QueryOptions
 from oracle.chain.log_filter import Filter
 from oracle.chain.profiles.event_reader import EventReader
@@ -27,23 +28,18 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Log
-from oracle.rpc.endpoints.capabilities import DAY
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.range_sizer import (
     MOST_BLOCKS,
     MOST_LINKED,
     MOST_WITH_HEADERS,
-    RangeSizer,
 )
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Rounds through the endpoints for one window: nobody understands, a feature is lost, once more.
 _ROUNDS = 4
-_MAX_BLOCKS = "max_blocks"
-# At how many logs its answers stop without a word; that its ranges leave logs out.
-MOST_LOGS, OMITS = "most_logs", "omits_logs"
 
 
 @dataclass(slots=True)
@@ -84,7 +80,7 @@ class WindowSource:
         self._endpoints = endpoints
         self.policy = policy
         self.calibration = calibration
-        self._keeper = calibration.keeper
+        self._memory = LimitMemory(endpoints, calibration.keeper)
         wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
         for endpoint in endpoints:
             endpoint.limits = LearnedLimits()
@@ -106,7 +102,7 @@ class WindowSource:
             most = MOST_WITH_HEADERS
         elif self._fetcher.reads_headers(self.policy.top(is_history=True)):
             most = MOST_LINKED
-        self._recall_limits()
+        self._memory.recall()
         return self._last.limits.sizer.cut(blocks, most=most)
 
     def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
@@ -119,6 +115,25 @@ class WindowSource:
         top = self.policy.top(is_history=not with_headers)
         every = with_headers or self.policy.every_header
         return self._fetched(WindowRequest(blocks, every, top))
+
+    def from_one(self, blocks: BlockRange, endpoint: str) -> BlockWindow:
+        """Return the window of these final blocks from this endpoint, checked as `window` does.
+
+        Raises:
+            TransientError: it gives no whole and consistent answer now.
+        """
+        request = WindowRequest(blocks, self.policy.every_header, self.policy.top(is_history=True))
+        return self._fetched(request, only=endpoint)
+
+    def facts(self) -> dict[str, dict[str, str]]:
+        """Return what is known of the chain, under no name, and of each endpoint's limits."""
+        self._memory.recall()
+        return {"": self.calibration.facts(), **self._memory.facts()}
+
+    def is_settled(self) -> bool:
+        """Tell whether no sample is wanted any more of what history rests on."""
+        is_wanted = self.policy.top(is_history=True) >= Level.BLOOMED
+        return not is_wanted or not self.calibration.is_any_open(self._verifier.sampler.features)
 
     def keep_newest(self, latest: BlockRef) -> None:
         """Forget what other endpoints have shown as the newest block: it is not what is asked."""
@@ -199,7 +214,7 @@ class WindowSource:
     def _fetched(
         self, order: WindowRequest, *, only: str | None = None, avoid: Sequence[str] = ()
     ) -> BlockWindow:
-        self._recall_limits()
+        self._memory.recall()
         is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
         order = replace(order, manner=QueryOptions(divides_unknown=is_alone))
         for _ in range(_ROUNDS - 1):
@@ -231,7 +246,7 @@ class WindowSource:
             self.calibration.settle()
             self._lies.look_again(tried.contradictions, window.endpoint)
         self._last = self._endpoints.listed.of(window.endpoint)
-        self._keep_limits(self._last)
+        self._memory.keep(self._last)
         return window
 
     def _proves(self, endpoint: Endpoint, number: int) -> bool:
@@ -265,36 +280,3 @@ class WindowSource:
             except RpcError:
                 continue
             yield endpoint
-
-    def _recall_limits(self) -> None:
-        for endpoint in self._endpoints:
-            if not endpoint.limits.is_recalled:
-                endpoint.limits = self._recalled(endpoint.name)
-
-    def _recalled(self, endpoint: str) -> LearnedLimits:
-        kept = {} if self._keeper is None else self._keeper.recall(endpoint)
-        limit, most = kept.get(_MAX_BLOCKS, ""), kept.get(MOST_LOGS, "")
-        return LearnedLimits(
-            RangeSizer(limit=int(limit)) if limit.isdecimal() else RangeSizer(),
-            most_logs=int(most) if most.isdecimal() else None,
-            omits=kept.get(OMITS) == "1",
-            is_recalled=True,
-            kept={name: kept[name] for name in (_MAX_BLOCKS, MOST_LOGS, OMITS) if name in kept},
-        )
-
-    def _keep_limits(self, endpoint: Endpoint) -> None:
-        limits, learned = endpoint.limits, dict[str, str]()
-        if limits.sizer.is_limited:
-            learned[_MAX_BLOCKS] = str(limits.sizer.limit)
-        if limits.most_logs is not None:
-            learned[MOST_LOGS] = str(limits.most_logs)
-        if limits.omits:
-            learned[OMITS] = "1"
-        for name, value in learned.items():
-            if limits.kept.get(name) == value:
-                continue
-            limits.kept[name] = value
-            if name != _MAX_BLOCKS:
-                self._endpoints.deprioritise(endpoint, "logs")
-            if self._keeper is not None:
-                self._keeper.keep(endpoint.name, name, value, DAY)

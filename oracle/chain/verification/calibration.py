@@ -87,7 +87,7 @@ class Calibration:
     def __post_init__(self) -> None:
         kept = {} if self.keeper is None else self.keeper.recall(_CHAIN)
         for feature in HeaderFeature:
-            said = kept.get(_key(feature))
+            said = kept.get(fact_of(feature))
             tried_at = self.clock() if said == "wrong" else None
             self._states[feature] = _State(is_proven=said == "right", tried_at=tried_at)
             self._show(feature)
@@ -196,6 +196,17 @@ class Calibration:
             DEMOTED.labels(feature).inc()
             structlog.get_logger().error("calibration_lost", feature=feature.value, why=why)
 
+    def facts(self) -> dict[str, str]:
+        """Return what is known, as a keeper recalls it: who begins with it believes the same."""
+        with self._lock:
+            known = {
+                fact_of(feature): "right" if state.is_proven else "wrong"
+                for feature, state in self._states.items()
+                if state.is_proven or state.tried_at is not None
+            }
+            taken = {f"{ACCEPTED}{check} {block_hash}": "" for check, block_hash in self._accepted}
+            return known | taken
+
     def _recall_refusals(self, kept: Mapping[str, str]) -> None:
         """Hold on to what a block was refused by, and to what an operator has accepted."""
         if REFUSAL in kept and (check := BlockRefusal.from_json(kept[REFUSAL]).check) in set(
@@ -221,11 +232,12 @@ class Calibration:
     def _keep(self, feature: HeaderFeature, said: str, seconds: float) -> None:
         self._show(feature)
         if self.keeper is not None:
-            self.keeper.keep(_CHAIN, _key(feature), said, seconds)
+            self.keeper.keep(_CHAIN, fact_of(feature), said, seconds)
 
     def _show(self, feature: HeaderFeature) -> None:
         CALIBRATED.labels(feature).set(self._states[feature].number())
 
 
-def _key(feature: HeaderFeature) -> str:
+def fact_of(feature: HeaderFeature) -> str:
+    """Return the name under which it is kept what this feature is worth."""
     return f"trust_{feature}"

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from oracle.chain.fetch.window_source import MOST_LOGS, OMITS
+from oracle.chain.fetch.limit_memory import MOST_LOGS, OMITS
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.cli.options import (

@@ -24,6 +24,7 @@ from oracle.chain.profiles.profile_loader import open_profile
 from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
 from oracle.daemon.config.feed_section import FeedSection, feed_faults
+from oracle.daemon.config.history_section import HistorySection
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
     StatementsSection,
@@ -102,6 +103,7 @@ class Config(BaseSettings):
     network: NetworkSection
     feed: FeedSection = FeedSection()
     verify: VerifySection = VerifySection()
+    history: HistorySection = HistorySection()
     oracle: OracleSection = OracleSection()
     rules: Scoring = Scoring()
     dispatch: DispatchSection = DispatchSection()

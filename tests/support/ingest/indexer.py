@@ -5,12 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.segments.order import SegmentPlan
+from oracle.chain.segments.process_pool import ProcessPool
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import Done, IngestState, index_next
 from oracle.reporting.report_cutter import ReportCutter
+from oracle.rpc.client import MOST_BYTES
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
@@ -25,13 +29,29 @@ ANCHOR_WINDOW = 24
 SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
 
 
+def plan_of(reader: EventReader) -> SegmentPlan:
+    """How workers are to read the chain that an Indexer reads."""
+    return SegmentPlan(
+        chain_id=CHAIN_ID,
+        profile="reference",
+        contracts=dict(CONTRACTS),
+        oracle=ORACLE,
+        options={},
+        identity=reader.identity,
+        history=int(Level.PROVEN),
+        receipts=True,
+        every_header=False,
+        most_bytes=MOST_BYTES,
+    )
+
+
 @dataclass
 class Indexer:
     """Follows the chain behind `urls` into the database at `url`, by the rules of `seed`.
 
     Everything in memory goes with `restart`; the database stays. `clock` counts seconds for
     whoever rests, waits or looks again. Without `reports` none are cut, and only what is not final
-    is read with all its headers.
+    is read with all its headers. `workers` prepare history, however little of it there is.
     """
 
     urls: Sequence[str]
@@ -40,10 +60,12 @@ class Indexer:
     finality: int = FINALITY
     clock: Callable[[], float] = time.monotonic
     reports: bool = True
+    workers: int = 0
     store: Store = field(init=False)
     source: ChainSource = field(init=False)
     folder: Folder = field(init=False)
     ingest: IngestState = field(init=False)
+    pool: ProcessPool = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
@@ -61,6 +83,9 @@ class Indexer:
         self.store = Store.open(self.url, create=True)
         endpoints = EndpointPool.open(self.urls, CHAIN_ID, self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
+        if self.workers:
+            self.pool = ProcessPool(plan_of(reader), self.urls, self.workers)
+            self.source.prepare_on(self.pool, least_blocks=1)
         self.folder = Folder(SEED, reader, [cutter] if self.reports else [])
         self.ingest = IngestState(clock=self.clock)
 

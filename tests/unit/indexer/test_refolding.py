@@ -71,9 +71,11 @@ def test_a_window_that_was_fetched_before_a_rebuild_is_not_committed_after_it(st
     follower.chain.mine()
     window = follower.chain.window
 
-    def rebuilt_meanwhile(blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+    def rebuilt_meanwhile(
+        blocks: BlockRange, *, with_headers: bool, most: int | None = None
+    ) -> BlockWindow:
         rebuild_state(store, folder(), RebuildOptions())
-        return window(blocks, with_headers=with_headers)
+        return window(blocks, with_headers=with_headers, most=most)
 
     follower.chain.window = rebuilt_meanwhile  # type: ignore[method-assign]
 

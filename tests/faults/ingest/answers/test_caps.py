@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oracle.chain.fetch.window_source import MOST_LOGS, OMITS
+from oracle.chain.fetch.limit_memory import MOST_LOGS, OMITS
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
 from oracle.devnet.fakechain.faults import block_faults, log_faults
@@ -121,7 +121,7 @@ def test_after_a_restart_a_known_cap_is_suspected_at_once(
     indexer.source.prove_by(LEAST, Calibration(keeper=kept))
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
-    indexer.source._windows._recall_limits()
+    indexer.source._windows._memory.recall()
     endpoints_of(indexer)[0].limits.may_be_cut_off(10_000)
 
     window = indexer.source.window(many_logs, with_headers=False)

@@ -141,7 +141,7 @@ def test_at_the_head_the_audit_waits_for_whole_windows_whatever_levels_were_reac
 
 def small_windows(indexer: Indexer, blocks: int) -> Indexer:
     """Let every endpoint be one that has named so many blocks as its limit."""
-    indexer.source._windows._recall_limits()
+    indexer.source._windows._memory.recall()
     for endpoint in indexer.source.endpoints:
         endpoint.limits.sizer.limit = blocks
     return indexer

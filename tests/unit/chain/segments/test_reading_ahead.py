@@ -6,7 +6,7 @@ from threading import Lock
 import pytest
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.fetch.window_prefetch import DEPTH, WindowPrefetch
+from oracle.chain.segments.segment_queue import DEPTH, SegmentQueue
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, OracleError, TransientError
@@ -22,7 +22,7 @@ class Fetching:
         self.failing = failing
         self.fetched: Counter[int] = Counter()
         self._lock = Lock()
-        self.ahead = WindowPrefetch(self._fetch, self._cut)
+        self.ahead = SegmentQueue(self._fetch, self._cut)
 
     def _cut(self, blocks: BlockRange) -> BlockRange:
         return BlockRange(blocks.first, min(blocks.last, blocks.first + 9))

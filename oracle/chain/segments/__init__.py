@@ -1,0 +1,1 @@
+"""History prepared anywhere, and taken in order (docs/explanation/segments.md)."""

@@ -1,0 +1,243 @@
+"""Workers in processes of this machine, one order each at a time.
+
+Plain child processes spoken to over pipes, and no `ProcessPoolExecutor`: one that dies costs the
+order it had and no other, one that hangs is killed by itself, and none outlives us
+(decision 0199).
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Protocol
+
+import oracle
+from oracle.chain.segments.frames import (
+    MOST_FRAME,
+    FrameError,
+    Opening,
+    frame_of,
+    read_frame,
+    write_frame,
+)
+from oracle.chain.segments.order import SegmentOrder, SegmentPlan
+from oracle.chain.segments.worker import READY
+from oracle.errors import OracleError
+
+# The head needs no workers: without an order for so long they end, and are started anew.
+IDLE_SECONDS = 60.0
+_LEAVING_SECONDS = 2.0
+# A worker signs nothing and opens no database: our settings are no business of it.
+_OURS = "QOS_ORACLE_"
+
+
+class WorkerDiedError(OracleError):
+    """A worker ended in the middle of an order."""
+
+
+class NoWorkersError(OracleError):
+    """A worker could not be started."""
+
+
+class SegmentExecutor(Protocol):
+    """Where ranges are prepared: `concurrent.futures` as far as it is needed."""
+
+    @property
+    def workers(self) -> int:
+        """How many orders are worked on at once."""
+        ...
+
+    @property
+    def plan(self) -> SegmentPlan:
+        """What it was opened for."""
+        ...
+
+    def submit(self, order: SegmentOrder) -> Future[bytes]:
+        """Have a range prepared; raises nothing. What `Preparer.prepare` returns is the result.
+
+        The future raises WorkerDiedError where whoever had it died, NoWorkersError where nobody
+        can be started.
+        """
+        ...
+
+    def give_up(self, future: Future[bytes]) -> None:
+        """End the worker that has this order, which takes too long, or answered something else."""
+        ...
+
+    def close(self) -> None:
+        """End all of them; what is under way ends unheard."""
+        ...
+
+
+class ProcessPool:
+    """See SegmentExecutor; `workers` processes at most, started when they are first needed."""
+
+    def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
+        self.plan, self.workers = plan, max(1, workers)
+        opening = frame_of(Opening(plan, tuple(urls)))
+        self._orders: SimpleQueue[_Ordered | None] = SimpleQueue()
+        self._all = [_Worker(opening, self._orders) for _ in range(self.workers)]
+
+    def submit(self, order: SegmentOrder) -> Future[bytes]:
+        """See SegmentExecutor."""
+        ordered = _Ordered(frame_of(order))
+        for worker in self._all:
+            worker.begin()
+        self._orders.put(ordered)
+        return ordered.future
+
+    def give_up(self, future: Future[bytes]) -> None:
+        """See SegmentExecutor."""
+        future.cancel()
+        for worker in self._all:
+            worker.kill_if_at(future)
+
+    def pids(self) -> list[int]:
+        """Return the process ids of those that run now."""
+        return [pid for worker in self._all if (pid := worker.pid()) is not None]
+
+    def close(self) -> None:
+        """See SegmentExecutor."""
+        for _ in self._all:
+            self._orders.put(None)
+        for worker in self._all:
+            worker.close()
+
+
+class _Ordered:
+    """One order's bytes, and what becomes of it."""
+
+    __slots__ = ("frame", "future")
+
+    def __init__(self, frame: bytes) -> None:
+        self.frame = frame
+        self.future: Future[bytes] = Future()
+
+
+class _Worker:
+    """One process, and the thread that speaks to it."""
+
+    def __init__(self, opening: bytes, orders: "SimpleQueue[_Ordered | None]") -> None:
+        self._opening, self._orders = opening, orders
+        self._thread: Thread | None = None
+        self._lock = Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        # The order that it works on, or has answered last.
+        self._at: Future[bytes] | None = None
+        self._is_closed = False
+
+    def begin(self) -> None:
+        """Let the thread run, once."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="segment worker", daemon=True)
+            self._thread.start()
+
+    def pid(self) -> int | None:
+        """Return its process id; None: it does not run."""
+        with self._lock:
+            return None if self._process is None else self._process.pid
+
+    def kill_if_at(self, future: Future[bytes]) -> None:
+        """End the process where it has this order, or had it last."""
+        with self._lock:
+            if self._at is future and self._process is not None:
+                self._process.kill()
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        with self._lock:
+            self._is_closed = True
+            if self._process is not None:
+                self._process.kill()
+        if self._thread is not None:
+            self._thread.join(_LEAVING_SECONDS)
+        self._end()
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            try:
+                ordered = self._orders.get(timeout=IDLE_SECONDS)
+            except Empty:
+                self._end()
+                continue
+            if ordered is None:
+                return
+            if ordered.future.set_running_or_notify_cancel():
+                self._work(ordered)
+
+    def _work(self, ordered: _Ordered) -> None:
+        try:
+            process = self._opened()
+        except (OSError, FrameError) as error:
+            self._end()
+            ordered.future.set_exception(NoWorkersError(f"a worker does not start: {error}"))
+            return
+        with self._lock:
+            self._at = ordered.future
+        assert process.stdin is not None  # noqa: S101  # opened with pipes
+        assert process.stdout is not None  # noqa: S101
+        try:
+            write_frame(process.stdin, ordered.frame)  # type: ignore[arg-type]  # a binary pipe
+            answer = read_frame(process.stdout, MOST_FRAME)  # type: ignore[arg-type]
+        except (OSError, FrameError, ValueError):
+            answer = None
+        if answer is None:
+            self._end()
+            ordered.future.set_exception(WorkerDiedError("a worker died at its order"))
+        else:
+            ordered.future.set_result(answer)
+
+    def _opened(self) -> "subprocess.Popen[bytes]":
+        """Return the process, started where there is none.
+
+        Raises:
+            OSError, FrameError: it cannot be started, or does not say that it is ready.
+        """
+        with self._lock:
+            if self._process is not None and self._process.poll() is None:
+                return self._process
+            if self._is_closed:
+                raise FrameError("closed")
+        self._end()
+        process = _started()
+        with self._lock:
+            self._process = process
+        assert process.stdin is not None  # noqa: S101  # opened with pipes
+        assert process.stdout is not None  # noqa: S101
+        write_frame(process.stdin, self._opening)  # type: ignore[arg-type]  # a binary pipe
+        if read_frame(process.stdout, MOST_FRAME) != READY:  # type: ignore[arg-type]
+            raise FrameError("it ended before it was ready")
+        return process
+
+    def _end(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    # Half an order was in it.
+                    continue
+
+
+def _started() -> "subprocess.Popen[bytes]":
+    """Start a worker of this very package, without our settings in its environment."""
+    environment = {name: told for name, told in os.environ.items() if not name.startswith(_OURS)}
+    home = str(Path(oracle.__file__).resolve().parents[1])
+    known = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = home if not known else os.pathsep.join((home, known))
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "oracle.chain.segments.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )

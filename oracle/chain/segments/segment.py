@@ -1,0 +1,196 @@
+"""What a worker answers: a segment of history, or why there is none; as bytes and back.
+
+Nothing that comes back is believed but for its content: hash, plan, range and order of the rows
+are looked at. See docs/explanation/segments.md#segment.
+"""
+
+import hashlib
+from operator import attrgetter
+from typing import NamedTuple, Self, TypeAlias
+
+import msgspec
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.segments.event_codec import EventRows, events_of, rows_of
+from oracle.chain.segments.order import Facts, SegmentOrder
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.coverage import Level
+from oracle.domain.ids import Address, Hash
+from oracle.domain.logs import Call, Log
+from oracle.errors import OracleError, TransientError
+
+_LogRow: TypeAlias = tuple[int, Hash, int, int, Hash, int, Address, tuple[str, ...], str]
+_LOG_FIELDS = attrgetter(
+    "block", "block_hash", "time", "tx", "tx_hash", "index", "address", "topics", "data"
+)
+_WORD, _DIGEST = 32, 32
+
+
+class CallRow(NamedTuple):
+    """A call; its value takes up to 256 bits."""
+
+    block: int
+    block_hash: Hash
+    time: int
+    tx: int
+    tx_hash: Hash
+    sender: Address
+    to: Address
+    value: bytes
+    input: str
+    succeeded: bool
+
+    @classmethod
+    def of(cls, call: Call) -> Self:
+        """Return the row of a call."""
+        named = {name: getattr(call, name) for name in cls._fields}
+        return cls(**named | {"value": call.value.to_bytes(_WORD)})
+
+    def call(self) -> Call:
+        """Return what `of` was given."""
+        return Call(**self._asdict() | {"value": int.from_bytes(self.value)})
+
+
+class SegmentError(OracleError):
+    """What a worker gave is not what was ordered of it."""
+
+
+class RefusedSegmentError(TransientError):
+    """A worker has no segment of this range: it is read by the writer itself."""
+
+
+class Observed(msgspec.Struct, frozen=True, array_like=True):
+    """What was learned beside: `calls` spent, counters by place and labels, facts, seconds."""
+
+    calls: int = 0
+    counted: tuple[tuple[int, tuple[str, ...], float], ...] = ()
+    facts: Facts = {}
+    highest: int = -1
+    seconds: float = 0.0
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
+    """Blocks `first` to `newest`, which may lie below what was ordered, never above.
+
+    `first_parent` is the parent of the first block: what links it to the segment before.
+    """
+
+    plan: bytes
+    number: int
+    first: int
+    first_parent: Hash
+    newest: BlockRef
+    endpoint: str
+    level: int
+    proven: tuple[int, ...]
+    headers: list[BlockRef]
+    logs: list[_LogRow]
+    calls: list[CallRow]
+    events: EventRows
+    contract_events: EventRows
+    dead: EventRows
+    observed: Observed
+
+    def window(self) -> BlockWindow:
+        """Return what the writer takes in. Raises ValueError: an event is none of ours."""
+        said = Decoded(
+            events_of(self.events), events_of(self.contract_events), events_of(self.dead)
+        )
+        return BlockWindow(
+            BlockRange(self.first, self.newest.number),
+            self.first_parent,
+            self.newest,
+            self.headers,
+            [Log(*row) for row in self.logs],
+            [row.call() for row in self.calls],
+            Level(self.level),
+            self.endpoint,
+            self.proven,
+            said,
+        )
+
+
+class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
+    """No segment, and why; `kind` is that of an RpcError, or empty."""
+
+    plan: bytes
+    number: int
+    kind: str
+    words: str
+    retry_after: float | None
+    observed: Observed
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Segment | SegmentRefusal] = msgspec.msgpack.Decoder(
+    Segment | SegmentRefusal
+)
+
+
+def segment_of(
+    order: SegmentOrder, window: BlockWindow, said: Decoded, observed: Observed
+) -> Segment:
+    """Return a window as a segment.
+
+    Raises:
+        OverflowError: a number of an event is larger than we know how to send.
+    """
+    return Segment(
+        order.plan,
+        order.number,
+        window.range.first,
+        window.first_parent,
+        window.last,
+        window.endpoint,
+        int(window.level),
+        window.proven,
+        window.headers,
+        list(map(_LOG_FIELDS, window.logs)),
+        list(map(CallRow.of, window.calls)),
+        rows_of(said.events),
+        rows_of(said.contract_events),
+        rows_of(said.dead),
+        observed,
+    )
+
+
+def pack(given: Segment | SegmentRefusal) -> bytes:
+    """Return its bytes, and their sha256 after them."""
+    body = _ENCODER.encode(given)
+    return body + hashlib.sha256(body).digest()
+
+
+def unpack(given: bytes, order: SegmentOrder) -> Segment | SegmentRefusal:
+    """Return what answers this order.
+
+    Raises:
+        SegmentError: its bytes, plan, number, range or rows are not as they must be.
+    """
+    body, digest = given[:-_DIGEST], given[-_DIGEST:]
+    if hashlib.sha256(body).digest() != digest:
+        raise SegmentError("torn, or changed on its way")
+    try:
+        answer = _DECODER.decode(body)
+    except msgspec.DecodeError as error:
+        raise SegmentError(f"no segment: {error}") from None
+    if (answer.plan, answer.number) != (order.plan, order.number):
+        raise SegmentError("the answer to another order")
+    if isinstance(answer, Segment):
+        _check(answer, order)
+    return answer
+
+
+def _check(segment: Segment, order: SegmentOrder) -> None:
+    first, last = segment.first, segment.newest.number
+    if first != order.first or not first <= last <= order.last:
+        raise SegmentError(f"blocks {first} to {last} in place of {order.first} to {order.last}")
+    if segment.level not in set(Level):
+        raise SegmentError(f"no level of proof: {segment.level}")
+    places = [(row[0], row[5]) for row in segment.logs]
+    if places != sorted(set(places)):
+        raise SegmentError("logs out of order, or one twice")
+    numbers = [place[0] for place in places] + [row.block for row in segment.calls]
+    numbers += [*segment.proven, *(header.number for header in segment.headers)]
+    if numbers and not first <= min(numbers) <= max(numbers) <= last:
+        raise SegmentError("rows of blocks outside of its range")

@@ -1,0 +1,264 @@
+"""Prepares the next ranges while the last one is being committed, and gives them in order.
+
+Elsewhere, where workers were given and enough history is left; otherwise in threads of this
+process. Bounded: a slow database slows the fetching. See docs/explanation/segments.md#a-range.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.segments.joining import is_continued, joined
+from oracle.chain.segments.pending import Pending, Workers, done, failed, given
+from oracle.chain.segments.process_pool import NoWorkersError, WorkerDiedError
+from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
+from oracle.domain.blocks import BlockRange
+from oracle.errors import FatalError, OracleError, TransientError
+from oracle.rpc.background import in_background
+from oracle.telemetry.indexer_metrics import SEGMENTS
+
+# Windows in threads of ours; so many more than there are workers where there are some.
+DEPTH, _MORE_THAN_WORKERS = 4, 2
+# Less history is read here: starting a worker costs more than it saves.
+LEAST_BLOCKS = 2_000
+# After so many seconds an order counts as lost, and whoever has it is ended.
+_DEADLINE_SECONDS = 120.0
+# A range that so many workers died of is cut in two.
+_DEATHS = 2
+# Logs that are taken in together where they are ready: a transaction's end is what costs.
+_TOGETHER = 12_000
+
+Fetch = Callable[[BlockRange], BlockWindow]
+Cut = Callable[[BlockRange], BlockRange]
+
+
+class SegmentQueue:
+    """Gives windows in order; `cut` sizes the next range, `fetch` gets it, in a thread.
+
+    The threads are the operating system's to end: whoever stops does not wait for an answer.
+    """
+
+    def __init__(self, fetch: Fetch, cut: Cut, depth: int = DEPTH) -> None:
+        self._fetch = fetch
+        self._cut = cut
+        self._depth = depth
+        self.workers: Workers | None = None
+        self._waiting: deque[Pending] = deque()
+        # Where the window given last ends; and the range that failed since.
+        self._given = -1
+        self._failed: BlockRange | None = None
+        # Whether the log says that workers are at it.
+        self._is_told = False
+
+    def take(
+        self, blocks: BlockRange, most: int | None = None, *, elsewhere: bool = False
+    ) -> BlockWindow:
+        """Return the window that begins at `blocks.first`, and prepare on up to `blocks.last`.
+
+        Of at most about `most` blocks. `elsewhere`: by the workers, where there are some. Whoever
+        goes on with less at a time than before gets what was fetched already, once more as much
+        as before: it would have to be fetched again.
+
+        Where one fails that may be had later, those behind it stay, and it alone is fetched again.
+
+        Raises:
+            OracleError: what `fetch` raised for this window.
+            FatalError: two workers died of one and the same block.
+        """
+        uses_workers = elsewhere and self._may_order()
+        if most is not None and not uses_workers:
+            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
+        if self._waiting and not self._fits(blocks):
+            self.drop()
+        if self.workers is not None:
+            self.workers.keep_ready(blocks.first, self._waiting)
+        self._fill(blocks, blocks.last if most is None else most, uses_workers=uses_workers)
+        window = self._with_following(self._due(), most)
+        self._given = window.range.last
+        return window
+
+    def drop(self) -> None:
+        """Forget what was prepared; what is under way ends unheard."""
+        for pending in self._waiting:
+            self._forget(pending)
+        if self._waiting and self.workers is not None:
+            self.workers.discard_all()
+        self._waiting.clear()
+        self._given, self._failed = -1, None
+
+    def _may_order(self) -> bool:
+        return self.workers is not None and self.workers.ordering.is_possible()
+
+    def _fits(self, blocks: BlockRange) -> bool:
+        following = self._failed or self._waiting[0].part
+        goes_on = blocks.first == self._given + 1
+        return following.first == blocks.first and (goes_on or following.last <= blocks.last)
+
+    # --- what is under way ---
+
+    def _fill(self, blocks: BlockRange, most: int, *, uses_workers: bool) -> None:
+        again, self._failed = self._failed, None
+        if again is not None and self._waiting and again.first == blocks.first:
+            # A thread of its own, as before: those behind it are under way too.
+            ordered = self._ordered(Pending(again)) if uses_workers else None
+            self._waiting.appendleft(ordered or self._begun_here(again, alone=False))
+        following = self._waiting[-1].part.last + 1 if self._waiting else blocks.first
+        while following <= blocks.last and len(self._waiting) < self._most_waiting(uses_workers):
+            part = self._cut(BlockRange(following, min(blocks.last, following + most - 1)))
+            pending = self._recalled(following, blocks.last) if uses_workers else None
+            if pending is None and uses_workers:
+                pending = self._ordered(Pending(part))
+            if pending is None and uses_workers and self._waiting:
+                # Nobody is to be asked for more than what is under way now.
+                return
+            alone = not self._waiting and part.last == blocks.last
+            self._waiting.append(pending or self._begun_here(part, alone=alone))
+            following = self._waiting[-1].part.last + 1
+
+    def _most_waiting(self, uses_workers: bool) -> int:  # noqa: FBT001  # of this file
+        if self.workers is None or not uses_workers:
+            return self._depth
+        return self.workers.executor.workers + _MORE_THAN_WORKERS
+
+    def _ordered(self, pending: Pending) -> Pending | None:
+        """Have a range prepared elsewhere; None: it cannot be ordered now."""
+        order = None if self.workers is None else self.workers.ordering.order(pending.part)
+        if order is None or self.workers is None:
+            return None
+        if not self._is_told:
+            self._is_told = True
+            workers = self.workers.executor.workers
+            structlog.get_logger().info("segment_workers_ordered", workers=workers)
+        there = self.workers.executor.submit(order)
+        return Pending(pending.part, order=order, there=there, deaths=pending.deaths)
+
+    def _recalled(self, first: int, last: int) -> Pending | None:
+        return None if self.workers is None else self.workers.recalled(first, last)
+
+    def _begun_here(self, part: BlockRange, *, alone: bool) -> Pending:
+        if not alone:
+            future = in_background(lambda: self._fetch(part), f"read ahead {part.first}")
+            return Pending(part, future)
+        # Nothing to be parallel with: a thread would only cost time.
+        return Pending(part, done(lambda: self._fetch(part)))
+
+    def _forget(self, pending: Pending) -> None:
+        if pending.there is not None and pending.order is not None:
+            pending.there.cancel()
+            if self.workers is not None:
+                self.workers.ordering.forget(pending.order)
+
+    # --- what is due ---
+
+    def _due(self) -> BlockWindow:
+        """Return the first window, whatever it takes."""
+        while True:
+            pending = self._waiting[0]
+            try:
+                window = self._taken(pending)
+            except TransientError:
+                self._failed = self._waiting.popleft().part
+                raise
+            except BaseException:
+                self.drop()
+                raise
+            if window is not None:
+                self._waiting.popleft()
+                return window
+
+    def _taken(self, pending: Pending) -> BlockWindow | None:
+        """Return what came of a range; None: it is under way in another way now.
+
+        Raises:
+            OracleError: what `fetch` raised, or nobody can prepare it.
+        """
+        if pending.here is not None:
+            return pending.here.result()
+        window = None
+        try:
+            window = self._answered(pending)
+        except RefusedSegmentError as refused:
+            self._refused(pending, refused)
+        except NoWorkersError as error:
+            self._go_on_alone(error)
+        except (TimeoutError, WorkerDiedError, SegmentError) as error:
+            self._lost(pending, error)
+        else:
+            SEGMENTS.labels("recalled" if pending.is_recalled else "taken").inc()
+        return window
+
+    def _answered(self, pending: Pending) -> BlockWindow:
+        if self.workers is None or pending.order is None or pending.there is None:
+            raise RefusedSegmentError("there are no workers any more")
+        given = pending.there.result(_DEADLINE_SECONDS)
+        return self.workers.ordering.accept(pending.order, given, is_recalled=pending.is_recalled)
+
+    def _refused(self, pending: Pending, refused: RefusedSegmentError) -> None:
+        """Read a range here that no worker gives: whatever is wrong with it is told as ever."""
+        SEGMENTS.labels("refused").inc()
+        if self.workers is not None:
+            self.workers.discard(pending)
+        first = pending.part.first
+        structlog.get_logger().debug("segment_refused", first=first, reason=str(refused))
+        self._waiting[0] = self._begun_here(pending.part, alone=False)
+
+    def _with_following(self, window: BlockWindow, most: int | None) -> BlockWindow:
+        """Take those in as well that are ready and continue it, up to what is worth one commit."""
+        windows, logs = [window], len(window.logs)
+        while self._waiting and self._waiting[0].is_ready() and logs < _TOGETHER:
+            pending = self._waiting[0]
+            if most is not None and pending.part.last - windows[0].range.first >= most:
+                break
+            try:
+                following = self._taken(pending)
+            except OracleError as error:
+                # For who asks for it, and not for what comes before it.
+                self._waiting[0] = Pending(pending.part, failed(error))
+                break
+            if following is None:
+                break
+            if not is_continued(windows[-1], following):
+                self._waiting[0] = Pending(pending.part, given(following))
+                break
+            self._waiting.popleft()
+            windows.append(following)
+            logs += len(following.logs)
+        return joined(windows)
+
+    # --- workers that die ---
+
+    def _lost(self, pending: Pending, error: Exception) -> None:
+        """Order a range again whose worker died, hung or answered something else.
+
+        Never read here what a worker died of: it would be ours to die of.
+        """
+        SEGMENTS.labels("lost").inc()
+        if self.workers is not None:
+            self.workers.discard(pending)
+        part, deaths = pending.part, pending.deaths + 1
+        reason = str(error) or "no answer in time"
+        structlog.get_logger().warning(
+            "segment_lost", first=part.first, last=part.last, times=deaths, reason=reason
+        )
+        if self.workers is not None and pending.there is not None:
+            self.workers.executor.give_up(pending.there)
+            self._forget(pending)
+        parts, kept = [part], deaths
+        if deaths >= _DEATHS:
+            if len(part) == 1:
+                raise FatalError(f"workers end at block {part.first}, {deaths} of them: {reason}")
+            parts, kept = list(part.chunks((len(part) + 1) // 2)), 0
+        again = [self._ordered(Pending(each, deaths=kept)) for each in parts]
+        if any(one is None for one in again):
+            raise TransientError(f"blocks {part.first} to {part.last}: {reason}")
+        self._waiting.popleft()
+        self._waiting.extendleft(one for one in reversed(again) if one is not None)
+
+    def _go_on_alone(self, error: NoWorkersError) -> None:
+        """Prepare everything here from now on: slower, never stopped."""
+        structlog.get_logger().error("segment_workers_missing", reason=str(error))
+        if self.workers is not None:
+            self.workers.executor.close()
+        self.workers = None

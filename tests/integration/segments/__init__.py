@@ -1,0 +1,1 @@
+"""History prepared by workers: real processes, whole databases compared."""

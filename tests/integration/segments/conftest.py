@@ -1,0 +1,93 @@
+"""A chain with a history, and indexers that have it prepared by workers: real processes.
+
+`dump` is the whole database: what is stored does not depend on who prepared it.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.endpoints.range_sizer import RangeSizer
+from oracle.telemetry.indexer_metrics import SEGMENTS
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import Indexer
+
+HISTORY = 240
+# Cut small, a short history is many ranges.
+RANGE = 20
+OpenPrepared = Callable[..., Indexer]
+
+
+@pytest.fixture
+def a_chain() -> Iterator[AChain]:
+    with ExitStack() as until_the_end:
+        chain = AChain(until_the_end)
+        chain.serve()
+        chain.live(HISTORY)
+        yield chain
+
+
+@pytest.fixture
+def open_prepared(
+    a_chain: AChain, tmp_path: Path, sqlite_template: Path
+) -> Iterator[OpenPrepared]:
+    """Opens indexers with so many workers and ranges of so many blocks at most."""
+    opened: list[Indexer] = []
+
+    def open_one(workers: int, blocks: int = RANGE, url: str | None = None) -> Indexer:
+        if url is None:
+            fresh = tmp_path / f"{len(opened)}.sqlite"
+            shutil.copyfile(sqlite_template, fresh)
+            url = f"sqlite:///{fresh}"
+        indexer = Indexer(a_chain.urls, url, reports=False, workers=workers)
+        opened.append(indexer)
+        return in_ranges(indexer, blocks)
+
+    yield open_one
+    for indexer in opened:
+        indexer.close()
+
+
+def in_ranges(indexer: Indexer, blocks: int) -> Indexer:
+    """Have ranges cut to so many blocks, as for an endpoint that takes no more."""
+    for endpoint in indexer.source.endpoints:
+        sizer = RangeSizer(limit=blocks)
+        endpoint.limits = LearnedLimits(sizer, is_recalled=True, kept={"max_blocks": str(blocks)})
+    return indexer
+
+
+@pytest.fixture
+def expected(open_prepared: OpenPrepared) -> list[str]:
+    """What is stored where nobody but the writer reads."""
+    indexer = open_prepared(0)
+    indexer.index()
+    return dump(indexer.url)
+
+
+def outcomes(outcome: str) -> float:
+    """How many ranges came to this so far, in this process."""
+    return next(
+        sample.value
+        for metric in SEGMENTS.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total") and sample.labels["outcome"] == outcome
+    )
+
+
+def at_question(nth: int, method: str, deed: Callable[[], object]) -> InjectedFault:
+    """Do something at the n-th question of this kind; the answers stay as they are."""
+    left = [nth]
+
+    def change(_asked: object, answer: object) -> object:
+        left[0] -= 1
+        if left[0] == 0:
+            deed()
+        return answer
+
+    return InjectedFault("deed", change, limits={"methods": method}, is_deed=True)

@@ -1,0 +1,84 @@
+"""Workers that do what workers must not: each stands before a real pool, or in place of one."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from oracle.chain.segments.order import SegmentOrder, SegmentPlan
+from oracle.chain.segments.process_pool import ProcessPool, WorkerDiedError
+
+# What becomes of an answer; `bytes` of another order come as the second.
+Change = Callable[[bytes, bytes], bytes]
+
+
+@dataclass
+class Lying:
+    """Changes the first `times` answers; the later ones are as they came."""
+
+    pool: ProcessPool
+    change: Change
+    times: int
+    before: bytes = b""
+    given_up: list[Future[bytes]] = field(default_factory=list)
+
+    @property
+    def plan(self) -> SegmentPlan:
+        return self.pool.plan
+
+    @property
+    def workers(self) -> int:
+        return self.pool.workers
+
+    def submit(self, order: SegmentOrder) -> Future[bytes]:
+        answer = self.pool.submit(order)
+        if not self.times:
+            return answer
+        self.times -= 1
+        told: Future[bytes] = Future()
+        honest = answer.result()
+        told.set_result(self.change(honest, self.before))
+        self.before = honest
+        return told
+
+    def give_up(self, future: Future[bytes]) -> None:
+        self.given_up.append(future)
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+class _Hung(Future[bytes]):
+    """Never done; whoever waits for it has waited as long as it would."""
+
+    @override
+    def result(self, timeout: float | None = None) -> bytes:
+        raise TimeoutError
+
+
+@dataclass
+class Hanging(Lying):
+    """Never answers the first `times` orders."""
+
+    @override
+    def submit(self, order: SegmentOrder) -> Future[bytes]:
+        if not self.times:
+            return self.pool.submit(order)
+        self.times -= 1
+        return _Hung()
+
+
+@dataclass
+class DyingAt(Lying):
+    """Dies of one block, whenever it is in a range."""
+
+    block: int = 0
+
+    @override
+    def submit(self, order: SegmentOrder) -> Future[bytes]:
+        if not order.first <= self.block <= order.last:
+            return self.pool.submit(order)
+        died: Future[bytes] = Future()
+        died.set_exception(WorkerDiedError("a worker died at its order"))
+        return died

@@ -1,0 +1,39 @@
+"""What is stored is the same whoever prepared it, and in ranges of whatever size."""
+
+import pytest
+
+from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
+from tests.support.ingest.dumping import dump
+
+
+@pytest.mark.parametrize(("workers", "blocks"), [(1, 20), (2, 20), (2, 7), (2, HISTORY)])
+def test_the_database_is_the_same_whoever_prepares_history(
+    expected: list[str], open_prepared: OpenPrepared, workers: int, blocks: int
+):
+    before = outcomes("taken")
+    indexer = open_prepared(workers, blocks)
+
+    indexer.index()
+
+    assert dump(indexer.url) == expected
+    assert outcomes("taken") > before
+
+
+def test_the_database_is_the_same_on_postgresql(
+    expected: list[str], open_prepared: OpenPrepared, postgresql_url: str
+):
+    indexer = open_prepared(2, url=postgresql_url)
+
+    indexer.index()
+
+    assert dump(indexer.url) == expected
+
+
+def test_workers_end_with_the_writer(open_prepared: OpenPrepared):
+    indexer = open_prepared(2)
+    indexer.index()
+    assert indexer.pool.pids()
+
+    indexer.close()
+
+    assert indexer.pool.pids() == []

@@ -1,0 +1,122 @@
+"""Segments that were ready when the writer died: taken up whole, or thrown away."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from oracle.chain.segments import segment_queue
+from oracle.chain.segments.staging import SegmentStage
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import VerificationPolicy
+from tests.integration.segments.conftest import RANGE, OpenPrepared, in_ranges, outcomes
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import Indexer
+
+Damage = Callable[[Path], None]
+
+
+@pytest.fixture(autouse=True)
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what is ready wait, as behind a large window: nothing is taken in together."""
+    monkeypatch.setattr(segment_queue, "_TOGETHER", 0)
+
+
+@dataclass
+class Kept:
+    """What was learned of chain and endpoints, as the database keeps it from run to run."""
+
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def recall(self, endpoint: str) -> dict[str, str]:
+        return dict(self.facts.get(endpoint, {}))
+
+    def keep(self, endpoint: str, key: str, value: str, _seconds: float) -> None:
+        self.facts.setdefault(endpoint, {})[key] = value
+
+
+def staged_in(indexer: Indexer, folder: Path, kept: Kept | None = None) -> None:
+    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept or Kept()))
+    in_ranges(indexer, RANGE)
+    stage = SegmentStage(folder, indexer.pool.plan.id)
+    indexer.source.prepare_on(indexer.pool, 1, stage)
+
+
+def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
+    """Step on, each time when all that is under way is ready, until something is on disk."""
+    for _ in range(8):
+        indexer.step()
+        for pending in tuple(indexer.source._ahead._waiting):
+            if pending.there is not None:
+                pending.there.result()
+    yield from folder.glob("*.segment")
+
+
+def test_what_was_ready_is_taken_up_by_the_next_writer(
+    expected: list[str], open_prepared: OpenPrepared, tmp_path: Path
+):
+    first, kept = open_prepared(2), Kept()
+    staged_in(first, tmp_path / "stage", kept)
+    assert list(step_until_staged(first, tmp_path / "stage"))
+    before = outcomes("recalled")
+
+    # The first one is never closed before the second one has read all: it is as good as dead.
+    second = open_prepared(2, url=first.url)
+    staged_in(second, tmp_path / "stage", kept)
+    second.index()
+
+    assert outcomes("recalled") > before
+    assert dump(second.url) == expected
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def changed(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut, changed, empty])
+def test_a_file_that_is_not_whole_is_thrown_away(
+    expected: list[str], open_prepared: OpenPrepared, tmp_path: Path, damage: Damage
+):
+    first, folder, kept = open_prepared(2), tmp_path / "stage", Kept()
+    staged_in(first, folder, kept)
+    for path in step_until_staged(first, folder):
+        damage(path)
+    before = outcomes("recalled")
+
+    second = open_prepared(2, url=first.url)
+    staged_in(second, folder, kept)
+    second.index()
+
+    assert outcomes("recalled") == before
+    assert dump(second.url) == expected
+
+
+def test_files_of_another_plan_are_thrown_away(open_prepared: OpenPrepared, tmp_path: Path):
+    first, folder = open_prepared(2), tmp_path / "stage"
+    staged_in(first, folder)
+    assert list(step_until_staged(first, folder))
+
+    SegmentStage(folder, b"another plan")
+
+    assert not list(folder.iterdir())
+
+
+def test_nothing_stays_on_disk_of_a_writer_that_ends(open_prepared: OpenPrepared, tmp_path: Path):
+    indexer, folder = open_prepared(2), tmp_path / "stage"
+    staged_in(indexer, folder)
+    assert list(step_until_staged(indexer, folder))
+
+    indexer.close()
+
+    assert not list(folder.iterdir())

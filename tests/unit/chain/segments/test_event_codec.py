@@ -1,0 +1,66 @@
+"""Events that travel as bytes are the same afterwards, and nothing else is taken for one."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.segments.event_codec import EventRows, events_of, rows_of
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import DomainEvent, NodeJoined
+from oracle.domain.events.oracle_events import ContractEvent, KickProposed
+from oracle.domain.ids import Address, Hash
+from oracle.domain.registrations import Registrations, Reuse
+from tests.support.random_histories import any_histories
+from tests.support.rounds import accepted
+
+AT, NODE = Position(7, 1, 2), Address("0x" + "ab" * 20)
+JOINED = NodeJoined(AT, 12, NODE, stake=400 * 10**18)
+WORD = 2**256 - 1
+
+
+def travelled(events: "list[DomainEvent | ContractEvent]") -> object:
+    sent = msgspec.msgpack.encode(rows_of(events))
+    return events_of(msgspec.msgpack.decode(sent, type=EventRows))
+
+
+@given(any_histories(max_size=30))
+def test_every_history_comes_back_as_it_was_sent(history: list[DomainEvent]):
+    assert travelled([*history]) == history
+
+
+@pytest.mark.parametrize("amount", [0, 1, 2**63, 2**64, 2**256 - 1, None])
+def test_amounts_of_any_size_come_back(amount: int | None):
+    event = replace(JOINED, stake=amount)
+
+    assert travelled([event]) == [event]
+
+
+def test_a_round_comes_back_with_its_words_and_whom_it_registers():
+    registered = Registrations((Reuse(NODE, Address("0x" + "cd" * 20)),), (NODE,))
+    event = replace(accepted(3, {0: WORD, 9: 1}), registrations=registered)
+
+    assert travelled([event, JOINED]) == [event, JOINED]
+
+
+def test_a_number_that_no_field_is_known_to_get_is_not_sent():
+    event = KickProposed(AT, 1, NODE, 2**70, Hash("0x" + "00" * 32), 1, 2)
+
+    with pytest.raises(OverflowError):
+        rows_of([event])
+
+
+@given(st.sampled_from(["fewer", "more", "unknown", "mixed"]))
+def test_what_is_no_list_of_events_is_refused(fault: str):
+    rows = rows_of([JOINED, JOINED])
+    (number,) = rows.rows
+    wrong = {
+        "fewer": EventRows(rows.kinds * 2, rows.rows),
+        "more": EventRows(rows.kinds[:1], rows.rows),
+        "unknown": EventRows(rows.kinds, {200: rows.rows[number]}),
+        "mixed": EventRows(bytes([number + 1] * 2), {number + 1: rows.rows[number]}),
+    }[fault]
+
+    with pytest.raises(ValueError, match=r"."):
+        events_of(wrong)

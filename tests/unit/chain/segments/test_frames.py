@@ -1,0 +1,47 @@
+"""What goes over the pipe between writer and worker."""
+
+from io import BytesIO
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.segments.frames import FrameError, Opening, read_frame, write_frame
+from oracle.chain.segments.order import SegmentPlan
+
+MOST = 1000
+
+
+def pipe_with(*contents: bytes) -> BytesIO:
+    pipe = BytesIO()
+    for content in contents:
+        write_frame(pipe, content)
+    pipe.seek(0)
+    return pipe
+
+
+@given(st.lists(st.binary(max_size=MOST)))
+def test_frames_are_read_as_they_were_written(contents: list[bytes]):
+    pipe = pipe_with(*contents)
+
+    assert [read_frame(pipe, MOST) for _ in contents] == contents
+    assert read_frame(pipe, MOST) is None
+
+
+@given(st.binary(min_size=1, max_size=50), st.data())
+def test_a_frame_of_somebody_who_died_while_writing_is_none(content: bytes, data: st.DataObject):
+    whole = pipe_with(content).getvalue()
+    cut = data.draw(st.integers(1, len(whole) - 1))
+
+    with pytest.raises(FrameError):
+        read_frame(BytesIO(whole[:cut]), MOST)
+
+
+def test_a_length_that_no_frame_has_is_not_waited_for():
+    with pytest.raises(FrameError):
+        read_frame(BytesIO(b"\xff\xff\xff\xffxx"), MOST)
+
+
+def test_what_a_worker_is_opened_with_does_not_show_its_addresses():
+    plan = SegmentPlan(1, "reference", {}, None, {}, "x", 4, True, False, 1)
+
+    assert "secret" not in repr(Opening(plan, ("http://host/secret",)))

@@ -1,0 +1,105 @@
+"""A worker's answer: the window that it read, or nothing that passes for one."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.segments.order import Known, SegmentOrder
+from oracle.chain.segments.segment import (
+    Observed,
+    Segment,
+    SegmentError,
+    SegmentRefusal,
+    pack,
+    segment_of,
+    unpack,
+)
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.coverage import Level
+from oracle.domain.ids import Address, Hash
+from oracle.domain.logs import Call, DeadLetter, Log
+
+ORDER = SegmentOrder(b"plan", 3, 10, 19, "http://a", Known({}))
+HASH, NODE = Hash("0x" + "11" * 32), Address("0x" + "22" * 20)
+LOGS = [Log(block, HASH, 5, 0, HASH, block, NODE, (HASH,), "0x01") for block in (10, 12, 19)]
+CALL = Call(12, HASH, 5, 1, HASH, NODE, NODE, 2**200, "0x1234", succeeded=True)
+DEAD = DeadLetter(19, HASH, 5, 0, 19, NODE, "TaskCreated", "too short")
+WINDOW = BlockWindow(
+    BlockRange(10, 19),
+    HASH,
+    BlockRef(19, HASH, HASH, 5),
+    [],
+    LOGS,
+    [CALL],
+    Level.PROVEN,
+    "http://a",
+    (10, 12, 19),
+    Decoded([], [], [DEAD]),
+)
+
+
+def segment() -> Segment:
+    assert WINDOW.said is not None
+    return segment_of(ORDER, WINDOW, WINDOW.said, Observed(4, (), {}, 30, 0.5))
+
+
+def test_a_segment_is_the_window_that_it_was_made_of():
+    answer = unpack(pack(segment()), ORDER)
+
+    assert isinstance(answer, Segment)
+    assert answer.window() == WINDOW
+
+
+@given(st.data())
+def test_one_changed_byte_anywhere_is_noticed(data: st.DataObject):
+    given_bytes = bytearray(pack(segment()))
+    at = data.draw(st.integers(0, len(given_bytes) - 1))
+    given_bytes[at] ^= data.draw(st.integers(1, 255))
+
+    with pytest.raises(SegmentError):
+        unpack(bytes(given_bytes), ORDER)
+
+
+@given(st.integers(0, 400))
+def test_a_torn_segment_is_noticed(length: int):
+    with pytest.raises(SegmentError):
+        unpack(pack(segment())[:length], ORDER)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        msgspec.structs.replace(ORDER, plan=b"another"),
+        msgspec.structs.replace(ORDER, number=4),
+        msgspec.structs.replace(ORDER, first=9),
+        msgspec.structs.replace(ORDER, last=18),
+    ],
+    ids=["plan", "number", "first", "last"],
+)
+def test_the_answer_to_another_order_is_none(order: SegmentOrder):
+    with pytest.raises(SegmentError):
+        unpack(pack(segment()), order)
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [[LOGS[1], LOGS[0]], [LOGS[0], LOGS[0]], [replace(LOGS[0], block=9)], [*LOGS, LOGS[0]]],
+    ids=["order", "twice", "below", "again"],
+)
+def test_rows_that_no_endpoint_could_give_are_refused(logs: list[Log]):
+    window = replace(WINDOW, logs=logs)
+    assert window.said is not None
+    packed = pack(segment_of(ORDER, window, window.said, Observed()))
+
+    with pytest.raises(SegmentError):
+        unpack(packed, ORDER)
+
+
+def test_a_refusal_says_why():
+    refusal = SegmentRefusal(b"plan", 3, "throttled", "asked us to wait", 2.5, Observed(1))
+
+    assert unpack(pack(refusal), ORDER) == refusal
