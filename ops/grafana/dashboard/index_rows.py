@@ -118,6 +118,9 @@ ROWS = (
                     rate("oracle_new_heads_total", legend="new head notices"),
                 ),
             ),
+            Panel(
+                "Ranges of workers, in an hour", COUNT, (rise("oracle_segments_total", "outcome"),)
+            ),
             Panel("Blocks of a window", COUNT, (now("oracle_window_blocks", "endpoint"),)),
             Panel(
                 "Reorganisations, in an hour",

@@ -14,7 +14,7 @@ from oracle.errors import OracleError
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingRange:
     """A range that is under way: in a thread of ours, or as an order that somebody works on.
 
     `deaths`: of so many workers at it. `has_waited`: something else was committed while it was
@@ -52,7 +52,7 @@ class Workers:
     ordering: SegmentOrdering
     stage: SegmentStage | None = None
 
-    def keep_ready(self, first: int, waiting: Iterable[Pending]) -> None:
+    def keep_ready(self, first: int, waiting: Iterable[PendingRange]) -> None:
         """Write down what is ready and has waited; throw away what lies below block `first`."""
         if self.stage is None:
             return
@@ -64,7 +64,7 @@ class Workers:
                 pending.is_staged = True
             pending.has_waited = True
 
-    def recalled(self, first: int, last: int) -> Pending | None:
+    def recalled(self, first: int, last: int) -> PendingRange | None:
         """Return what an earlier run has left of the range from this block on, up to `last`."""
         found = None if self.stage is None else self.stage.take(first, last)
         if found is None:
@@ -72,9 +72,9 @@ class Workers:
         there: Future[bytes] = Future()
         there.set_result(found.given)
         part = BlockRange(found.order.first, found.order.last)
-        return Pending(part, order=found.order, there=there, is_staged=True, is_recalled=True)
+        return PendingRange(part, order=found.order, there=there, is_staged=True, is_recalled=True)
 
-    def discard(self, pending: Pending) -> None:
+    def discard(self, pending: PendingRange) -> None:
         """Throw away what is on disk of this range."""
         if pending.is_staged and self.stage is not None:
             self.stage.discard(pending.part.first)

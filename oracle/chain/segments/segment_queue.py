@@ -11,7 +11,7 @@ import structlog
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.segments.joining import is_continued, joined
-from oracle.chain.segments.pending import Pending, Workers, done, failed, given
+from oracle.chain.segments.pending import PendingRange, Workers, done, failed, given
 from oracle.chain.segments.process_pool import NoWorkersError, WorkerDiedError
 from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
 from oracle.domain.blocks import BlockRange
@@ -45,7 +45,7 @@ class SegmentQueue:
         self._cut = cut
         self._depth = depth
         self.workers: Workers | None = None
-        self._waiting: deque[Pending] = deque()
+        self._waiting: deque[PendingRange] = deque()
         # Where the window given last ends; and the range that failed since.
         self._given = -1
         self._failed: BlockRange | None = None
@@ -102,14 +102,14 @@ class SegmentQueue:
         again, self._failed = self._failed, None
         if again is not None and self._waiting and again.first == blocks.first:
             # A thread of its own, as before: those behind it are under way too.
-            ordered = self._ordered(Pending(again)) if uses_workers else None
+            ordered = self._ordered(PendingRange(again)) if uses_workers else None
             self._waiting.appendleft(ordered or self._begun_here(again, alone=False))
         following = self._waiting[-1].part.last + 1 if self._waiting else blocks.first
         while following <= blocks.last and len(self._waiting) < self._most_waiting(uses_workers):
             part = self._cut(BlockRange(following, min(blocks.last, following + most - 1)))
             pending = self._recalled(following, blocks.last) if uses_workers else None
             if pending is None and uses_workers:
-                pending = self._ordered(Pending(part))
+                pending = self._ordered(PendingRange(part))
             if pending is None and uses_workers and self._waiting:
                 # Nobody is to be asked for more than what is under way now.
                 return
@@ -122,7 +122,7 @@ class SegmentQueue:
             return self._depth
         return self.workers.executor.workers + _MORE_THAN_WORKERS
 
-    def _ordered(self, pending: Pending) -> Pending | None:
+    def _ordered(self, pending: PendingRange) -> PendingRange | None:
         """Have a range prepared elsewhere; None: it cannot be ordered now."""
         order = None if self.workers is None else self.workers.ordering.order(pending.part)
         if order is None or self.workers is None:
@@ -132,19 +132,19 @@ class SegmentQueue:
             workers = self.workers.executor.workers
             structlog.get_logger().info("segment_workers_ordered", workers=workers)
         there = self.workers.executor.submit(order)
-        return Pending(pending.part, order=order, there=there, deaths=pending.deaths)
+        return PendingRange(pending.part, order=order, there=there, deaths=pending.deaths)
 
-    def _recalled(self, first: int, last: int) -> Pending | None:
+    def _recalled(self, first: int, last: int) -> PendingRange | None:
         return None if self.workers is None else self.workers.recalled(first, last)
 
-    def _begun_here(self, part: BlockRange, *, alone: bool) -> Pending:
+    def _begun_here(self, part: BlockRange, *, alone: bool) -> PendingRange:
         if not alone:
             future = in_background(lambda: self._fetch(part), f"read ahead {part.first}")
-            return Pending(part, future)
+            return PendingRange(part, future)
         # Nothing to be parallel with: a thread would only cost time.
-        return Pending(part, done(lambda: self._fetch(part)))
+        return PendingRange(part, done(lambda: self._fetch(part)))
 
-    def _forget(self, pending: Pending) -> None:
+    def _forget(self, pending: PendingRange) -> None:
         if pending.there is not None and pending.order is not None:
             pending.there.cancel()
             if self.workers is not None:
@@ -168,7 +168,7 @@ class SegmentQueue:
                 self._waiting.popleft()
                 return window
 
-    def _taken(self, pending: Pending) -> BlockWindow | None:
+    def _taken(self, pending: PendingRange) -> BlockWindow | None:
         """Return what came of a range; None: it is under way in another way now.
 
         Raises:
@@ -189,13 +189,13 @@ class SegmentQueue:
             SEGMENTS.labels("recalled" if pending.is_recalled else "taken").inc()
         return window
 
-    def _answered(self, pending: Pending) -> BlockWindow:
+    def _answered(self, pending: PendingRange) -> BlockWindow:
         if self.workers is None or pending.order is None or pending.there is None:
             raise RefusedSegmentError("there are no workers any more")
         given = pending.there.result(_DEADLINE_SECONDS)
         return self.workers.ordering.accept(pending.order, given, is_recalled=pending.is_recalled)
 
-    def _refused(self, pending: Pending, refused: RefusedSegmentError) -> None:
+    def _refused(self, pending: PendingRange, refused: RefusedSegmentError) -> None:
         """Read a range here that no worker gives: whatever is wrong with it is told as ever."""
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
@@ -215,12 +215,12 @@ class SegmentQueue:
                 following = self._taken(pending)
             except OracleError as error:
                 # For who asks for it, and not for what comes before it.
-                self._waiting[0] = Pending(pending.part, failed(error))
+                self._waiting[0] = PendingRange(pending.part, failed(error))
                 break
             if following is None:
                 break
             if not is_continued(windows[-1], following):
-                self._waiting[0] = Pending(pending.part, given(following))
+                self._waiting[0] = PendingRange(pending.part, given(following))
                 break
             self._waiting.popleft()
             windows.append(following)
@@ -229,7 +229,7 @@ class SegmentQueue:
 
     # --- workers that die ---
 
-    def _lost(self, pending: Pending, error: Exception) -> None:
+    def _lost(self, pending: PendingRange, error: Exception) -> None:
         """Order a range again whose worker died, hung or answered something else.
 
         Never read here what a worker died of: it would be ours to die of.
@@ -250,7 +250,7 @@ class SegmentQueue:
             if len(part) == 1:
                 raise FatalError(f"workers end at block {part.first}, {deaths} of them: {reason}")
             parts, kept = list(part.chunks((len(part) + 1) // 2)), 0
-        again = [self._ordered(Pending(each, deaths=kept)) for each in parts]
+        again = [self._ordered(PendingRange(each, deaths=kept)) for each in parts]
         if any(one is None for one in again):
             raise TransientError(f"blocks {part.first} to {part.last}: {reason}")
         self._waiting.popleft()

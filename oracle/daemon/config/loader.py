@@ -35,6 +35,7 @@ from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
 from oracle.daemon.config.redaction import SECRET, is_secret_in, secret_parts
 from oracle.daemon.config.sections import (
+    Database,
     LimitsSection,
     NetworkSection,
     ReportersSection,
@@ -57,11 +58,6 @@ SOFT_BLOCKS = 2
 ACTED_ON = "TaskNetwork"
 # Blocks that a report takes from being cut to being mined, on a bad day.
 LANDING_BLOCKS = 6
-
-
-class Database(Section):
-    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
-    url: str = Field(repr=False, min_length=1)
 
 
 class Scoring(Section):

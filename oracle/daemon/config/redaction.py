@@ -70,6 +70,11 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "every_header",
         "audit_share",
     ),
+    "history": (
+        "executor",
+        "workers",
+        "stage",
+    ),
     "oracle": (
         "address",
         "publish",

@@ -50,6 +50,11 @@ Url = Annotated[str, AfterValidator(_http_url)]
 Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)]
 
 
+class Database(Section):
+    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
+    url: str = Field(repr=False, min_length=1)
+
+
 class LimitsSection(Section):
     # No transaction pays more per gas.
     max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)

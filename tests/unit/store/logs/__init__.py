@@ -1,0 +1,1 @@
+"""Rows of logs: packed, narrow, and read through a view."""
