@@ -1,0 +1,112 @@
+"""However history is cut, whoever prepares it and whatever dies meanwhile: the same database."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from oracle.chain.segments import segment_queue
+from oracle.store.database import Store
+from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_question, in_ranges
+from tests.integration.segments.test_staged import Kept, staged_in
+from tests.support.examples import examples
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import Indexer
+from tests.support.txmgr.brittle import Brittle, Died
+
+_NEVER = 1_000_000
+
+
+class How(NamedTuple):
+    """How many workers there are, blocks in a range, and logs that are taken in together."""
+
+    workers: int
+    blocks: int
+    together: int
+
+
+@dataclass
+class World:
+    """A chain, and what survives a writer: its database, and what it has staged and learned."""
+
+    chain: AChain
+    open_prepared: OpenPrepared
+    folder: Callable[[str], Path]
+    url: str | None = None
+    stage: Path = field(init=False)
+    kept: Kept = field(init=False)
+
+    def begin(self) -> None:
+        """Have nothing stored yet."""
+        self.url, self.kept, self.stage = None, Kept(), self.folder("a") / "stage"
+
+    def writer(self, how: How, killed_at: list[int]) -> Indexer:
+        """Start a writer; at these questions all of its workers are killed."""
+        indexer = self.open_prepared(how.workers, how.blocks, self.url)
+        self.url = indexer.url
+        staged_in(indexer, self.stage, self.kept)
+        in_ranges(indexer, how.blocks)
+        self.chain.provider.faults[:] = [
+            at_question(nth, "eth_getBlockReceipts", lambda: kill_all(indexer))
+            for nth in killed_at
+        ]
+        return indexer
+
+
+@pytest.fixture
+def world(
+    a_chain: AChain, open_prepared: OpenPrepared, tmp_path_factory: pytest.TempPathFactory
+) -> World:
+    return World(a_chain, open_prepared, tmp_path_factory.mktemp)
+
+
+def kill_all(indexer: Indexer) -> None:
+    """End every worker that runs now, as `kill -9` does."""
+    for pid in indexer.pool.pids():
+        os.kill(pid, signal.SIGKILL)
+
+
+def is_through(indexer: Indexer, calls: int) -> bool:
+    """Index until the writer dies at a call inside a transaction; tell whether it was through."""
+    brittle = cast("Store", Brittle(indexer.store, calls))
+    try:
+        while indexer.step(brittle) is not None:
+            pass
+    except Died:
+        return False
+    finally:
+        # Its workers end with it; what it has staged stays where it is.
+        indexer.pool.close()
+        indexer.store.close()
+    return True
+
+
+@settings(examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    how=st.builds(
+        How,
+        workers=st.sampled_from([1, 2, 4]),
+        blocks=st.integers(3, HISTORY),
+        together=st.sampled_from([0, 100, 12_000]),
+    ),
+    killed_at=st.lists(st.integers(1, 150), max_size=2),
+    writer_dies=st.lists(st.integers(0, 150), max_size=2),
+)
+def test_the_bytes_are_those_that_the_writer_alone_stores(
+    world: World, expected: list[str], how: How, killed_at: list[int], writer_dies: list[int]
+):
+    world.begin()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_queue, "_TOGETHER", how.together)
+        for calls in (*writer_dies, _NEVER):
+            if is_through(world.writer(how, killed_at), calls):
+                break
+
+    assert world.url is not None
+    assert dump(world.url) == expected
