@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import Column, Select, Table, create_engine, select
+from sqlalchemy import Column, Select, Table, create_engine, false, select
 
 from oracle.store.engine import parsed
 from oracle.store.ops.bookmarks import UNDO_FLOOR
 from oracle.store.tables.chain_tables import bookmark
+from oracle.store.tables.log_tables import log_orphan
 from oracle.store.tables.metadata import metadata
 
 # Who writes at present, and for how long.
@@ -54,7 +55,11 @@ def _rows(table: Table, *, orphans: bool) -> Select[Any]:
     rows = select(*columns).order_by(*table.primary_key.columns)
     if table is bookmark:
         rows = rows.where(bookmark.c.name.in_(_BOOKMARKS))
-    return rows if orphans or "canonical" not in table.c else rows.where(table.c.canonical)
+    if orphans:
+        return rows
+    if table is log_orphan:
+        return rows.where(false())
+    return rows.where(table.c.canonical) if "canonical" in table.c else rows
 
 
 def _text(row: Any) -> str:
