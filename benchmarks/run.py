@@ -33,6 +33,7 @@ QUICK: dict[str, list[str]] = {
     "writer": ["--events", "20000"],
     "backfill": ["--events", "60000", "--plain-events", "4000"],
     "verify": ["--events", "10000", "--rounds", "2"],
+    "segments": ["--events", "30000"],
     "calldata": ["--rounds", "1"],
     "rollback": ["--history", "10000"],
     "selection": ["--nodes", "20000", "--more", "0"],

@@ -1,0 +1,145 @@
+"""Backfill with history prepared by workers, beside the daemon alone, in one run.
+
+Run: .venv/bin/python benchmarks/segments.py [--events 200000] [--workers 2]
+The chain is that of `verify.py`: true blocks, served by a process of its own, which takes its part
+of the same processors. Everything is fetched, checked, decoded, folded and committed. The clock
+starts before the first worker does.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.backfill import opened, resident_mb  # noqa: E402
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.verify import NO_PROOF, served  # noqa: E402
+from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
+from oracle.chain.segments.order import SegmentPlan  # noqa: E402
+from oracle.chain.segments.process_pool import ProcessPool  # noqa: E402
+from oracle.chain.source import ChainSource  # noqa: E402
+from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
+from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.loop import IngestState, index_next  # noqa: E402
+from oracle.rpc.client import MOST_BYTES  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from tests.support.chain.network_logs import NETWORK  # noqa: E402
+
+CHAIN_ID = 31337
+CONTRACTS = {"TaskNetwork": NETWORK}
+LEAVES_OUT = "the network, and imports of the writer"
+
+
+@dataclass
+class Took:
+    """One backfill: seconds, CPU of the writer and of its workers, MB at its end."""
+
+    events: int = 0
+    seconds: float = 0.0
+    writer: float = 0.0
+    workers: float = 0.0
+    memory: int = 0
+    digest: str = ""
+
+    @property
+    def each(self) -> float:
+        """Microseconds of wall an event."""
+        return 1e6 * self.seconds / self.events
+
+
+def plan_of(reader: EventReader, policy: VerificationPolicy) -> SegmentPlan:
+    return SegmentPlan(
+        chain_id=CHAIN_ID,
+        profile="reference",
+        contracts=dict(CONTRACTS),
+        oracle=None,
+        options={},
+        identity=reader.identity,
+        history=int(policy.history),
+        receipts=policy.receipts,
+        every_header=policy.every_header,
+        most_bytes=MOST_BYTES,
+    )
+
+
+@contextmanager
+def source_of(url: str, policy: VerificationPolicy, workers: int) -> Iterator[ChainSource]:
+    source, reader = opened(url)
+    source.prove_by(policy)
+    if workers:
+        source.prepare_on(ProcessPool(plan_of(reader, policy), [url], workers))
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path) -> Took:
+    """Index the whole chain into a new database."""
+    took, before = Took(), os.times()
+    began = time.perf_counter()
+    with (
+        source_of(url, policy, workers) as source,
+        Store.open(f"sqlite:///{database}", create=True) as store,
+    ):
+        with store.transaction() as uow:
+            uow.identity.set(Identity(CHAIN_ID, source.genesis_hash(), dict(CONTRACTS), None, 0))
+        folder, ingest = (
+            Folder(SEED, EventReader.open("reference", CONTRACTS, None)),
+            IngestState(),
+        )
+        while index_next(source, store, folder, ingest) is not None:
+            pass
+        took.seconds, took.memory = time.perf_counter() - began, resident_mb()
+        with store.reading() as uow:
+            took.events, took.digest = uow.logs.count(), uow.projections.digest()
+    after = os.times()
+    took.writer = after.user + after.system - before.user - before.system
+    took.workers = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
+    return took
+
+
+def told(name: str, took: Took) -> None:
+    writer, workers = (1e6 * part / took.events for part in (took.writer, took.workers))
+    print(
+        f"{name}: {took.events / took.seconds:,.0f} events/s; CPU an event: writer {writer:.1f} "
+        f"µs, workers {workers:.1f} µs; writer {took.memory} MB"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 1))
+    asked = parser.parse_args()
+    begin(LEAVES_OUT)
+    freeze_garbage()
+    outcomes = []
+    with served(asked.events) as url, tempfile.TemporaryDirectory() as folder:
+        for name, policy in (("every proof", VerificationPolicy()), ("no proof", NO_PROOF)):
+            alone = backfill(url, policy, 0, Path(folder, f"{name} 0.db"))
+            told(f"{name}, alone", alone)
+            shared = backfill(url, policy, asked.workers, Path(folder, f"{name} n.db"))
+            told(f"{name}, workers: {asked.workers}", shared)
+            assert shared.digest == alone.digest, "workers must change no byte"
+            what, source = f"backfill by workers, {name}", "the daemon alone"
+            outcomes.append(Outcome(what, shared.each, "µs/event", None, alone.each, source))
+    return end(outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
