@@ -74,7 +74,8 @@ class SegmentQueue:
             self.drop()
         if self.workers is not None:
             self.workers.keep_ready(blocks.first, self._waiting)
-        self._fill(blocks, blocks.last if most is None else most, uses_workers=uses_workers)
+        wanted = len(blocks) if most is None else most
+        self._fill(blocks, wanted, uses_workers=uses_workers)
         window = self._with_following(self._due(), most)
         self._given = window.range.last
         return window
