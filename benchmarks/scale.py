@@ -29,14 +29,13 @@ class Figure:
 
 
 FIGURES = {
-    "proven": Figure(49.2, "µs an event", "ours", "backfill, true blocks, every proof"),
-    "unproven": Figure(27.1, "µs an event", "ours", "backfill, true blocks, no proof"),
-    "writer": Figure(16.5, "µs an event", "prototype", "segments ready, rows of today"),
+    "proven": Figure(49.2, "µs an event", "ours", "backfill, true blocks, every proof, inline"),
+    "unproven": Figure(27.1, "µs an event", "ours", "backfill, true blocks, no proof, inline"),
+    "writer": Figure(16.5, "µs an event", "prototype", "segments ready, wide rows"),
     "worker": Figure(26.8, "µs an event", "prototype", "a worker, every proof, pure Python"),
     "lean_writer": Figure(10.5, "µs an event", "prototype", "segments ready, narrow rows"),
     "native_worker": Figure(11.8, "µs an event", "prototype", "a worker, every proof, native"),
-    "database": Figure(514, "bytes an event", "ours", "backfill, SQLite"),
-    "lean_database": Figure(275, "bytes an event", "prototype", "narrow rows, words packed"),
+    "database": Figure(271, "bytes an event", "ours", "writer, SQLite"),
     "wire": Figure(1_840, "bytes an event", "ours", "receipts as JSON, before compression"),
     "fold": Figure(2.5, "µs an event", "ours", "fold"),
     "rebuild": Figure(50, "µs an event", "ours, loaded", "rebuild"),
@@ -78,12 +77,11 @@ def by_events(of: dict[str, float]) -> None:
     two = max(of["lean_writer"], (of["lean_writer"] + of["native_worker"]) / 2)
     table(
         ["", *(f"10^{len(str(count)) - 1} events" for count in EVENTS)],
-        ["backfill, every proof", *times("proven")],
-        ["backfill, no proof", *times("unproven")],
+        ["backfill without workers, every proof", *times("proven")],
+        ["backfill without workers, no proof", *times("unproven")],
         ["(segments, 2 cores, every proof)", *(duration(n * two / HOUR) for n in EVENTS)],
         ["answers of endpoints", *sizes("wire")],
         ["database", *sizes("database")],
-        ["(database, narrow rows)", *sizes("lean_database")],
         ["`resync rebuild`", *times("rebuild")],
         ["`export --parquet`, the first time", *times("export")],
         ["Parquet of events", *sizes("parquet")],
