@@ -58,13 +58,14 @@ def test_no_handler_of_a_signal_does_more_than_note_it(path: Path):
     assert all(is_harmless(handler, tree) for handler in installed(tree))
 
 
-def test_handlers_are_put_in_at_one_place_and_left_out_at_another():
+def test_handlers_are_put_in_at_one_place_and_left_out_where_workers_are_begun():
     places = {
         path.relative_to(ROOT).as_posix()
         for path in FILES
         if installed(ast.parse(path.read_text("utf-8")))
     }
-    assert places == {"oracle/daemon/stopping.py", "oracle/lab/backtest/worker_pool.py"}
+    workers = {"oracle/chain/segments/worker.py", "oracle/lab/backtest/worker_pool.py"}
+    assert places == {"oracle/daemon/stopping.py", *workers}
 
 
 def test_a_handler_that_raises_is_found():
