@@ -11,7 +11,7 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode
 from oracle.queries.legacy_answers import share_answer
-from oracle.queries.report_view import ReportLane, ReportView, report_view
+from oracle.queries.reports.report_view import ReportLane, ReportView, report_view
 from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.reporting.recompute import last_block_of
 from oracle.store.reports.report_repository import StoredReport

@@ -12,7 +12,7 @@ from oracle.indexer.folder import Folder
 from oracle.queries.explain import EventArchive, block_at, explain
 from oracle.queries.json_answers import explain_answer, node_answer
 from oracle.queries.node_rows import node_rows
-from oracle.queries.report_view import report_view
+from oracle.queries.reports.report_view import report_view
 from oracle.store.database import Store
 from oracle.systems.legacy.submission_speed import speeds
 from oracle.systems.registry import rule_set
