@@ -27,6 +27,7 @@ class Unwatched:
     network: CrynuxNetwork
     folder: Path
     owner: Address
+    payer: Address
 
     def config(self, oracle: str | None = None) -> str:
         keys = {
@@ -48,6 +49,12 @@ class Unwatched:
     def qos(self) -> str:
         return f"QOS={self.network.contracts['QOS']}"
 
+    @property
+    def sent(self) -> int:
+        """How many transactions of the payer are mined."""
+        chain = self.network.chain
+        return int(chain.ask("eth_getTransactionCount", self.payer, "latest"), 16)
+
     def send(self, to: str, calldata: str) -> None:
         """What the network's owner sends."""
         call = {"from": self.owner, "to": to, "data": calldata, "gas": hex(1_000_000)}
@@ -64,7 +71,7 @@ def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
             payer = keys_in(tmp_path)["transmitter"].address
             chain.ask("anvil_setBalance", payer, hex(10 * ETHER))
             chain.ask("evm_setAutomine", True)
-            yield Unwatched(network, tmp_path, network.owner)
+            yield Unwatched(network, tmp_path, network.owner, payer)
         finally:
             chain.close()
 
@@ -134,6 +141,20 @@ def test_an_adapter_that_cannot_be_is_one_clear_line(
     said = capsys.readouterr().err
     assert fault in said
     assert said.count("\n") == 1
+
+
+def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    staking = f"NodeStaking={unwatched.network.contracts['Node']}"
+    told = ["--adapter", "NodeStakingAdapter", "--contract", staking]
+    told += ["--contract", f"operator={unwatched.owner}", "--publish"]
+
+    assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
+    said = capsys.readouterr()
+    assert "the address of ParameterController is missing (--contract NAME=0x…" in said.err
+    assert said.err.count("\n") == 1
+    assert unwatched.sent == 0
 
 
 def test_without_an_adapter_kickouts_end_in_an_event(
