@@ -153,7 +153,10 @@ class DeployPlan:
         )
 
     def _planned(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
-        planned = self._tried(setup.code)
+        tried = {name: self._tried(code) for name, code in self._codes(setup, places).items()}
+        # All of them, so that nothing is half deployed.
+        check_funds(*tried.values())
+        planned = tried["oracle"]
         answer: dict[str, object] = {
             "contract": "QoSOracle",
             "code_hash": planned.code_hash,
@@ -161,7 +164,7 @@ class DeployPlan:
             "sender": planned.sender,
             "gas_limit": planned.gas_limit,
             "max_fee_per_gas_wei": str(planned.fees.max_fee),
-            "max_cost_wei": str(planned.cost),
+            "max_cost_wei": str(sum(one.cost for one in tried.values())),
             "balance_wei": str(planned.balance),
         }
         if places.timelock is not None:
@@ -169,27 +172,36 @@ class DeployPlan:
                 "address": places.timelock,
                 "owner": self.people.owner,
                 "delay": self.people.delay,
+                "gas_limit": tried["timelock"].gas_limit,
             }
         if self.adapter is not None:
-            creation = self._tried(self.adapter.code(places.oracle, self.people.owner))
             answer["adapter"] = {
                 "name": self.adapter.target.name,
                 "address": places.adapter,
                 "owner": self.people.owner,
                 "told": {name: self.adapter.given[name] for name in self.adapter.target.needs},
-                "gas_limit": creation.gas_limit,
+                "gas_limit": tried["adapter"].gas_limit,
             }
         return answer
 
+    def _codes(self, setup: OracleSetup, places: _Places) -> dict[str, str]:
+        """Return the creation code of each contract, in the order in which they are sent."""
+        codes = {}
+        if places.timelock is not None:
+            codes["timelock"] = TimelockSetup(self.people.owner, self.people.delay).code
+        codes["oracle"] = setup.code
+        if self.adapter is not None:
+            codes["adapter"] = self.adapter.code(places.oracle, self.people.owner)
+        return codes
+
     def _deployed(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
+        codes = self._codes(setup, places)
         landed: dict[str, object] = {}
         if places.timelock is not None:
-            waits = TimelockSetup(self.people.owner, self.people.delay)
-            landed["timelock"], _ = self._sent(waits.code, places.timelock)
-        landed["address"], landed["gas_used"] = self._sent(setup.code, places.oracle)
-        if self.adapter is not None and places.adapter is not None:
-            code = self.adapter.code(places.oracle, self.people.owner)
-            landed["adapter"], _ = self._sent(code, places.adapter)
+            landed["timelock"], _ = self._sent(codes["timelock"], places.timelock)
+        landed["address"], landed["gas_used"] = self._sent(codes["oracle"], places.oracle)
+        if places.adapter is not None:
+            landed["adapter"], _ = self._sent(codes["adapter"], places.adapter)
         return landed
 
     def _tried(self, code: str) -> Deployment:

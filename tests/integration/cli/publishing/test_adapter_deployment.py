@@ -157,6 +157,27 @@ def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
     assert unwatched.sent == 0
 
 
+def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    people = [f"--{role}=0x{digit * 40}" for role, digit in (("pauser", "1"), ("vetoer", "2"))]
+    people += [f"--signers=0x{'3' * 40},0x{'4' * 40}", "--quorum=2", f"--admin={unwatched.owner}"]
+    command = ["contract", "deploy", *people, "--contract", unwatched.qos, "--json"]
+    command += ["--limit", "kick_below=2000"]
+    command += ["--config", unwatched.config()]
+    assert run(command) == 0
+    planned = json.loads(capsys.readouterr().out)
+    cost = int(planned["max_cost_wei"])
+    unwatched.network.chain.ask("anvil_setBalance", unwatched.payer, hex(cost - 1))
+
+    assert run([*command, "--publish"]) == 2
+
+    gas = sum(one["gas_limit"] for one in (planned, planned["timelock"], planned["adapter"]))
+    assert cost == gas * int(planned["max_fee_per_gas_wei"])
+    assert f"has {cost - 1} wei and needs up to {cost}" in capsys.readouterr().err
+    assert unwatched.sent == 0
+
+
 def test_without_an_adapter_kickouts_end_in_an_event(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
