@@ -8,14 +8,22 @@ from typing import Any
 
 import pytest
 
+from oracle.bindings.kick_targets import plain_call
 from oracle.cli.main import run
+from oracle.cli.options import open_app
+from oracle.daemon.app import App
 from oracle.devnet.anvil import LocalChain, anvil
 from oracle.devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
 from oracle.devnet.crynux.crynux_show import settings_for
 from oracle.devnet.demo.daemon_process import write_configuration
 from oracle.devnet.demo.show import START_TIME, keys_in
 from oracle.devnet.demo.stage import ETHER, Clock
-from oracle.domain.ids import Address
+from oracle.domain.blocks import Position
+from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.contract_state import RoundsChanges
+from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
+
+GONE, REFUSED, LAPSED, VETOED, READMITTED = (Address("0x" + one * 40) for one in "abcde")
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -76,6 +84,19 @@ def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
             chain.close()
 
 
+def kick_of(node: Address, state: KickState, *, until: int) -> Kick:
+    """A kickout that ran to an expulsion, whatever became of that."""
+    at = Position(1, 0, 0)
+    gone = Expulsion(at, round=1, until=until, target=NO_TARGET, tried_in=1, tried_at=at)
+    return Kick(node, 1, ZERO_HASH, 0, 0, proposed_at=at, state=state, expulsion=gone)
+
+
+def is_expelled(app: App, node: Address) -> bool:
+    """What the configured oracle says itself."""
+    asked = {"to": app.oracle_address, "data": plain_call("isExpelled(address)", node)}
+    return int(app.publisher.lines.ask("eth_call", asked, "latest"), 16) == 1
+
+
 def deploy(unwatched: Unwatched, *told: str, config: str) -> list[str]:
     admin = ["--admin", unwatched.owner, "--dev", "--json"]
     return ["contract", "deploy", *admin, *told, "--config", config]
@@ -121,6 +142,33 @@ def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
     second = json.loads(said.out)
     assert f"calls giveBack({second['adapter']['address']})" in said.err
     assert f'address = "{second["address"]}" in place of {first["address"]}' in said.err
+
+
+def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    told = ["--adapter", "none", "--publish"]
+    assert run(deploy(unwatched, *told, config=unwatched.config())) == 0
+    config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
+    assert run(["migrate", "--config", config]) == 0
+    assert run(["run", "--once", "--config", config]) == 0
+    with open_app(Path(config)) as app, app.store.transaction() as uow:
+        kicks = {
+            GONE: kick_of(GONE, KickState.EXECUTED, until=FOR_EVER),
+            REFUSED: kick_of(REFUSED, KickState.REFUSED, until=FOR_EVER),
+            # Its expulsion is over, theirs was called off or taken back.
+            LAPSED: kick_of(LAPSED, KickState.EXECUTED, until=1),
+            VETOED: kick_of(VETOED, KickState.VETOED, until=FOR_EVER),
+            READMITTED: kick_of(READMITTED, KickState.READMITTED, until=FOR_EVER),
+        }
+        uow.rounds.write(RoundsChanges(kicks=kicks))
+
+    capsys.readouterr()
+    assert run(deploy(unwatched, *told, "--replace", config=config)) == 0
+    second = json.loads(capsys.readouterr().out)
+    assert second["arguments"]["expelled"] == [GONE, REFUSED]
+    with open_app(Path(unwatched.config(second["address"]))) as app:
+        assert [is_expelled(app, node) for node in kicks] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(
