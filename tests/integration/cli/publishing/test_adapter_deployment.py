@@ -123,6 +123,22 @@ def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
     assert before == {"owner of Node"}
 
 
+def test_a_kick_target_of_which_nobody_knows_what_it_does_is_named_unless_for_development(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    unknown = unwatched.network.contracts["Node"].lower()
+    command = deploy(unwatched, "--target", unknown, "--publish", config=unwatched.config())
+    assert run(command) == 0
+    config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
+    check = ["contract", "check", "--json", "--config", config]
+
+    assert run(check) == 2
+    (named,) = (one for one in json.loads(capsys.readouterr().out) if one["what"] == "kick target")
+    assert named["found"] == unknown
+    assert named["expected"].startswith("an adapter that is shipped here")
+    assert run([*check, "--dev"]) == 0
+
+
 def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
