@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from oracle.bindings.codec import call_input
 from oracle.bindings.kick_targets import plain_call
+from oracle.bindings.timelock import DEFAULT_DELAY, TIMELOCK, TimelockedCall
+from oracle.bindings.timelock_roles import ROLES
 from oracle.cli.main import run
 from oracle.cli.options import open_app
 from oracle.daemon.app import App
@@ -100,6 +103,14 @@ def is_expelled(app: App, node: Address) -> bool:
 def deploy(unwatched: Unwatched, *told: str, config: str) -> list[str]:
     admin = ["--admin", unwatched.owner, "--dev", "--json"]
     return ["contract", "deploy", *admin, *told, "--config", config]
+
+
+def behind_a_timelock(unwatched: Unwatched) -> list[str]:
+    """The command that deploys as for others, with an adapter."""
+    people = [f"--{role}=0x{digit * 40}" for role, digit in (("pauser", "1"), ("vetoer", "2"))]
+    people += [f"--signers=0x{'3' * 40},0x{'4' * 40}", "--quorum=2", f"--admin={unwatched.owner}"]
+    told = ["--contract", unwatched.qos, "--limit", "kick_below=2000", "--json"]
+    return ["contract", "deploy", *people, *told, "--config", unwatched.config()]
 
 
 def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
@@ -207,6 +218,31 @@ def test_an_adapter_that_cannot_be_is_one_clear_line(
     assert said.count("\n") == 1
 
 
+def test_who_else_may_propose_to_the_timelock_is_found(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    assert run([*behind_a_timelock(unwatched), "--publish"]) == 0
+    landed = json.loads(capsys.readouterr().out)
+    timelock, stranger = landed["timelock"]["address"], "0x" + "5" * 40
+    check = ["contract", "check", "--json", "--config", unwatched.config(landed["address"])]
+
+    def found(*told: str) -> dict[str, str]:
+        assert run([*check, *told]) == 2
+        named = {one["what"]: one["found"] for one in json.loads(capsys.readouterr().out)}
+        return {what: who for what, who in named.items() if "the timelock" in what}
+
+    assert found() == {}
+    grant = call_input(TIMELOCK, "grantRole", ROLES["proposer"], stranger)
+    scheduled = TimelockedCall(timelock, grant)
+    unwatched.send(timelock, scheduled.schedule(DEFAULT_DELAY))
+    unwatched.network.chain.ask("evm_increaseTime", DEFAULT_DELAY)
+    unwatched.send(timelock, scheduled.execute())
+    both = sorted([unwatched.owner, stranger])
+    assert found() == {"proposers of the timelock": ", ".join(both)}
+    assert found("--proposers", unwatched.owner) == {"proposer of the timelock": stranger}
+    assert found("--proposers", ",".join(both)) == {}
+
+
 def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
@@ -224,11 +260,7 @@ def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
 def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    people = [f"--{role}=0x{digit * 40}" for role, digit in (("pauser", "1"), ("vetoer", "2"))]
-    people += [f"--signers=0x{'3' * 40},0x{'4' * 40}", "--quorum=2", f"--admin={unwatched.owner}"]
-    command = ["contract", "deploy", *people, "--contract", unwatched.qos, "--json"]
-    command += ["--limit", "kick_below=2000"]
-    command += ["--config", unwatched.config()]
+    command = behind_a_timelock(unwatched)
     assert run(command) == 0
     planned = json.loads(capsys.readouterr().out)
     cost = int(planned["max_cost_wei"])
