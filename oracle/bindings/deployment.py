@@ -171,12 +171,11 @@ def created_address(sender: Address, nonce: int) -> Address:
     return Address("0x" + keccak(written)[-20:].hex())
 
 
-def check_funds(planned: Deployment) -> None:
-    """Raise InputError: the account cannot pay."""
-    if planned.balance < planned.cost:
-        raise InputError(
-            f"{planned.sender} has {planned.balance} wei and needs up to {planned.cost}"
-        )
+def check_funds(*planned: Deployment) -> None:
+    """Raise InputError: the account that deploys them cannot pay for all."""
+    cost, balance = sum(one.cost for one in planned), min(one.balance for one in planned)
+    if balance < cost:
+        raise InputError(f"{planned[0].sender} has {balance} wei and needs up to {cost}")
 
 
 def deploy(

@@ -4,14 +4,15 @@ A daemon publishes to such a contract all the same; who runs one for others shou
 (docs/explanation/kickouts.md#power).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 
 from oracle.bindings.deployment import DEFAULT_FLOORS
 from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.qos_oracle import ContractConfiguration, ContractLimits
 from oracle.bindings.timelock import LEAST_DELAY, MOST_DELAY, delay_of, has_code
-from oracle.domain.ids import ZERO_ADDRESS
+from oracle.bindings.timelock_roles import ADMIN, CANCELS, EXECUTOR, PROPOSER, TimelockRoles
+from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.fanout import PoolView
 
 # The limits that a stolen quorum is held by; the tight side of each.
@@ -26,6 +27,36 @@ def weaknesses(lines: PoolView, found: ContractConfiguration) -> list[ContractMi
         TransientError: no endpoint tells.
     """
     return [*_of_admin(lines, found), *_of_roles(found), *_of_limits(found)]
+
+
+def timelock_weaknesses(
+    roles: TimelockRoles, vetoer: Address, named: Collection[Address]
+) -> list[ContractMismatch]:
+    """Return who has a role of the timelock and should not.
+
+    `named`: who is to propose; where nobody is named, whoever does, if it is one alone.
+    """
+    proposers = named or roles.of(PROPOSER)
+    wanted = {
+        PROPOSER: (proposers, "named by --proposers"),
+        # Anybody may carry out what has waited long enough.
+        EXECUTOR: ([*proposers, ZERO_ADDRESS], "anyone"),
+        CANCELS: ([*proposers, vetoer], "a proposer or the vetoer"),
+        ADMIN: ([roles.timelock], "itself alone"),
+    }
+    found = [
+        ContractMismatch(f"{role} of the timelock", words, who)
+        for role, (known, words) in wanted.items()
+        for who in roles.of(role)
+        if who not in known
+    ]
+    if len(proposers) > 1 and not named:
+        listed = ", ".join(proposers)
+        found.append(ContractMismatch("proposers of the timelock", "one, or --proposers", listed))
+    if not roles.is_whole:
+        since = f"none of its constructor's from block {roles.since} on (--since)"
+        found.append(ContractMismatch("roles of the timelock", "all its RoleGranted logs", since))
+    return found
 
 
 def _of_admin(lines: PoolView, found: ContractConfiguration) -> Iterator[ContractMismatch]:

@@ -37,6 +37,8 @@ def _print(summary: RelaySummary, *, as_json: bool) -> None:
         return
     console = Console(highlight=False)
     console.print(_table(summary))
+    if any(node.zeros for node in summary.nodes):
+        console.print("zeros: of silent members, which no row tells; the audit assumes them")
     console.print(f"{summary.rows} rows of the relay, {summary.blocks} blocks of the chain")
     if summary.holds:
         console.print("Everything holds.", style="bold green")
@@ -45,8 +47,9 @@ def _print(summary: RelaySummary, *, as_json: bool) -> None:
 def _table(summary: RelaySummary) -> Table:
     title = "What the daemon keeps, beside the relay's rows and its own figures"
     table = Table(title=title, title_style="bold", box=SIMPLE_HEAD)
-    for name in ("node", "state", "Q_long", "the relay's", "zeros", "H", "as the rows", "audit"):
-        table.add_column(name, justify="left" if name == "node" else "right")
+    for name in ("node", "state", "Q_long", "relay's", "zeros", "H", "as rows", "audit"):
+        is_word = name in ("node", "state")
+        table.add_column(name, justify="left" if is_word else "right", no_wrap=is_word)
     for node in sorted(summary.nodes, key=lambda node: -node.long_term):
         theirs = "-" if node.theirs is None else f"{node.theirs:.4f}"
         equal = "[green]yes[/]" if node.equal else "[bold red]NO[/]"

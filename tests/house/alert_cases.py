@@ -132,6 +132,9 @@ CASES = (
         {
             'oracle_download_requests{state="unanswered"}': "5x10",
             'oracle_download_requests{state="answered"}': "5x10",
+            # So few say nothing of the nodes.
+            'oracle_download_requests{instance="few",state="unanswered"}': "3x10",
+            'oracle_download_requests{instance="few",state="answered"}': "0x10",
         },
     ),
     _case("OracleDispatcherLow", "oracle_dispatcher_balance_wei", "9e15x10", "2e16x10"),

@@ -108,7 +108,7 @@ class Profile:
     """How the contracts of one kind of network are read.
 
     `identity` changes with whatever changes what is read; it is part of the rules id.
-    `has_rounds`: several nodes share a task, commit and disclose; `legacy` scores nothing else.
+    `has_rounds`: several nodes share a task, commit and disclose.
     `options` are as they stand, `origin` is the file.
     """
 

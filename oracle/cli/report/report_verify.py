@@ -9,7 +9,7 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_fo
 from oracle.cli.report.report_commands import report
 from oracle.daemon.app import App
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
-from oracle.queries.round_check import LaneDifference, RoundCheck, RuleNames, check_round
+from oracle.queries.reports.round_check import LaneDifference, RoundCheck, RuleNames, check_round
 from oracle.signing.typed_data import Domain
 
 _QOS_STEPS = 10_000

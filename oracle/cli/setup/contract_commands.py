@@ -19,9 +19,12 @@ from oracle.bindings.kick_target_checks import (
     shipped_target_at,
 )
 from oracle.bindings.kick_targets import TASK_NETWORK
-from oracle.bindings.power import weaknesses
+from oracle.bindings.power import timelock_weaknesses, weaknesses
 from oracle.bindings.qos_oracle import ContractConfiguration
+from oracle.bindings.timelock import delay_of
+from oracle.bindings.timelock_roles import timelock_roles
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.setup.written_values import addresses_in
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
@@ -54,6 +57,18 @@ def check(
     dev: Annotated[
         bool, typer.Option("--dev", help="Let one key have all power, and any limit stand.")
     ] = False,
+    proposers: Annotated[
+        str, typer.Option("--proposers", help="Who may propose to the timelock, by commas.")
+    ] = "",
+    since: Annotated[
+        int | None,
+        typer.Option(
+            "--since",
+            metavar="BLOCK",
+            min=0,
+            help="The timelock is no older; default: start_block.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare the contract with the configuration, and look who has which power.
@@ -66,7 +81,9 @@ def check(
         constitution, found = inspected(app.publisher.lines, address, app.expected)
         found = [*found, *_of_kick_target(app, constitution.target, dev=dev)]
         if not dev:
-            found = [*found, *weaknesses(app.publisher.lines, constitution)]
+            named = addresses_in(proposers) if proposers else []
+            found += weaknesses(app.publisher.lines, constitution)
+            found += _of_timelock(app, constitution, since, named)
     if as_json:
         print_json([asdict(difference) for difference in found])
     elif not found:
@@ -76,6 +93,23 @@ def check(
             typer.echo(difference.line())
     if found:
         raise InputError(f"{address} differs from the configuration in {len(found)} points")
+
+
+def _of_timelock(
+    app: App, found: ContractConfiguration, since: int | None, named: list[Address]
+) -> list[ContractMismatch]:
+    """Say who has which role of the timelock, and return who should not.
+
+    Raises:
+        TransientError: no endpoint tells.
+    """
+    lines = app.publisher.lines
+    if delay_of(lines, found.admin) is None:
+        return []
+    first = app.config.chain.start_block if since is None else since
+    roles = timelock_roles(lines, found.admin, first)
+    typer.echo(roles.line(), err=True)
+    return timelock_weaknesses(roles, found.vetoer, named)
 
 
 def _of_kick_target(app: App, target: Address, *, dev: bool) -> list[ContractMismatch]:

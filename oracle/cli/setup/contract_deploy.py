@@ -96,6 +96,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     For a network that knows nothing of oracles its adapter, too, `--adapter none` without. A dry
     run unless --publish. A limit's numbers are within floors that nobody can loosen.
     """
+    _check_one_target(target, adapter, contracts or [])
     with open_app(config) as app:
         payer = _payer(app, keystore, password_file)
         people = PowerHolders(
@@ -109,7 +110,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         )
         people.check()
         setup = _setup(app, people, address_in(target), limit or [])
-        before = _adapter(app, adapter, contracts or []) if not target else None
+        before = None if target else _adapter(app, adapter, contracts or [])
         _check_network(app)
         replaced = app.oracle_address if take_over else None
         if replaced is not None:
@@ -130,6 +131,15 @@ def _signers(app: App, written: str) -> tuple[Address, ...]:
             "--signers: name them, or configure a signer: the contract has to know it"
         )
     return (app.keys.signer.address,)
+
+
+def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
+    """Raise InputError: an adapter is wanted beside a target, and an oracle has one target."""
+    if target and (adapter or contracts):
+        option = "--adapter" if adapter else "--contract"
+        raise InputError(
+            f"{option}: with --target no adapter is deployed; leave one of the two out"
+        )
 
 
 def _adapter(app: App, name: str, written: list[str]) -> PlannedAdapter | None:

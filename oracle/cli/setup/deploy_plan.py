@@ -1,7 +1,8 @@
 """What `contract deploy` puts on chain, in which order: a timelock, an oracle, an adapter."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 import typer
@@ -14,7 +15,7 @@ from oracle.bindings.deployment import (
     deploy as deploy_contract,
     plan_deployment,
 )
-from oracle.bindings.kick_targets import KickTarget, adapter_code, role_change
+from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, role_change
 from oracle.bindings.timelock import TimelockSetup, granting_canceller
 from oracle.cli.setup.contract_commands import tell
 from oracle.daemon.app import App
@@ -64,12 +65,24 @@ class PlannedAdapter:
 
     def code(self, oracle: Address, owner: Address) -> str:
         """Return its creation code. Raises InputError: an address that it needs is not given."""
-        try:
+        with _way_out():
             return adapter_code(self.target, oracle, owner, self.given)
-        except InputError as error:
-            raise InputError(
-                f"{error} (--contract NAME=0x…, or --adapter none: kickouts end in an event)"
-            ) from None
+
+    def role_change(self, place: Address) -> RoleChange:
+        """Return by which call it gets its role. Raises InputError: who gives it is not given."""
+        with _way_out():
+            return role_change(self.target, place, self.given)
+
+
+@contextmanager
+def _way_out() -> Iterator[None]:
+    """Say beside a missing address how it is told, and how to do without."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            f"{error} (--contract NAME=0x…, or --adapter none: kickouts end in an event)"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +120,8 @@ class DeployPlan:
         places = self._places()
         setup = self._setup_at(places)
         answer = self._planned(setup, places)
+        # Before anything is sent: they want addresses that may be missing.
+        steps = self._next_steps(places)
         if not (publish and as_json):
             tell(answer, as_json=as_json)
         if not publish:
@@ -115,7 +130,7 @@ class DeployPlan:
         landed = self._deployed(setup, places)
         # One document, where a program reads it.
         tell({**landed, **answer} if as_json else landed, as_json=as_json)
-        for line in self._next_steps(places):
+        for line in steps:
             typer.echo(line, err=True)
 
     def _places(self) -> _Places:
@@ -138,7 +153,10 @@ class DeployPlan:
         )
 
     def _planned(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
-        planned = self._tried(setup.code)
+        tried = {name: self._tried(code) for name, code in self._codes(setup, places).items()}
+        # All of them, so that nothing is half deployed.
+        check_funds(*tried.values())
+        planned = tried["oracle"]
         answer: dict[str, object] = {
             "contract": "QoSOracle",
             "code_hash": planned.code_hash,
@@ -146,7 +164,7 @@ class DeployPlan:
             "sender": planned.sender,
             "gas_limit": planned.gas_limit,
             "max_fee_per_gas_wei": str(planned.fees.max_fee),
-            "max_cost_wei": str(planned.cost),
+            "max_cost_wei": str(sum(one.cost for one in tried.values())),
             "balance_wei": str(planned.balance),
         }
         if places.timelock is not None:
@@ -154,27 +172,36 @@ class DeployPlan:
                 "address": places.timelock,
                 "owner": self.people.owner,
                 "delay": self.people.delay,
+                "gas_limit": tried["timelock"].gas_limit,
             }
         if self.adapter is not None:
-            creation = self._tried(self.adapter.code(places.oracle, self.people.owner))
             answer["adapter"] = {
                 "name": self.adapter.target.name,
                 "address": places.adapter,
                 "owner": self.people.owner,
                 "told": {name: self.adapter.given[name] for name in self.adapter.target.needs},
-                "gas_limit": creation.gas_limit,
+                "gas_limit": tried["adapter"].gas_limit,
             }
         return answer
 
+    def _codes(self, setup: OracleSetup, places: _Places) -> dict[str, str]:
+        """Return the creation code of each contract, in the order in which they are sent."""
+        codes = {}
+        if places.timelock is not None:
+            codes["timelock"] = TimelockSetup(self.people.owner, self.people.delay).code
+        codes["oracle"] = setup.code
+        if self.adapter is not None:
+            codes["adapter"] = self.adapter.code(places.oracle, self.people.owner)
+        return codes
+
     def _deployed(self, setup: OracleSetup, places: _Places) -> dict[str, object]:
+        codes = self._codes(setup, places)
         landed: dict[str, object] = {}
         if places.timelock is not None:
-            waits = TimelockSetup(self.people.owner, self.people.delay)
-            landed["timelock"], _ = self._sent(waits.code, places.timelock)
-        landed["address"], landed["gas_used"] = self._sent(setup.code, places.oracle)
-        if self.adapter is not None and places.adapter is not None:
-            code = self.adapter.code(places.oracle, self.people.owner)
-            landed["adapter"], _ = self._sent(code, places.adapter)
+            landed["timelock"], _ = self._sent(codes["timelock"], places.timelock)
+        landed["address"], landed["gas_used"] = self._sent(codes["oracle"], places.oracle)
+        if places.adapter is not None:
+            landed["adapter"], _ = self._sent(codes["adapter"], places.adapter)
         return landed
 
     def _tried(self, code: str) -> Deployment:
@@ -219,7 +246,7 @@ class DeployPlan:
             if self.app.kick_target is None:
                 return []
             return [f"the network's admin calls setOracle({places.oracle})"]
-        change = role_change(self.adapter.target, places.adapter, self.adapter.given)
+        change = self.adapter.role_change(places.adapter)
         if self.replaced is not None and self.adapter.target.gives_back:
             step = f"the owner of the adapter before calls giveBack({places.adapter})"
             return [f"{step}; until then the network refuses kickouts, which are retried"]

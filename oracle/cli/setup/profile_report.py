@@ -8,12 +8,14 @@ from oracle.daemon.app import App
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.network_events import (
     DomainEvent,
+    GroupValidated,
     NodePauseAsked,
     NodePaused,
     NodeQuit,
     NodeQuitAsked,
 )
 from oracle.domain.scoring.missing_signals import shortfalls, untold
+from oracle.domain.scoring.rules import Rules
 
 # Two ways of saying one thing: now, or as soon as its task ends.
 _SAME: dict[type[DomainEvent], type[DomainEvent]] = {
@@ -56,14 +58,12 @@ def profile_warnings(app: App) -> Iterator[str]:
     """Say what scoring loses by the profile, and what is left out before the first block."""
     profile = app.reader.profile
     # A feed beside the chain says what the profile leaves out.
-    lacking = [] if app.config.feed.url is not None else shortfalls(profile.says, app.rules)
+    if app.config.feed.url is None:
+        lacking = [*shortfalls(profile.says, app.rules), *_unscored(profile, app.rules)]
+    else:
+        lacking = []
     for sentence in (*lacking, *untold(profile.tells, app.rules)):
         yield f"network.profile: {profile.name}: {sentence}"
-    if app.rules.legacy is not None and not profile.has_rounds:
-        yield (
-            f"rules.set: {app.rules.name} scores tasks of two rounds, and networks of the profile "
-            f"{profile.name} have none: no node would ever get a score"
-        )
     for name, contract in profile.contracts.items():
         first = app.config.chain.start_block
         if contract.start_block is not None and contract.start_block < first:
@@ -71,3 +71,12 @@ def profile_warnings(app: App) -> Iterator[str]:
                 f"chain.start_block: {first} is after block {contract.start_block}, where {name} "
                 "begins: nodes and tasks of the time between are unknown"
             )
+
+
+def _unscored(profile: Profile, rules: Rules) -> Iterator[str]:
+    """Say where legacy rules would have nothing to score."""
+    if rules.legacy is not None and not (profile.has_rounds or GroupValidated in profile.says):
+        yield (
+            f"{rules.name} scores tasks of two rounds and groups that were compared, and it "
+            "tells of neither: no node would ever get a score"
+        )

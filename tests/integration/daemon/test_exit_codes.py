@@ -46,7 +46,8 @@ ASKING = {
 }
 # They ask none, or one of their own; or what they ask for has to be in the outbox first.
 SILENT = {
-    *("attack", "backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
+    *("attack", "audit relay", "backtest", "demo", "devnet", "draws", "endpoint readmit"),
+    *("explain", "export", "gateway"),
     *("feed accept", "feed export-witness", "feed faults", "feed import-witness"),
     *("keys create", "keys show"),
     *(

@@ -186,7 +186,19 @@ def test_no_library_leaves_the_limit_on_recursion_raised(capsys):
     assert sys.getrecursionlimit() == 1_000
 
 
-def test_legacy_rules_on_a_network_without_rounds_are_warned_of(capsys, sound, tmp_path):
+STAKES = {"NodeStaking": "0x" + "0a" * 20}
+
+
+@pytest.mark.parametrize(
+    ("profile", "is_warned"),
+    [
+        pytest.param({"profile": "crynux-staking", "contracts": STAKES}, True, id="only stakes"),
+        pytest.param({}, False, id="groups that are compared"),
+    ],
+)
+def test_legacy_rules_where_nothing_would_be_scored_are_warned_of(
+    capsys, sound, tmp_path, profile, is_warned
+):
     chosen = {
         "vram_weight": "0.2",
         "timeout_weight": "0.2",
@@ -196,6 +208,7 @@ def test_legacy_rules_on_a_network_without_rounds_are_warned_of(capsys, sound, t
         "kickout_tasks": 10,
     }
     sound["rules"] = {"set": "legacy", "change": {"legacy": chosen}}
+    sound["network"] |= profile
     path = write(sound, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
-    assert "the profile reference have none: no node would ever" in capsys.readouterr().out
+    assert ("no node would ever get a score" in capsys.readouterr().out) is is_warned

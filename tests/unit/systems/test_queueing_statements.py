@@ -31,6 +31,7 @@ from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
 from tests.support.histories import History, folded, node, task
 from tests.support.txmgr.dispatch_office import settings
+from tests.support.vectors import the_vector
 
 # A second of work and no more, so that a task's value is its fee.
 ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
@@ -241,9 +242,14 @@ def asked_with(holders: int, others: int) -> dict[str, int]:
     return {one.model: len(one.nodes) for one in asked if one.nodes}
 
 
+UP_TO_TEN = [
+    (one["available_holders"], 20, {"base": one["extra_nodes"]} if one["extra_nodes"] else {})
+    for one in the_vector("model_distribution/md-03 Gen B contract rule")["cases"]
+]
+
+
 @pytest.mark.parametrize(
-    ("holders", "others", "asked"),
-    [(3, 20, {}), (2, 20, {"base": 8}), (0, 20, {"base": 10}), (0, 4, {"base": 4}), (0, 0, {})],
+    ("holders", "others", "asked"), [*UP_TO_TEN, (0, 4, {"base": 4}), (0, 0, {})]
 )
 def test_fewer_than_three_free_holders_of_a_model_bring_others_up_to_ten(holders, others, asked):
     assert asked_with(holders, others) == asked

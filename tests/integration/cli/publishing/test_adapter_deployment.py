@@ -8,14 +8,25 @@ from typing import Any
 
 import pytest
 
+from oracle.bindings.codec import call_input
+from oracle.bindings.kick_targets import plain_call
+from oracle.bindings.timelock import DEFAULT_DELAY, TIMELOCK, TimelockedCall
+from oracle.bindings.timelock_roles import ROLES
 from oracle.cli.main import run
+from oracle.cli.options import open_app
+from oracle.daemon.app import App
 from oracle.devnet.anvil import LocalChain, anvil
 from oracle.devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
 from oracle.devnet.crynux.crynux_show import settings_for
 from oracle.devnet.demo.daemon_process import write_configuration
 from oracle.devnet.demo.show import START_TIME, keys_in
 from oracle.devnet.demo.stage import ETHER, Clock
-from oracle.domain.ids import Address
+from oracle.domain.blocks import Position
+from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.contract_state import RoundsChanges
+from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
+
+GONE, REFUSED, LAPSED, VETOED, READMITTED = (Address("0x" + one * 40) for one in "abcde")
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -27,6 +38,7 @@ class Unwatched:
     network: CrynuxNetwork
     folder: Path
     owner: Address
+    payer: Address
 
     def config(self, oracle: str | None = None) -> str:
         keys = {
@@ -48,6 +60,12 @@ class Unwatched:
     def qos(self) -> str:
         return f"QOS={self.network.contracts['QOS']}"
 
+    @property
+    def sent(self) -> int:
+        """How many transactions of the payer are mined."""
+        chain = self.network.chain
+        return int(chain.ask("eth_getTransactionCount", self.payer, "latest"), 16)
+
     def send(self, to: str, calldata: str) -> None:
         """What the network's owner sends."""
         call = {"from": self.owner, "to": to, "data": calldata, "gas": hex(1_000_000)}
@@ -64,14 +82,35 @@ def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
             payer = keys_in(tmp_path)["transmitter"].address
             chain.ask("anvil_setBalance", payer, hex(10 * ETHER))
             chain.ask("evm_setAutomine", True)
-            yield Unwatched(network, tmp_path, network.owner)
+            yield Unwatched(network, tmp_path, network.owner, payer)
         finally:
             chain.close()
+
+
+def kick_of(node: Address, state: KickState, *, until: int) -> Kick:
+    """A kickout that ran to an expulsion, whatever became of that."""
+    at = Position(1, 0, 0)
+    gone = Expulsion(at, round=1, until=until, target=NO_TARGET, tried_in=1, tried_at=at)
+    return Kick(node, 1, ZERO_HASH, 0, 0, proposed_at=at, state=state, expulsion=gone)
+
+
+def is_expelled(app: App, node: Address) -> bool:
+    """What the configured oracle says itself."""
+    asked = {"to": app.oracle_address, "data": plain_call("isExpelled(address)", node)}
+    return int(app.publisher.lines.ask("eth_call", asked, "latest"), 16) == 1
 
 
 def deploy(unwatched: Unwatched, *told: str, config: str) -> list[str]:
     admin = ["--admin", unwatched.owner, "--dev", "--json"]
     return ["contract", "deploy", *admin, *told, "--config", config]
+
+
+def behind_a_timelock(unwatched: Unwatched) -> list[str]:
+    """The command that deploys as for others, with an adapter."""
+    people = [f"--{role}=0x{digit * 40}" for role, digit in (("pauser", "1"), ("vetoer", "2"))]
+    people += [f"--signers=0x{'3' * 40},0x{'4' * 40}", "--quorum=2", f"--admin={unwatched.owner}"]
+    told = ["--contract", unwatched.qos, "--limit", "kick_below=2000", "--json"]
+    return ["contract", "deploy", *people, *told, "--config", unwatched.config()]
 
 
 def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
@@ -95,6 +134,22 @@ def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
     assert before == {"owner of Node"}
 
 
+def test_a_kick_target_of_which_nobody_knows_what_it_does_is_named_unless_for_development(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    unknown = unwatched.network.contracts["Node"].lower()
+    command = deploy(unwatched, "--target", unknown, "--publish", config=unwatched.config())
+    assert run(command) == 0
+    config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
+    check = ["contract", "check", "--json", "--config", config]
+
+    assert run(check) == 2
+    (named,) = (one for one in json.loads(capsys.readouterr().out) if one["what"] == "kick target")
+    assert named["found"] == unknown
+    assert named["expected"].startswith("an adapter that is shipped here")
+    assert run([*check, "--dev"]) == 0
+
+
 def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
@@ -116,6 +171,33 @@ def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
     assert f'address = "{second["address"]}" in place of {first["address"]}' in said.err
 
 
+def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    told = ["--adapter", "none", "--publish"]
+    assert run(deploy(unwatched, *told, config=unwatched.config())) == 0
+    config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
+    assert run(["migrate", "--config", config]) == 0
+    assert run(["run", "--once", "--config", config]) == 0
+    with open_app(Path(config)) as app, app.store.transaction() as uow:
+        kicks = {
+            GONE: kick_of(GONE, KickState.EXECUTED, until=FOR_EVER),
+            REFUSED: kick_of(REFUSED, KickState.REFUSED, until=FOR_EVER),
+            # Its expulsion is over, theirs was called off or taken back.
+            LAPSED: kick_of(LAPSED, KickState.EXECUTED, until=1),
+            VETOED: kick_of(VETOED, KickState.VETOED, until=FOR_EVER),
+            READMITTED: kick_of(READMITTED, KickState.READMITTED, until=FOR_EVER),
+        }
+        uow.rounds.write(RoundsChanges(kicks=kicks))
+
+    capsys.readouterr()
+    assert run(deploy(unwatched, *told, "--replace", config=config)) == 0
+    second = json.loads(capsys.readouterr().out)
+    assert second["arguments"]["expelled"] == [GONE, REFUSED]
+    with open_app(Path(unwatched.config(second["address"]))) as app:
+        assert [is_expelled(app, node) for node in kicks] == [True, True, False, False, False]
+
+
 @pytest.mark.parametrize(
     ("told", "fault"),
     [
@@ -134,6 +216,62 @@ def test_an_adapter_that_cannot_be_is_one_clear_line(
     said = capsys.readouterr().err
     assert fault in said
     assert said.count("\n") == 1
+
+
+def test_who_else_may_propose_to_the_timelock_is_found(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    assert run([*behind_a_timelock(unwatched), "--publish"]) == 0
+    landed = json.loads(capsys.readouterr().out)
+    timelock, stranger = landed["timelock"]["address"], "0x" + "5" * 40
+    check = ["contract", "check", "--json", "--config", unwatched.config(landed["address"])]
+
+    def found(*told: str) -> dict[str, str]:
+        assert run([*check, *told]) == 2
+        named = {one["what"]: one["found"] for one in json.loads(capsys.readouterr().out)}
+        return {what: who for what, who in named.items() if "the timelock" in what}
+
+    assert found() == {}
+    grant = call_input(TIMELOCK, "grantRole", ROLES["proposer"], stranger)
+    scheduled = TimelockedCall(timelock, grant)
+    unwatched.send(timelock, scheduled.schedule(DEFAULT_DELAY))
+    unwatched.network.chain.ask("evm_increaseTime", DEFAULT_DELAY)
+    unwatched.send(timelock, scheduled.execute())
+    both = sorted([unwatched.owner, stranger])
+    assert found() == {"proposers of the timelock": ", ".join(both)}
+    assert found("--proposers", unwatched.owner) == {"proposer of the timelock": stranger}
+    assert found("--proposers", ",".join(both)) == {}
+
+
+def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    staking = f"NodeStaking={unwatched.network.contracts['Node']}"
+    told = ["--adapter", "NodeStakingAdapter", "--contract", staking]
+    told += ["--contract", f"operator={unwatched.owner}", "--publish"]
+
+    assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
+    said = capsys.readouterr()
+    assert "the address of ParameterController is missing (--contract NAME=0x…" in said.err
+    assert said.err.count("\n") == 1
+    assert unwatched.sent == 0
+
+
+def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    command = behind_a_timelock(unwatched)
+    assert run(command) == 0
+    planned = json.loads(capsys.readouterr().out)
+    cost = int(planned["max_cost_wei"])
+    unwatched.network.chain.ask("anvil_setBalance", unwatched.payer, hex(cost - 1))
+
+    assert run([*command, "--publish"]) == 2
+
+    gas = sum(one["gas_limit"] for one in (planned, planned["timelock"], planned["adapter"]))
+    assert cost == gas * int(planned["max_fee_per_gas_wei"])
+    assert f"has {cost - 1} wei and needs up to {cost}" in capsys.readouterr().err
+    assert unwatched.sent == 0
 
 
 def test_without_an_adapter_kickouts_end_in_an_event(

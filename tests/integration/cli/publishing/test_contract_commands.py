@@ -144,11 +144,21 @@ def test_deploying_is_a_dry_run_unless_told(settings, tmp_path, capsys, watched)
             "refuses this setup: BadLimits()",
         ),
         (["--admin", ADMIN, "--keystore", "x"], "give both or none"),
+        (
+            ["--admin", ADMIN, "--target", NOBODY, "--adapter", "VssTaskAdapter"],
+            "--adapter: with --target no adapter is deployed",
+        ),
+        (
+            ["--admin", ADMIN, "--target", NOBODY, "--contract", f"QOS={NOBODY}"],
+            "--contract: with --target no adapter is deployed",
+        ),
     ],
 )
 def test_a_setup_that_cannot_be_is_one_clear_line(config, capsys, told, fault):
     assert run(["contract", "deploy", "--dev", "--config", str(config), *told]) == 2
-    assert fault in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert fault in said
+    assert said.count("\n") == 1
 
 
 def test_a_deployment_that_one_key_could_turn_is_refused(config, capsys):

@@ -12,6 +12,7 @@ from tests.unit.domain.scoring import (
     test_vectors_seed2,
 )
 from tests.unit.signing import test_typed_data_vectors
+from tests.unit.systems import test_queueing_statements
 from tests.unit.systems.crynux import test_draw_vectors, test_vectors_queue, test_vectors_selection
 from tests.unit.systems.legacy import test_vectors_legacy
 from tests.unit.systems.pocket import (
@@ -36,6 +37,7 @@ MODULES = (
     test_draw_vectors,
     test_vectors_queue,
     test_vectors_selection,
+    test_queueing_statements,
     test_vectors_legacy,
 )
 

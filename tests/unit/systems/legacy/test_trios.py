@@ -17,6 +17,7 @@ from oracle.systems.legacy.trio_line import as_one_task, never_startable, trios_
 from oracle.systems.pocket.follower import PocketFollower
 from tests.support.histories import node
 from tests.support.txmgr.dispatch_office import PRICING, settings
+from tests.support.vectors import the_vector
 from tests.unit.systems.legacy.networks import RULES, cards, member, scored, wanted
 
 LEGACY = settings(policy="legacy", rules=RULES)
@@ -170,6 +171,21 @@ def test_a_draw_falls_whole_where_one_of_its_nodes_cannot_start_any_more():
     assert turn.plan.active == {}
     (again,) = [{one.node for one in drawer.turn(seen, block(4)).drawn}]
     assert again == {one.address for one in nodes} - {first[1]}
+
+
+def test_three_free_cards_get_the_group_of_the_sources_figure():
+    figure = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
+    groups = {}
+    for name, fees in figure["groups"].items():
+        kind, vram = name.removesuffix("GB").split("/")
+        for fee in fees:
+            asked = {"gpt": kind == "GPT", "min_vram": int(vram), "fee": fee}
+            groups[f"{name} {fee}"] = (fee, trio(f"{name} {fee}", **asked))
+    drawn = drawn_by(
+        cards({("RTX 4090", 24): 3}), [task for _, tasks in groups.values() for task in tasks]
+    )
+    (taken,) = [fee for fee, tasks in groups.values() if tasks[0].key in drawn]
+    assert (taken, len(drawn)) == (figure["expected_value"], 3)
 
 
 CARDS = [("RTX 4090", 24), ("RTX 4080", 16), ("RTX 3080", 16), ("RTX 4070", 12)]

@@ -1,0 +1,1 @@
+"""What is asked of reports and rounds: computed anew, and compared with what was said."""

@@ -1,0 +1,142 @@
+"""Who holds a role of a timelock: read from its logs by every endpoint, however it serves them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from web3.contract import Contract
+
+from oracle.bindings.timelock_roles import ROLES, RoleHolder, timelock_roles
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.errors import TransientError
+from tests.pools import view_of
+from tests.support.evm.anvil import anvil
+from tests.support.evm.chain import Chain
+from tests.support.faulty_endpoint import FaultyEndpoint, faulty_endpoint
+
+pytestmark = pytest.mark.evm
+
+DAY = 86_400
+
+
+@dataclass
+class Deployed:
+    """A timelock whose deployer stayed admin: one proposer was added, one revoked."""
+
+    chain: Chain
+    contract: Contract
+    block: int
+
+    @property
+    def address(self) -> Address:
+        return Address(self.contract.address.lower())
+
+    @property
+    def people(self) -> list[Address]:
+        """Deployer, first proposer, second one."""
+        return [Address(who.lower()) for who in self.chain.accounts[:3]]
+
+    @property
+    def held(self) -> set[RoleHolder]:
+        deployer, first, second = self.people
+        return {
+            RoleHolder("admin", self.address),
+            RoleHolder("admin", deployer),
+            # He cancels still.
+            RoleHolder("canceller", first),
+            RoleHolder("proposer", second),
+            RoleHolder("executor", ZERO_ADDRESS),
+        }
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[Deployed]:
+    with anvil() as url:
+        chain = Chain(url)
+        deployer, first, second = chain.accounts[:3]
+        chain.mine(5)
+        timelock = chain.deploy("TimelockController", DAY, [first], [ZERO_ADDRESS], deployer)
+        block = chain.block
+        chain.mine(30)
+        chain.send(timelock.functions.grantRole(ROLES["proposer"], second))
+        chain.send(timelock.functions.revokeRole(ROLES["proposer"], first))
+        yield Deployed(chain, timelock, block)
+        chain.close()
+
+
+def narrow(endpoint: FaultyEndpoint, most: int) -> None:
+    """Refuse logs of more than so many blocks, as many providers do."""
+    plain = endpoint.answer
+
+    def answer(body: bytes) -> bytes | None:
+        asked = json.loads(body)
+        for one in asked if isinstance(asked, list) else [asked]:
+            if one["method"] == "eth_getLogs":
+                (span,) = one["params"]
+                blocks = int(span["toBlock"], 16) - int(span["fromBlock"], 16) + 1
+                refused = {"eth_getLogs": f"block range is limited to {most}"}
+                endpoint.faults = {**refused} if blocks > most else {}
+        return plain(body)
+
+    endpoint.answer = answer  # type: ignore[method-assign]
+
+
+def test_who_holds_a_role_now_is_found(deployed: Deployed):
+    roles = timelock_roles(view_of(deployed.chain.url), deployed.address, 0)
+    deployer, first, second = deployed.people
+    assert roles.held == deployed.held
+    assert roles.is_whole
+    assert roles.line() == (
+        f"the timelock's proposer {second}; executor anyone; canceller {first}; "
+        f"admin itself, {deployer}"
+    )
+
+
+@pytest.mark.parametrize("most", [1, 7, 20])
+def test_an_endpoint_that_gives_logs_of_few_blocks_is_asked_for_few(deployed: Deployed, most: int):
+    with faulty_endpoint(deployed.chain.url) as endpoint:
+        narrow(endpoint, most)
+        roles = timelock_roles(view_of(endpoint.url), deployed.address, 0)
+    assert roles.held == deployed.held
+
+
+def test_logs_that_begin_after_the_constructors_are_known_not_to_be_all(deployed: Deployed):
+    view = view_of(deployed.chain.url)
+    assert timelock_roles(view, deployed.address, deployed.block).is_whole
+    late = timelock_roles(view, deployed.address, deployed.block + 1)
+    assert not late.is_whole
+    assert late.held == {RoleHolder("proposer", deployed.people[2])}
+
+
+def test_what_one_endpoint_leaves_out_another_one_tells(deployed: Deployed):
+    with faulty_endpoint(deployed.chain.url) as endpoint:
+        hide_logs(endpoint)
+        alone = timelock_roles(view_of(endpoint.url), deployed.address, 0)
+        both = timelock_roles(view_of(endpoint.url, deployed.chain.url), deployed.address, 0)
+    assert not alone.held
+    assert not alone.is_whole
+    assert both.held == deployed.held
+    assert both.is_whole
+
+
+def hide_logs(endpoint: FaultyEndpoint) -> None:
+    """Answer every question for logs as if there were none."""
+    plain = endpoint.answer
+
+    def answer(body: bytes) -> bytes | None:
+        asked = json.loads(body)
+        (one,) = asked if isinstance(asked, list) else [asked]
+        if one["method"] != "eth_getLogs":
+            return plain(body)
+        empty = {"jsonrpc": "2.0", "id": one["id"], "result": []}
+        return json.dumps([empty] if isinstance(asked, list) else empty).encode()
+
+    endpoint.answer = answer  # type: ignore[method-assign]
+
+
+def test_where_no_endpoint_gives_logs_nothing_is_believed(deployed: Deployed):
+    with faulty_endpoint(deployed.chain.url) as endpoint:
+        endpoint.faults = {"eth_getLogs": "the method is not available"}
+        with pytest.raises(TransientError, match="is not available"):
+            timelock_roles(view_of(endpoint.url), deployed.address, 0)
