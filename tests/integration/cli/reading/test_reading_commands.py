@@ -97,7 +97,7 @@ def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(ind
 def test_people_read_the_same_numbers(indexed, capsys):
     worst = told(capsys, "nodes", "--config", indexed)[-1]["node"]
     why = told(capsys, "explain", worst, "--config", indexed)
-    text = printed(capsys, "explain", worst, "--config", indexed)
+    text = printed(capsys, "explain", worst, "--full", "--config", indexed)
 
     assert why["long_term"] in text
     assert why["reliability"]["at"] in text
@@ -109,7 +109,7 @@ def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
     found = 0
     for node in told(capsys, "nodes", "--config", indexed):
         why = told(capsys, "explain", node["node"], "--config", indexed)
-        text = printed(capsys, "explain", node["node"], "--config", indexed)
+        text = printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         for entry in why["pool"]["entries"]:
             group = [entry, *entry["others"]]
             assert len({member["task"] for member in group}) == 3
@@ -132,7 +132,7 @@ def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
     healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
     found = []
     for node in told(capsys, "nodes", "--config", indexed):
-        found += healing.findall(printed(capsys, "explain", node["node"], "--config", indexed))
+        found += healing.findall(printed(capsys, "explain", node["node"], "--full", "--config", indexed))
 
     assert found
     for seconds, base, again, result in found:
@@ -143,7 +143,7 @@ def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
 
 def test_a_timeout_says_by_what_it_cuts(indexed, capsys):
     text = "".join(
-        printed(capsys, "explain", node["node"], "--config", indexed)
+        printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         for node in told(capsys, "nodes", "--config", indexed)
     )
     cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)
