@@ -67,7 +67,7 @@ def _only(what: str, text: str, found: Sequence[T]) -> T:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise InputError(f"{text}: no {what} of this database begins so")
+        raise InputError(f"{text}: no {what} that begins so is known")
     shown = ", ".join(found[:_SHOWN])
     more = ", …" if len(found) > _SHOWN else ""
     raise InputError(f"{text}: is ambiguous; {what}s that begin so: {shown}{more}")

@@ -8,6 +8,7 @@ import typer
 
 from oracle.cli.inspect.refused_senders import with_refused
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.blocks import BlockRef
@@ -17,6 +18,7 @@ from oracle.errors import InputError
 from oracle.indexer.rules_binding import shown
 from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
+from oracle.queries.health import health_of
 from oracle.queries.json_answers import node_answer, status_answer
 from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
 from oracle.queries.text.certainty_text import told_of_surety
@@ -43,9 +45,10 @@ def register(app: typer.Typer) -> None:
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Say what stands still and why, how far the database has come, and what is under way.
 
-    What is wrong is in capital letters, and first. An endpoint tells where the chain and the
-    contract are, and what the dispatcher has; where none answers that is unknown. How the
-    endpoints are is what the daemon saw of them last.
+    Exit code 0: well; 1: something needs attention; 2: nothing goes on. What is wrong is in
+    capital letters, and first. Ages are by this machine's clock, too. An endpoint tells where
+    chain and contract are, and what the dispatcher has; where none answers that is unknown. How
+    the endpoints are is what the daemon saw of them last.
     """
     with open_folded(config) as app:
         seen, account_balance = overview(app.store, worker), _balance_of_dispatcher(app)
@@ -55,17 +58,17 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
         surety = told_of_surety(app.store, app.source, app.folder.scope)
         settings = None if app.config.oracle.address is None else app.report_settings
+    now = int(unix_seconds())
+    judged = [*standstill(endpoints), *situation(seen, looked, settings, now), *surety]
+    health = health_of(name for name, _ in judged)
     if as_json:
-        print_json(status_answer(seen, account_balance, endpoints, looked))
-        return
-    for name, value in chain(
-        standstill(endpoints),
-        situation(seen, looked, settings),
-        surety,
-        _of_reading(seen, endpoints),
-        _lines(seen, account_balance, is_on=is_on),
-    ):
+        answer = status_answer(seen, account_balance, endpoints, looked)
+        print_json({"health": health.answer(), **answer})
+        raise typer.Exit(health.word)
+    others = chain(_of_reading(seen, endpoints), _lines(seen, account_balance, is_on=is_on))
+    for name, value in chain([("health", health.text())], judged, others):
         typer.echo(f"{name:<14}{value}")
+    raise typer.Exit(health.word)
 
 
 def _look_at_chain(app: App, folded: BlockRef | None) -> ChainView:

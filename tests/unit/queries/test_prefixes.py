@@ -51,7 +51,7 @@ def test_what_is_no_beginning_of_an_address_is_refused(known, wrong):
 
 
 def test_a_beginning_that_nobody_has_is_refused(known):
-    with known.reading() as uow, pytest.raises(InputError, match="begins so"):
+    with known.reading() as uow, pytest.raises(InputError, match="begins so is known"):
         task_named(uow, "0x" + "e" * 20)
 
 

@@ -17,12 +17,13 @@ pytestmark = pytest.mark.evm
 
 def told(capsys, *arguments):
     """The JSON that a command prints."""
-    assert run([*map(str, arguments), "--json"]) == 0
+    # No daemon works, which `status` calls for attention.
+    assert run([*map(str, arguments), "--json"]) == (arguments[0] == "status")
     return json.loads(capsys.readouterr().out)
 
 
 def printed(capsys, *arguments):
-    assert run([*map(str, arguments)]) == 0
+    assert run([*map(str, arguments)]) == (arguments[0] == "status")
     return capsys.readouterr().out
 
 
@@ -132,7 +133,9 @@ def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
     healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
     found = []
     for node in told(capsys, "nodes", "--config", indexed):
-        found += healing.findall(printed(capsys, "explain", node["node"], "--full", "--config", indexed))
+        found += healing.findall(
+            printed(capsys, "explain", node["node"], "--full", "--config", indexed)
+        )
 
     assert found
     for seconds, base, again, result in found:
