@@ -30,6 +30,7 @@ from oracle.cli.setup import (
     contract_commands,
     contract_deploy,
     endpoint_commands,
+    init_commands,
     key_commands,
     selftest_commands,
 )
@@ -66,6 +67,7 @@ _MOST_FRAMES = 1_000
 # In the order of the help.
 _COMMANDS = (
     demo_commands,
+    init_commands,
     run_commands,
     config_commands,
     rules_commands,

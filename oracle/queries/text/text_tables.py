@@ -46,10 +46,13 @@ def print_table(
     rows: Iterable[Sequence[str]],
     left: Collection[str] = (),
     width: int = WIDTH,
+    *,
+    err: bool = False,
 ) -> None:
     """Print rows under their names; numbers stand right, the columns of text named `left`.
 
     Nothing is cut: addresses and keys stay whole, everything else folds after `width` columns.
+    `err`: on stderr.
     """
     table = Table(box=None, pad_edge=False)
     for name in columns:
@@ -62,4 +65,4 @@ def print_table(
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():
-        typer.echo(line.rstrip())
+        typer.echo(line.rstrip(), err=err)

@@ -47,7 +47,7 @@ ASKING = {
 # They ask none, or one of their own; or what they ask for has to be in the outbox first.
 SILENT = {
     *("attack", "backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
-    *("keys create", "keys show"),
+    *("init", "keys create", "keys show"),
     *(
         "kickout evidence",
         "kickout export",

@@ -28,6 +28,7 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(leaves(get_command(build())))
 # Commands that change something elsewhere than in a database of their own.
 CHANGING = {
+    "init",
     "run",
     "migrate",
     "resync rewind",
@@ -41,7 +42,7 @@ CHANGING = {
     "keys create",
 }
 # Commands whose output is not a report: streams, or something that runs.
-WITHOUT_JSON = {"run", "devnet", "replay", "export", "kickout evidence", "outbox release"}
+WITHOUT_JSON = {"init", "run", "devnet", "replay", "export", "kickout evidence", "outbox release"}
 
 
 def options(name):
