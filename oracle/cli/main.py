@@ -14,10 +14,13 @@ from typing import Annotated
 
 import typer
 from typer import TyperException
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from oracle import __version__
 from oracle.cli import demo_commands, halt_commands, run_commands
 from oracle.cli.backtest import attack_commands, backtest_commands
+from oracle.cli.help_words import with_words
 from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
 from oracle.cli.kickout import kickout_cancel, kickout_commands, kickout_export
 from oracle.cli.outbox import outbox_commands
@@ -119,7 +122,6 @@ def build() -> typer.Typer:
         name="qos-oracle",
         help="Folds a compute network's events into QoS scores and reports them on-chain.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -128,6 +130,15 @@ def build() -> typer.Typer:
     for commands in _COMMANDS:
         commands.register(app)
     return app
+
+
+@cache
+def command_line() -> TyperGroup:
+    """Return what runs: all commands, with words for their values."""
+    top = get_command(build())
+    if not isinstance(top, TyperGroup):
+        raise TypeError("the command line has no commands")
+    return with_words(top)
 
 
 def main() -> None:
@@ -142,7 +153,7 @@ def run(arguments: Sequence[str]) -> int:
     # an endpoint would then crash the process.
     sys.setrecursionlimit(_MOST_FRAMES)
     try:
-        returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+        returned = command_line()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
         # A full disk is heard of here, and not after we said that all went well.
         sys.stdout.flush()
     except TyperException as error:

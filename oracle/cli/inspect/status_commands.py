@@ -147,7 +147,7 @@ def _lines(
     yield "nodes", ", ".join(counts) or "none"
     for kept in seen.reports:
         reason = f": {kept.reason}" if kept.reason else ""
-        yield "report", f"period {kept.report.period}, {kept.state.value}{reason}"
+        yield "report", f"period {kept.report.period}, {kept.outcome}{reason}"
     for (kind, state), count in sorted(seen.outbox.items()):
         yield "outbox", f"{count} {kind} {state}"
     yield from _of_tasks(seen, account_balance, is_on=is_on)
