@@ -23,7 +23,7 @@ from oracle.queries.json_answers import node_answer, status_answer
 from oracle.queries.status import NodeRow, StatusReport, node_rows, overview
 from oracle.queries.text.certainty_text import told_of_surety
 from oracle.queries.text.status_text import shown_time, situation, standstill
-from oracle.queries.text.text_tables import WIDE, print_table
+from oracle.queries.text.text_tables import WIDE, print_facts, print_table
 
 _WithoutTaskOption = Annotated[
     bool,
@@ -33,6 +33,7 @@ _WithoutTaskOption = Annotated[
     ),
 ]
 
+_NAME_WIDTH = 14
 _COLUMNS = ("#", "node", "status", "scores", "long-term", "reliability", "QoS", "on chain")
 
 
@@ -66,8 +67,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         print_json({"health": health.answer(), **answer})
         raise typer.Exit(health.word)
     others = chain(_of_reading(seen, endpoints), _lines(seen, account_balance, is_on=is_on))
-    for name, value in chain([("health", health.text())], judged, others):
-        typer.echo(f"{name:<14}{value}")
+    print_facts(chain([("health", health.text())], judged, others), _NAME_WIDTH)
     raise typer.Exit(health.word)
 
 
