@@ -1,6 +1,8 @@
 """`demo`: the whole product on a local chain, and a verdict."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -68,6 +70,7 @@ def _demo(
             play_crynux(network, options, keep=keep, as_json=json_)
         return
     with (
+        _told_of_end(stop),
         listening(stop, _ENDS),
         Screen(console, start=START_TIME) as screen,
         show(screen, options) as (play, daemon, at),
@@ -84,6 +87,17 @@ def _demo(
         daemon.stop()
     if not summary.holds:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+
+
+@contextmanager
+def _told_of_end(stop: StopSignal) -> Iterator[None]:
+    """Say what is gone where somebody ended it: the demo leaves nothing behind."""
+    try:
+        yield
+    finally:
+        if stop.reason is not None:
+            gone = "chain and daemon are stopped, and their folder with keys is deleted"
+            typer.echo(f"ended by {stop.reason}: {gone}", err=True)
 
 
 def _devnet(
