@@ -29,7 +29,7 @@ from oracle.queries.text.human_numbers import span
 from oracle.queries.text.text_tables import in_utc, print_facts
 
 # Ends of names: of moments in unix seconds, and of spans in seconds.
-_MOMENTS, _SPANS = ("_at", "_until"), ("_seconds", "_delay", "_frame", "_cooldown", ".frame")
+_MOMENTS, _SPANS = ("_at", "_until"), ("_seconds", "_delay", "bucket_frame", "_cooldown")
 # A span that people would have to divide, in seconds.
 _LONG = 90
 

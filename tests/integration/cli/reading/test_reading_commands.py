@@ -105,6 +105,32 @@ def test_people_read_the_same_numbers(indexed, capsys):
     assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
 
 
+def test_the_answer_comes_first_and_the_costs_by_weight(indexed, capsys):
+    worst = told(capsys, "nodes", "--config", indexed)[-1]
+    first, *others = printed(
+        capsys, "explain", worst["node"][:12], "--config", indexed
+    ).splitlines()
+    assert first.startswith(worst["qos"][:4])
+    assert first.endswith(".")
+    assert any("12th of 12 nodes." in line for line in others)
+    costs = [float(line.split()[0]) for line in others if re.match(r" *-\d", line)]
+    assert costs == sorted(costs)
+    # Each is rounded down by itself.
+    assert abs(float(worst["qos"]) - sum(costs) - 1) < 0.01 * (len(costs) + 1)
+    assert any(worst["node"] in line for line in others)
+
+
+def test_a_beginning_that_several_nodes_share_ends_with_2_and_names_them(indexed, capsys):
+    nodes = [node["node"] for node in told(capsys, "nodes", "--config", indexed)]
+    shared = next(
+        one[:3] for one in nodes if sum(other.startswith(one[:3]) for other in nodes) > 1
+    )
+    assert run(["explain", shared, "--config", str(indexed)]) == 2
+    said = capsys.readouterr().err
+    assert "is ambiguous" in said
+    assert all(node in said for node in nodes if node.startswith(shared))
+
+
 @pytest.mark.slow
 def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
     found = 0
