@@ -25,7 +25,7 @@ class HealthWord(IntEnum):
     DOWN = 2
 
 
-class Health(NamedTuple):
+class HealthVerdict(NamedTuple):
     """How it is, and the names of the lines that say why, in their order."""
 
     word: HealthWord
@@ -41,9 +41,9 @@ class Health(NamedTuple):
         return {"word": self.word.name.lower(), "reasons": list(self.reasons)}
 
 
-def health_of(names: Iterable[str]) -> Health:
+def health_of(names: Iterable[str]) -> HealthVerdict:
     """Judge by the names of all lines, each once."""
     wrong = tuple(dict.fromkeys(name for name in names if name.isupper()))
     if _STOPPED & set(wrong) or set(wrong) >= _ABANDONED:
-        return Health(HealthWord.DOWN, wrong)
-    return Health(HealthWord.ATTENTION if wrong else HealthWord.WELL, wrong)
+        return HealthVerdict(HealthWord.DOWN, wrong)
+    return HealthVerdict(HealthWord.ATTENTION if wrong else HealthWord.WELL, wrong)

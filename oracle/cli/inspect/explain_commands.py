@@ -32,7 +32,7 @@ from oracle.queries.json_answers import explain_answer
 from oracle.queries.prefixes import node_named
 from oracle.queries.status import node_rows
 from oracle.queries.text.human_numbers import two_digits
-from oracle.queries.text.score_sentences import Standing, reasons, sentences
+from oracle.queries.text.score_sentences import NodePlace, reasons, sentences
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import print_table
 
@@ -88,7 +88,7 @@ def _block(app: App, at: int | None, of_round: int | None) -> BlockRef:
     return block_at(lambda: app.chain, app.store, number)
 
 
-def _standing(app: App, told: Explanation) -> Standing | None:
+def _standing(app: App, told: Explanation) -> NodePlace | None:
     """Return the node's place among the members; None: an earlier block, or it is none."""
     with app.store.reading() as uow:
         cursor = uow.cursor.get()
@@ -97,10 +97,10 @@ def _standing(app: App, told: Explanation) -> Standing | None:
     members = [row.node.address for row in node_rows(app.store, app.rules) if row.qos is not None]
     if told.node.address not in members:
         return None
-    return Standing(members.index(told.node.address) + 1, len(members))
+    return NodePlace(members.index(told.node.address) + 1, len(members))
 
 
-def _print_answer(told: Explanation, standing: Standing | None) -> None:
+def _print_answer(told: Explanation, standing: NodePlace | None) -> None:
     qos = qos_at(told.node, told.as_of.time, told.rules, told.peers)
     first, *others = sentences(told, standing)
     typer.echo(f"{'out' if qos is None else two_digits(qos)}  {first}")

@@ -47,14 +47,14 @@ _GONE = {
 }
 
 
-class Reason(NamedTuple):
+class ScoreCost(NamedTuple):
     """What costs a part of QoS, in units of 10^-18; all of them and the QoS make one."""
 
     costs: int
     words: str
 
 
-class Standing(NamedTuple):
+class NodePlace(NamedTuple):
     """The node's place among the members, the best first."""
 
     place: int
@@ -66,7 +66,7 @@ class Standing(NamedTuple):
         return f"{'Best' if self.place == 1 else ordinal(self.place)} of {self.of} nodes."
 
 
-def sentences(told: Explanation, standing: Standing | None = None) -> list[str]:
+def sentences(told: Explanation, standing: NodePlace | None = None) -> list[str]:
     """Return the answer: its first sentence, the other cause and the place, what would lift it."""
     first = headline(told)
     second = [line for line in (_other_cause(told, first), standing and standing.words) if line]
@@ -85,7 +85,7 @@ def headline(told: Explanation) -> str:
     return _of_timeouts(told) or _of_places(told)
 
 
-def reasons(told: Explanation) -> list[Reason]:
+def reasons(told: Explanation) -> list[ScoreCost]:
     """Return what keeps QoS from one, the heaviest first; nothing for who is no member."""
     node, rules, now = told.node, told.rules, told.as_of.time
     if qos_at(node, now, rules, told.peers) is None:
@@ -94,7 +94,7 @@ def reasons(told: Explanation) -> list[Reason]:
         found = _of_factors(told)
     else:
         lost = times(long_term(node, rules, now), UNIT - reliability_at(node, now, rules))
-        found = [*_of_scores(told), Reason(lost, _of_reliability(told))]
+        found = [*_of_scores(told), ScoreCost(lost, _of_reliability(told))]
     return sorted((one for one in found if one.costs > 0), key=lambda one: -one.costs)
 
 
@@ -212,27 +212,27 @@ def _of_reliability(told: Explanation) -> str:
     return f"{_timeouts(told, _RECENT)}: reliability {lowered}"
 
 
-def _of_scores(told: Explanation) -> list[Reason]:
+def _of_scores(told: Explanation) -> list[ScoreCost]:
     """Share out what the long-term score lacks among the places that lack it."""
     node, rules, now = told.node, told.rules, told.as_of.time
     lacks = UNIT - long_term(node, rules, now)
     entries = told.scores
     if not entries or sum(entry.score for entry in entries) != sum(told.pool):
         words = "no task was scored yet" if not told.pool else "scores from before a restart"
-        return [Reason(lacks, words)]
+        return [ScoreCost(lacks, words)]
     lost: Counter[int | None] = Counter()
     for entry in entries:
         lost[entry.rank] += rules.q_max - entry.score
     all_lost, total = sum(lost.values()), len(entries)
     many = Counter(entry.rank for entry in entries)
     return [
-        Reason(lacks * points // all_lost, f"{_placed(told, rank)} in {many[rank]} of {total}")
+        ScoreCost(lacks * points // all_lost, f"{_placed(told, rank)} in {many[rank]} of {total}")
         for rank, points in lost.items()
         if points
     ]
 
 
-def _of_factors(told: Explanation) -> list[Reason]:
+def _of_factors(told: Explanation) -> list[ScoreCost]:
     """Return what R, P and B lack, by their weights."""
     legacy, found = told.rules.legacy, factors_of(
         told.node, told.as_of.time, told.rules, told.peers
@@ -241,12 +241,14 @@ def _of_factors(told: Explanation) -> list[Reason]:
         return []
     speed = found.speed or 0
     return [
-        Reason(times(legacy.vram_weight, UNIT - found.size), f"R {two_digits(found.size)}, VRAM"),
-        Reason(
+        ScoreCost(
+            times(legacy.vram_weight, UNIT - found.size), f"R {two_digits(found.size)}, VRAM"
+        ),
+        ScoreCost(
             times(legacy.timeout_weight, UNIT - found.promptness),
             f"P {two_digits(found.promptness)}, its timeout setting",
         ),
-        Reason(times(legacy.speed_weight, UNIT - speed), f"B {two_digits(speed)}, its speed"),
+        ScoreCost(times(legacy.speed_weight, UNIT - speed), f"B {two_digits(speed)}, its speed"),
     ]
 
 

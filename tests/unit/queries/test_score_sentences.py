@@ -20,7 +20,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import pool_at
 from oracle.queries.explain import Explanation
 from oracle.queries.text.human_numbers import span
-from oracle.queries.text.score_sentences import Standing, headline, reasons, sentences
+from oracle.queries.text.score_sentences import NodePlace, headline, reasons, sentences
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.examples import examples
 from tests.support.histories import History, node
@@ -89,7 +89,7 @@ def test_places_without_a_majority_are_counted():
 
 def test_timeouts_that_exclude_say_for_how_long():
     seen = told(raced(1, 0, 0, 0), later=5)
-    first, second, third = sentences(seen, Standing(3, 3))
+    first, second, third = sentences(seen, NodePlace(3, 3))
     assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", first)
     assert second.endswith("3rd of 3 nodes.")
     assert third.startswith("In ")
@@ -127,7 +127,7 @@ def test_every_state_has_sound_sentences_and_reasons_that_add_up(rules, ranks, l
     if how != "stays":
         getattr(history, how)("A")
     seen = told(history, rules, later)
-    said = sentences(seen, Standing(2, 12))
+    said = sentences(seen, NodePlace(2, 12))
     for sentence in said:
         assert 0 < len(sentence) < 200
         assert sentence.endswith(".")
