@@ -1,4 +1,4 @@
-"""What an endpoint tells of a network that is to be connected: its start, its pace, its finality.
+"""What an endpoint tells of a network that is to be connected: its start, its block rate, its finality.
 
 For `init`, which proposes numbers from it; asks for headers and code alone.
 """
@@ -23,7 +23,7 @@ _DEPTH_BESIDE = 12
 _LEAST_POLL, _MOST_POLL = 0.5, 6.0
 
 
-class ChainPace(NamedTuple):
+class BlockRate(NamedTuple):
     """The newest block, and the mean seconds between blocks of late; 0.0 where there are few."""
 
     chain_id: int
@@ -44,7 +44,7 @@ class FinalityProposal(NamedTuple):
     why: str
 
 
-def pace_of(client: JsonRpcClient) -> ChainPace:
+def block_rate(client: JsonRpcClient) -> BlockRate:
     """Measure the chain behind an endpoint. Raises RpcError: it does not answer."""
     chain_id = number(client.name, client.call("eth_chainId", [], Quantity))
     head = header(client, "latest")
@@ -52,9 +52,9 @@ def pace_of(client: JsonRpcClient) -> ChainPace:
         raise RpcError(client.name, ErrorKind.NOT_THERE, "no latest block")
     older = header(client, max(0, head.number - _MEASURED_BLOCKS))
     if older is None or older.number == head.number:
-        return ChainPace(chain_id, head.number, 0.0)
+        return BlockRate(chain_id, head.number, 0.0)
     seconds = (head.time - older.time) / (head.number - older.number)
-    return ChainPace(chain_id, head.number, seconds)
+    return BlockRate(chain_id, head.number, seconds)
 
 
 def deployed_in(client: JsonRpcClient, address: Address, head: int) -> int | None:

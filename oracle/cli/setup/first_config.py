@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.queries.network_survey import ChainPace, FinalityProposal
+from oracle.queries.network_survey import BlockRate, FinalityProposal
 
 # An address of an endpoint may hold a key.
 _OWNER_ONLY = 0o600
@@ -27,7 +27,7 @@ class NetworkAnswers(NamedTuple):
 class NetworkFindings(NamedTuple):
     """What was found out about it; `start_block` None: no endpoint has states so old."""
 
-    pace: ChainPace
+    rate: BlockRate
     start_block: int | None
     finality: FinalityProposal
 
@@ -51,15 +51,15 @@ def config_text(said: NetworkAnswers, found: NetworkFindings) -> str:
 url = {json.dumps(said.database)}
 
 [chain]
-id = {found.pace.chain_id}
+id = {found.rate.chain_id}
 # The first does the work; name a second one of another provider, who can contradict it.
 endpoints = [{", ".join(map(json.dumps, said.endpoints))}]
 {start}
 # When a block is final: {found.finality.why}.
 finality_depth = {found.finality.depth}
 finality_seconds = {found.finality.seconds}
-# Blocks came every {found.pace.block_seconds:.1f} s of late.
-poll_seconds = {found.pace.poll_seconds}
+# Blocks came every {found.rate.block_seconds:.1f} s of late.
+poll_seconds = {found.rate.poll_seconds}
 
 [network]
 # How the contracts speak.

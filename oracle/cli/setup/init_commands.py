@@ -23,7 +23,7 @@ from oracle.cli.setup.first_config import (
 from oracle.cli.setup.written_values import address_in, named_address_in
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
-from oracle.queries.network_survey import ChainPace, deployed_in, pace_of, proposed_finality
+from oracle.queries.network_survey import BlockRate, block_rate, deployed_in, proposed_finality
 from oracle.queries.text.human_numbers import span
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.pool import EndpointPool
@@ -139,42 +139,42 @@ def _oracle(written: str | None, *, yes: bool) -> Address | None:
 
 
 def _found(said: NetworkAnswers, start_block: int | None) -> NetworkFindings:
-    """Look at the chain: its pace, the first contract's block, and what each endpoint can."""
-    pace = _pace(said.endpoints)
-    _tell(f"chain {pace.chain_id}, block {pace.head}, {pace.block_seconds:.1f} s a block")
+    """Look at the chain: its rate, the first contract's block, and what each endpoint can."""
+    rate = _rate(said.endpoints)
+    _tell(f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block")
     reader = EventReader.open(said.profile, said.contracts, said.oracle, {})
-    with closing(EndpointPool.open(said.endpoints, pace.chain_id)) as pool:
+    with closing(EndpointPool.open(said.endpoints, rate.chain_id)) as pool:
         clients = [one.client for one in pool]
-        start = _start(clients, reader.addresses, pace) if start_block is None else start_block
+        start = _start(clients, reader.addresses, rate) if start_block is None else start_block
         _tell("start block not found" if start is None else f"start block {start}")
         logs = Filter(frozenset(reader.addresses), frozenset(reader.topics))
         wanted = Prober(pool, logs, start or 0).wanted
         seen = [probed(place, one, wanted, None) for place, one in enumerate(pool, 1)]
     print_probed(seen, err=True)
-    return NetworkFindings(pace, start, proposed_finality(pace.block_seconds, _tags(seen)))
+    return NetworkFindings(rate, start, proposed_finality(rate.block_seconds, _tags(seen)))
 
 
-def _pace(urls: Iterable[str]) -> ChainPace:
+def _rate(urls: Iterable[str]) -> BlockRate:
     """Return how the chain is by the first endpoint that answers."""
     failures: list[OracleError] = []
     for url in urls:
         with closing(JsonRpcClient(url.strip())) as client:
             try:
-                return pace_of(client)
+                return block_rate(client)
             except TransientError as error:
                 failures.append(error)
     raise TransientError(f"--endpoint: none answers: {failures[0]}")
 
 
 def _start(
-    clients: Sequence[JsonRpcClient], contracts: Iterable[Address], pace: ChainPace
+    clients: Sequence[JsonRpcClient], contracts: Iterable[Address], rate: BlockRate
 ) -> int | None:
     """Return the block of the first contract, by an endpoint that has states so old."""
     addresses = list(contracts)
     failures: list[TransientError] = []
     for client in clients:
         try:
-            blocks = [deployed_in(client, address, pace.head) for address in addresses]
+            blocks = [deployed_in(client, address, rate.head) for address in addresses]
         except TransientError as error:
             failures.append(error)
             continue
@@ -198,10 +198,10 @@ def _check(config: Path) -> None:
 
 
 def _tell_next(config: Path, found: NetworkFindings) -> None:
-    blocks = found.pace.head - (found.start_block or 0)
+    blocks = found.rate.head - (found.start_block or 0)
     where = "" if config == DEFAULT_CONFIG else f" --config {config}"
     typer.echo("\nNext:")
-    age = span(round(blocks * found.pace.block_seconds))
+    age = span(round(blocks * found.rate.block_seconds))
     for command, does in (
         (f"run --once{where}", f"reads the {blocks:,} blocks up to now ({age} of the chain)"),
         (f"nodes{where}", "shows every node with its score; `explain NODE` says why"),

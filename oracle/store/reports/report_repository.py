@@ -24,7 +24,7 @@ _COMPLETE_FROM = "reports_complete_from"
 
 
 # Why a report was not sent that a round came before: which happens where all is well.
-OVERTAKEN = "predecessor changed"
+SUPERSEDED_REASON = "predecessor changed"
 
 
 class ReportState(StrEnum):
@@ -54,8 +54,8 @@ class StoredReport:
         `superseded`: a round came first, and the next report carries all that this one would have
         said; `missed` is left for what is wrong (docs/explanation/reports.md#cut-at-period-end).
         """
-        is_overtaken = self.state is ReportState.MISSED and self.reason == OVERTAKEN
-        return "superseded" if is_overtaken else self.state.value
+        came_late = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
+        return "superseded" if came_late else self.state.value
 
 
 class StoredCut(NamedTuple):

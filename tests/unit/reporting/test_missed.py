@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.reporting.readiness import in_words
-from oracle.store.reports.report_repository import OVERTAKEN, ReportState, StoredReport
+from oracle.store.reports.report_repository import SUPERSEDED_REASON, ReportState, StoredReport
 from tests.unit.store.test_contract_state import report
 
 
@@ -19,10 +19,10 @@ def test_periods_that_were_missed_for_one_reason_are_told_at_once():
 @pytest.mark.parametrize(
     ("state", "reason", "outcome"),
     [
-        (ReportState.MISSED, OVERTAKEN, "superseded"),
+        (ReportState.MISSED, SUPERSEDED_REASON, "superseded"),
         (ReportState.MISSED, "its deadline passed", "missed"),
         (ReportState.MISSED, None, "missed"),
-        (ReportState.SKIPPED, OVERTAKEN, "skipped"),
+        (ReportState.SKIPPED, SUPERSEDED_REASON, "skipped"),
         (ReportState.LANDED, None, "landed"),
     ],
 )
