@@ -1,4 +1,4 @@
-"""What an endpoint tells of a network that is to be connected: its start, its block rate, its finality.
+"""What an endpoint tells of a network that is to be connected: start, block rate, finality.
 
 For `init`, which proposes numbers from it; asks for headers and code alone.
 """
