@@ -14,10 +14,13 @@ from typing import Annotated
 
 import typer
 from typer import TyperException
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from oracle import __version__
 from oracle.cli import demo_commands, feed_commands, gateway_commands, halt_commands, run_commands
 from oracle.cli.backtest import attack_commands, backtest_commands
+from oracle.cli.help_words import with_words
 from oracle.cli.inspect import (
     audit_commands,
     explain_commands,
@@ -36,6 +39,7 @@ from oracle.cli.setup import (
     contract_commands,
     contract_deploy,
     endpoint_commands,
+    init_commands,
     key_commands,
     selftest_commands,
 )
@@ -72,6 +76,7 @@ _MOST_FRAMES = 1_000
 # In the order of the help.
 _COMMANDS = (
     demo_commands,
+    init_commands,
     run_commands,
     config_commands,
     rules_commands,
@@ -126,7 +131,6 @@ def build() -> typer.Typer:
         name="qos-oracle",
         help="Folds a compute network's events into QoS scores and reports them on-chain.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -135,6 +139,15 @@ def build() -> typer.Typer:
     for commands in _COMMANDS:
         commands.register(app)
     return app
+
+
+@cache
+def command_line() -> TyperGroup:
+    """Return what runs: all commands, with words for their values."""
+    top = get_command(build())
+    if not isinstance(top, TyperGroup):
+        raise TypeError("the command line has no commands")
+    return with_words(top)
 
 
 def main() -> None:
@@ -149,7 +162,7 @@ def run(arguments: Sequence[str]) -> int:
     # an endpoint would then crash the process.
     sys.setrecursionlimit(_MOST_FRAMES)
     try:
-        returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+        returned = command_line()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
         # A full disk is heard of here, and not after we said that all went well.
         sys.stdout.flush()
     except TyperException as error:

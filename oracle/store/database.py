@@ -3,9 +3,12 @@
 See docs/explanation/storage.md#unit-of-work.
 """
 
+import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -188,6 +191,37 @@ class Store:
         """
         with self._translating(), self._reading.begin() as connection:
             yield UnitOfWork(connection)
+
+    @contextmanager
+    def copied(self) -> Iterator[str | None]:
+        """Yield the address of a copy of now, which is gone afterwards; None: of SQLite only.
+
+        It lies beside the file, takes as much room, and disturbs no writer meanwhile.
+
+        Raises:
+            TransientError: there is no room for it, or the connection was lost.
+        """
+        if self._url.get_backend_name() != "sqlite":
+            yield None
+            return
+        beside = Path(self._url.database or "").absolute().parent
+        with tempfile.TemporaryDirectory(prefix="qos-oracle-copy-", dir=beside) as folder:
+            path = Path(folder) / "copy.sqlite"
+            self._copy_into(path)
+            yield f"sqlite:///{path}"
+
+    def _copy_into(self, path: Path) -> None:
+        with (
+            self._translating(),
+            closing(self._reading.raw_connection()) as connection,
+            closing(sqlite3.connect(path)) as copy,
+        ):
+            driver = connection.driver_connection
+            try:
+                if isinstance(driver, sqlite3.Connection):
+                    driver.backup(copy)
+            except sqlite3.Error as error:
+                raise TransientError(f"no copy can be made beside the database: {error}") from None
 
     def close(self) -> None:
         """Give all connections back."""

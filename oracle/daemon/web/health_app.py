@@ -71,7 +71,7 @@ def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
 
     @web.get("/v1/status")
     def status() -> Response:
-        """What `qos-oracle status --json` prints.
+        """What `qos-oracle status --json` prints but for `health`, which /readyz says.
 
         `dispatcher` only where this process starts tasks, `contract` where it sends reports, both
         as they stood when they were asked last.

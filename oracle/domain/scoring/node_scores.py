@@ -126,6 +126,16 @@ def longest_exclusion(rules: Rules) -> int:
     base = penalized(min(rules.exclude_enter, UNIT), rules)
     if base >= rules.exclude_enter:
         return 0
+    return _seconds_until_back(base, rules)
+
+
+def back_at(node: Node, rules: Rules) -> int:
+    """Return the block time from which healing alone ends the node's exclusion."""
+    return node.since + _seconds_until_back(node.base, rules)
+
+
+def _seconds_until_back(base: int, rules: Rules) -> int:
+    """Return after how many seconds H has healed from `base` to the exit."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2

@@ -19,6 +19,7 @@ from oracle.store.encoding import (
     plain,
     position_or_none,
     position_text,
+    range_of_prefix,
     raw,
     version_of,
     version_text,
@@ -41,6 +42,13 @@ class NodeRepository:
         """Return the nodes of these addresses that are there."""
         rows = fetch(self._connection, node, map(raw, addresses))
         return {found.address: found for found in map(_node_of, rows)}
+
+    def beginning(self, digits: str, limit: int) -> list[Address]:
+        """Return up to `limit` addresses whose hex begins with `digits`, by address."""
+        low, high = range_of_prefix(digits, 20)
+        chosen = select(node.c.address).where(node.c.address.between(low, high))
+        found = self._connection.execute(chosen.order_by(node.c.address).limit(limit))
+        return [Address(hexed(address)) for (address,) in found]
 
     def save(self, nodes: Iterable[Node]) -> None:
         """Write each node's row, new or not."""

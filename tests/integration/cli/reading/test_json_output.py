@@ -159,7 +159,8 @@ def test_a_command_prints_one_document_where_all_is_well(copied: Path, capsys: C
     if code == 2 and name in {*NOTHING_TO_DO, "report push"} and not written.out:
         assert written.err.startswith("qos-oracle: ")
         return
-    assert code == 0, written.err
+    # No daemon works, which `status` calls for attention.
+    assert code == (name == "status"), written.err
     json.loads(written.out)
 
 
