@@ -16,7 +16,7 @@ import typer
 from typer import TyperException
 
 from oracle import __version__
-from oracle.cli import demo_commands, halt_commands, run_commands
+from oracle.cli import demo_commands, halt_commands, notify_commands, run_commands
 from oracle.cli.backtest import attack_commands, backtest_commands
 from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
 from oracle.cli.kickout import kickout_cancel, kickout_commands, kickout_export
@@ -87,6 +87,7 @@ _COMMANDS = (
     kickout_cancel,
     kickout_export,
     halt_commands,
+    notify_commands,
     outbox_commands,
     contract_calls,
     contract_commands,

@@ -17,6 +17,7 @@ from oracle.daemon.maintenance_steps import (
     balance_at,
     why_unaudited,
 )
+from oracle.daemon.notify_steps import notify_jobs
 from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
@@ -259,11 +260,8 @@ class DaemonSteps:
         self._show_pauses()
         self.watch.endpoints = look(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
-        seen = statistics(
-            self.app.store,
-            self.app.rules,
-            balance_at(None if transmitter is None else transmitter.context),
-        )
+        payer = None if transmitter is None else transmitter.context
+        seen = statistics(self.app.store, self.app.rules, balance_at(payer))
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
         at_work = {one.context.role: one.context for one in self._managers()}
@@ -288,6 +286,8 @@ def steps_of(work: DaemonSteps) -> list[Job]:
     return [
         Job("lease", RENEW_SECONDS, work.keep_lease),
         Job("reconcile", _RECONCILE_SECONDS, work.compare),
+        # It looks before blocks that an operator took back are there again.
+        *notify_jobs(work.app, work.ingest, is_daemon=work.wait is None),
         Job("index", poll, work.index),
         # Look before acting: what landed while we were away is not to be paid for again.
         Job("confirm", poll, work.confirm),

@@ -22,6 +22,7 @@ from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
+from oracle.store.ops.notice_repository import NoticeRepository
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
 from oracle.store.raw.coverage_repository import CoverageRepository
@@ -82,6 +83,7 @@ class UnitOfWork:
         self.facts = EndpointFactsRepository(connection)
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
+        self.notices = NoticeRepository(connection)
         self._open_outgoing(connection)
 
     def _open_outgoing(self, connection: Connection) -> None:

@@ -36,7 +36,8 @@ class Setting:
 def settings() -> Iterator[Setting]:
     """Yield every setting, in the order of the file."""
     for section, field in Config.model_fields.items():
-        kind = field.annotation
+        # `[[notify]]` is a list of sections.
+        kind = next(iter(get_args(field.annotation)), field.annotation)
         if not isinstance(kind, type) or not issubclass(kind, Section):
             raise TypeError(f"[{section}] is no section")
         said = _said(kind)

@@ -29,6 +29,7 @@ from oracle.daemon.config.listener_section import (
     WebSection,
     faults_in_listeners,
 )
+from oracle.daemon.config.notify_section import NotifySection, faults_in_notify
 from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.redaction import SECRET, is_secret_in, secret_parts
 from oracle.daemon.config.sections import (
@@ -107,6 +108,7 @@ class Config(BaseSettings):
     reporters: ReportersSection = ReportersSection()
     web: WebSection = WebSection()
     statements: StatementsSection = StatementsSection()
+    notify: tuple[NotifySection, ...] = ()
     log: LogLines = LogLines()
 
     @classmethod
@@ -153,9 +155,11 @@ def load(path: Path) -> Config:
 def _secret_values(config: Config) -> Iterator[str]:
     for name in SECRET:
         section, setting = name.split(".")
-        value = getattr(getattr(config, section), setting)
-        if value is not None:
-            yield from [value] if isinstance(value, str) else value
+        written = getattr(config, section)
+        for one in written if isinstance(written, tuple) else [written]:
+            value = getattr(one, setting)
+            if value is not None:
+                yield from [value] if isinstance(value, str) else value
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -196,6 +200,7 @@ def _disagreements(config: Config) -> list[str]:
     faults += _faults_in_network(config)
     faults += faults_in_listeners(config.web, config.statements)
     faults += faults_in_reporters(config.reporters)
+    faults += faults_in_notify(config.notify)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: needs oracle.address")
     if oracle.publish and not keys.has("signer") and not keys.has("transmitter"):
