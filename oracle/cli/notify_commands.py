@@ -10,7 +10,7 @@ from oracle.daemon.config.notify_section import targets_of
 from oracle.errors import InputError
 from oracle.notify.target import NotDeliveredError, Target, a_test_message
 from oracle.queries.text.text_tables import in_utc
-from oracle.store.ops.notice_repository import Place
+from oracle.store.notices.notice_repository import Place
 
 notify = typer.Typer(no_args_is_help=True)
 _FORM = "%Y-%m-%d %H:%M:%S UTC"

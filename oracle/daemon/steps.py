@@ -17,7 +17,7 @@ from oracle.daemon.maintenance_steps import (
     balance_at,
     why_unaudited,
 )
-from oracle.daemon.notify_steps import notify_jobs
+from oracle.daemon.optional_steps import optional_jobs
 from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
@@ -287,7 +287,7 @@ def steps_of(work: DaemonSteps) -> list[Job]:
         Job("lease", RENEW_SECONDS, work.keep_lease),
         Job("reconcile", _RECONCILE_SECONDS, work.compare),
         # It looks before blocks that an operator took back are there again.
-        *notify_jobs(work.app, work.ingest, is_daemon=work.wait is None),
+        *optional_jobs(work.app, work.ingest, is_daemon=work.wait is None),
         Job("index", poll, work.index),
         # Look before acting: what landed while we were away is not to be paid for again.
         Job("confirm", poll, work.confirm),

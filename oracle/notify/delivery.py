@@ -14,7 +14,7 @@ from oracle.notify.notice_kinds import NoticeKind
 from oracle.notify.target import Message, Target, message_of
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.ops.notice_repository import Notice, Place
+from oracle.store.notices.notice_repository import Notice, Place
 from oracle.telemetry import notify_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
@@ -73,6 +73,7 @@ class Delivery:
         with self.store.transaction() as uow:
             uow.notices.set_place(Place(self.target.name, told.seq))
         notify_metrics.SENT.labels(self.target.name).inc()
+        notify_metrics.FAILED.labels(self.target.name).set(0)
         return True
 
     def _failed(self, told: Notice, reason: str) -> None:
@@ -81,7 +82,7 @@ class Delivery:
             tries = place.tries + 1
             next_at = int(self.clock()) + backoff_seconds(tries)
             uow.notices.set_place(replace(place, tries=tries, next_at=next_at, last_error=reason))
-        notify_metrics.FAILURES.labels(self.target.name).inc()
+        notify_metrics.FAILED.labels(self.target.name).set(tries)
         if is_power_of_two(tries):
             structlog.get_logger().warning(
                 "notice_not_delivered",

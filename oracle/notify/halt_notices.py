@@ -5,7 +5,7 @@ No fork takes them back.
 
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import UnitOfWork
-from oracle.store.ops.notice_repository import NewNotice
+from oracle.store.notices.notice_repository import NewNotice
 
 # Halts are rare; these are looked at.
 _NEWEST = 20

@@ -16,7 +16,7 @@ from oracle.domain.state.node import Membership
 from oracle.notify.halt_notices import begin_with_halts, halts_and_holds
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import UnitOfWork
-from oracle.store.ops.notice_repository import NewNotice
+from oracle.store.notices.notice_repository import NewNotice
 from oracle.store.state.cursor_repository import Cursor
 
 # Up to which block it was looked, and up to which fork.

@@ -8,7 +8,7 @@ from oracle.notify.delivery import Delivery
 from oracle.notify.notice_collector import NoticeCollector
 from oracle.notify.target import Target
 from oracle.store.database import Store
-from oracle.store.ops.notice_repository import Place
+from oracle.store.notices.notice_repository import Place
 from oracle.telemetry import notify_metrics
 
 # Messages to one target in a turn, where it answers at once.
@@ -50,10 +50,13 @@ class Notifier:
         with self.store.reading() as uow:
             is_due = self._collector.is_due(uow)
             newest = uow.notices.newest()
-            waiting = {one.target: newest - one.seq for one in uow.notices.places()}
-        for name, count in waiting.items():
-            notify_metrics.WAITING.labels(name).set(count)
-        new = [one.name for one in self.targets if one.name not in waiting]
+            places = {one.target: one for one in uow.notices.places()}
+        told = {one.name: places.get(one.name) for one in self.targets}
+        for name, place in told.items():
+            if place is not None:
+                notify_metrics.WAITING.labels(name).set(newest - place.seq)
+                notify_metrics.FAILED.labels(name).set(place.tries)
+        new = [name for name, place in told.items() if place is None]
         if not is_due and not new:
             return False
         try:

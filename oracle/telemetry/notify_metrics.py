@@ -10,9 +10,9 @@ SENT = Counter(
     ["target"],
     registry=REGISTRY,
 )
-FAILURES = Counter(
-    "oracle_notify_failures_total",
-    "Messages that a target did not take; each is tried again.",
+FAILED = Gauge(
+    "oracle_notify_failures_in_a_row",
+    "How often the next message failed so far; it is tried again.",
     ["target"],
     registry=REGISTRY,
 )
@@ -27,5 +27,5 @@ WAITING = Gauge(
 def first_zeros(target: str) -> None:
     """Show a target's zeros: alerts see them before the first message."""
     SENT.labels(target)
-    FAILURES.labels(target)
+    FAILED.labels(target)
     WAITING.labels(target)

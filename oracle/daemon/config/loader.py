@@ -29,7 +29,11 @@ from oracle.daemon.config.listener_section import (
     WebSection,
     faults_in_listeners,
 )
-from oracle.daemon.config.notify_section import NotifySection, faults_in_notify
+from oracle.daemon.config.notify_section import (
+    MetricsSection,
+    NotifySection,
+    faults_in_notify,
+)
 from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.redaction import SECRET, is_secret_in, secret_parts
 from oracle.daemon.config.sections import (
@@ -109,6 +113,7 @@ class Config(BaseSettings):
     web: WebSection = WebSection()
     statements: StatementsSection = StatementsSection()
     notify: tuple[NotifySection, ...] = ()
+    metrics: MetricsSection = MetricsSection()
     log: LogLines = LogLines()
 
     @classmethod

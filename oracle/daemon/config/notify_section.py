@@ -1,4 +1,4 @@
-"""The sections `[[notify]]`: who is told what happened, and of what (docs/how-to/be-told.md)."""
+"""The sections `[[notify]]` and `[metrics]`: who is told what (docs/how-to/be-told.md)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,6 +39,13 @@ class NotifySection(Section):
     def is_webhook(self) -> bool:
         """Tell whether we send it ourselves."""
         return self.url.startswith(("http://", "https://"))
+
+
+class MetricsSection(Section):
+    # A series of QoS, reliability and exclusion for each member.
+    nodes: bool = False
+    # For so many members at most, those that are scored most: each is three series.
+    most_nodes: int = Field(default=1000, ge=1, le=20_000)
 
 
 def faults_in_notify(targets: Sequence[NotifySection]) -> list[str]:

@@ -151,6 +151,10 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "timeout_seconds",
         "allow_private",
     ),
+    "metrics": (
+        "nodes",
+        "most_nodes",
+    ),
     "log": (
         "format",
         "level",

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 from oracle.domain.ids import Address
 from oracle.store.bulk import append, upsert
 from oracle.store.encoding import hexed, raw_or_none
-from oracle.store.ops.notice_sources import NoticeSources
+from oracle.store.notices.notice_sources import NoticeSources
 from oracle.store.tables.notice_tables import notice, notify_place
 
 
