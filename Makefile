@@ -83,7 +83,7 @@ bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 	python benchmarks/run.py $(BENCH)
 
 dashboard:  ## Draw the Grafana dashboard anew
-	PYTHONPATH=ops/grafana python -m dashboard.drawing ops/grafana/qos-oracle.json
+	PYTHONPATH=ops/grafana:ops/docs python -m dashboard.drawing ops/grafana/qos-oracle.json
 
 reference:  ## Write settings, commands, metrics, alerts, tables … into build/reference/
 	PYTHONPATH=ops/docs python -m reference build/reference
