@@ -71,7 +71,7 @@ class Webhook:
         }
         seconds = self._address.seconds
         try:
-            answer = self._http.post(body, seconds, seconds, headers)
+            answer = self._http.post(body, seconds, seconds, headers=headers)
         except TransientError as error:
             raise NotDeliveredError(str(error)) from None
         if answer.status not in _OK:

@@ -82,6 +82,7 @@ class BoundedHttp:
         body: bytes,
         timeout_seconds: float,
         whole_seconds: float,
+        *,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
         """Send JSON, once. The first byte must come in time, and all of it by `whole_seconds`.
