@@ -10,7 +10,7 @@ from oracle.daemon.config.notify_section import targets_of
 from oracle.errors import InputError
 from oracle.notify.target import NotDeliveredError, Target, a_test_message
 from oracle.queries.text.text_tables import in_utc
-from oracle.store.notices.notice_repository import Place
+from oracle.store.notices.notice_repository import TargetPlace
 
 notify = typer.Typer(no_args_is_help=True)
 _FORM = "%Y-%m-%d %H:%M:%S UTC"
@@ -74,7 +74,7 @@ def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
         typer.echo(f"{name}: {_state(places.get(name), newest)}")
 
 
-def _answer(name: str, place: Place | None, newest: int) -> dict[str, object]:
+def _answer(name: str, place: TargetPlace | None, newest: int) -> dict[str, object]:
     return {
         "target": name,
         "told_up_to": None if place is None else place.seq,
@@ -85,7 +85,7 @@ def _answer(name: str, place: Place | None, newest: int) -> dict[str, object]:
     }
 
 
-def _state(place: Place | None, newest: int) -> str:
+def _state(place: TargetPlace | None, newest: int) -> str:
     if place is None:
         return "new: told of what comes from the daemon's next turn on"
     if place.tries:

@@ -14,7 +14,7 @@ from oracle.notify.notice_kinds import NoticeKind
 from oracle.notify.target import Message, Target, message_of
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.notices.notice_repository import Notice, Place
+from oracle.store.notices.notice_repository import Notice, TargetPlace
 from oracle.telemetry import notify_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
@@ -71,7 +71,7 @@ class Delivery:
             self._failed(told, reason)
             return False
         with self.store.transaction() as uow:
-            uow.notices.set_place(Place(self.target.name, told.seq))
+            uow.notices.set_place(TargetPlace(self.target.name, told.seq))
         notify_metrics.SENT.labels(self.target.name).inc()
         notify_metrics.FAILED.labels(self.target.name).set(0)
         return True
@@ -102,7 +102,7 @@ class Delivery:
             wanted = next((one for one in found if self._is_wanted(uow, one)), None)
         if found and wanted is None:
             with self.store.transaction() as uow:
-                uow.notices.set_place(Place(self.target.name, found[-1].seq))
+                uow.notices.set_place(TargetPlace(self.target.name, found[-1].seq))
         return wanted
 
     def _is_wanted(self, uow: UnitOfWork, notice: Notice) -> bool:
@@ -120,5 +120,5 @@ class Delivery:
         return message_of(notice, self._undone(uow, notice) if is_fork else ())
 
 
-def _place_of(uow: UnitOfWork, target: str) -> Place:
-    return uow.notices.place(target) or Place(target, 0)
+def _place_of(uow: UnitOfWork, target: str) -> TargetPlace:
+    return uow.notices.place(target) or TargetPlace(target, 0)

@@ -8,7 +8,7 @@ from oracle.notify.delivery import Delivery
 from oracle.notify.notice_collector import NoticeCollector
 from oracle.notify.target import Target
 from oracle.store.database import Store
-from oracle.store.notices.notice_repository import Place
+from oracle.store.notices.notice_repository import TargetPlace
 from oracle.telemetry import notify_metrics
 
 # Messages to one target in a turn, where it answers at once.
@@ -64,7 +64,7 @@ class Notifier:
                 cursor = uow.cursor.get()
                 # One that is new hears of what comes from now on.
                 for name in new:
-                    uow.notices.set_place(Place(name, newest))
+                    uow.notices.set_place(TargetPlace(name, newest))
                 is_at_head = cursor is not None and head is not None and cursor.number >= head
                 return self._collector.collect(uow, is_at_head=is_at_head)
         except BaseException:

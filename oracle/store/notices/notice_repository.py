@@ -40,7 +40,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetPlace:
     """How far a target was told: up to `seq`; the next one failed `tries` times so far.
 
     It is tried again at `next_at`, in unix seconds.
@@ -126,16 +126,16 @@ class NoticeRepository:
         if upto is not None:
             self._connection.execute(delete(notice).where(notice.c.seq <= upto))
 
-    def place(self, target: str) -> Place | None:
+    def place(self, target: str) -> TargetPlace | None:
         """Return how far a target was told; None: it is new."""
         return next((one for one in self.places() if one.target == target), None)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TargetPlace]:
         """Return how far each target was told, those that are configured no more too."""
         rows = self._connection.execute(select(notify_place).order_by(notify_place.c.target))
-        return [Place(*row) for row in rows]
+        return [TargetPlace(*row) for row in rows]
 
-    def set_place(self, place: Place) -> None:
+    def set_place(self, place: TargetPlace) -> None:
         """Write down how far a target was told."""
         row = (place.target, place.seq, place.tries, place.next_at, place.last_error)
         upsert(self._connection, notify_place, [row])

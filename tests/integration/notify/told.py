@@ -8,7 +8,7 @@ from oracle.notify.notifier import Notifier
 from oracle.notify.target import Choice, Target
 from oracle.notify.webhook import Webhook, WebhookAddress
 from oracle.store.database import Store
-from oracle.store.notices.notice_repository import Place
+from oracle.store.notices.notice_repository import TargetPlace
 from tests.support.histories import History
 from tests.support.receiver import Receiver
 from tests.support.scripted import ScriptedChain
@@ -71,7 +71,7 @@ class Told:
             task = f"t{self._tasks}"
             self.chain.mine(*History().creates(task).starts(task, name).times_out(task).events)
 
-    def place(self, target: str = "ours") -> Place:
+    def place(self, target: str = "ours") -> TargetPlace:
         with self.store.reading() as uow:
             found = uow.notices.place(target)
         assert found is not None
