@@ -18,8 +18,15 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from oracle import __version__
-from oracle.cli import demo_commands, feed_commands, gateway_commands, halt_commands, run_commands
+from oracle.cli import (
+    feed_commands,
+    gateway_commands,
+    halt_commands,
+    notify_commands,
+    run_commands,
+)
 from oracle.cli.backtest import attack_commands, backtest_commands
+from oracle.cli.demo import demo_commands
 from oracle.cli.help_words import with_words
 from oracle.cli.inspect import (
     audit_commands,
@@ -100,6 +107,7 @@ _COMMANDS = (
     kickout_export,
     halt_commands,
     feed_commands,
+    notify_commands,
     outbox_commands,
     contract_calls,
     contract_commands,

@@ -21,6 +21,7 @@ from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.gateway.gateway_repositories import GatewayRepositories
+from oracle.store.notices.notice_repository import NoticeRepository
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
@@ -81,6 +82,12 @@ class UnitOfWork:
         self.projections = ProjectionRepository(connection)
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
+        self._open_ops(connection)
+        self._open_dispatch(connection)
+        self._open_outgoing(connection)
+
+    def _open_ops(self, connection: Connection) -> None:
+        """Open what the daemon keeps of its own work."""
         self.lease = Lease(connection)
         self.coverage = CoverageRepository(connection)
         self.verified_blocks = VerifiedBlockRepository(connection)
@@ -88,8 +95,7 @@ class UnitOfWork:
         self.facts = EndpointFactsRepository(connection)
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
-        self._open_dispatch(connection)
-        self._open_outgoing(connection)
+        self.notices = NoticeRepository(connection)
 
     def _open_dispatch(self, connection: Connection) -> None:
         """Open what is planned for tasks that wait, and what a gateway's service keeps."""

@@ -46,6 +46,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "log_times_differ": "A log's `blockTimestamp` is not its header's time, which was taken.",
     "unknown_signature_from_peer": "Another reporter shows a statement with a signature of our "
     "key that this database never made.",
+    "notice_not_delivered": "A target of `[[notify]]` did not take a message: which one, why, and "
+    "how often in a row; told at the 1st, 2nd, 4th, 8th …. It is tried again.",
     "proposal_not_decoded": "A proposal of a kickout shows no signatures: whether ours is among "
     "them is not known.",
     "report_held": "The sanity gate holds a report until `report release`.",

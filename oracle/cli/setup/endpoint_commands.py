@@ -97,8 +97,10 @@ def probe_endpoints(
         chosen = _chosen(list(app.source.endpoints), position)
         states, wrong = app.source.endpoints.states(), app.source.proven_wrong()
         shut_out = {name: states[name] for name in wrong}
-        probed = (probed(place, one, wanted, shut_out.get(one.name)) for place, one in chosen)
-        found = [_with_learned_limits(app, one) for one in probed]
+        found = [
+            _with_learned_limits(app, probed(place, one, wanted, shut_out.get(one.name)))
+            for place, one in chosen
+        ]
     if as_json:
         print_json([_answer(one, found) for one in found])
     else:

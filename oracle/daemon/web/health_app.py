@@ -17,7 +17,7 @@ from oracle.daemon.lease.lease_keeper import worker
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.json_answers import status_answer
-from oracle.queries.outbox_answers import intent_answer, sent_of
+from oracle.queries.outbox.outbox_answers import intent_answer, sent_of
 from oracle.queries.status import overview
 from oracle.store.database import Store
 from oracle.telemetry import metrics

@@ -12,9 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from oracle.cli.crynux_demo import play_crynux
+from oracle.cli.demo.crynux_demo import play_crynux
+from oracle.cli.demo.relay_demo import play_relay
 from oracle.cli.options import JsonOption
-from oracle.cli.relay_demo import play_relay
 from oracle.daemon.stopping import StopSignal, listening
 from oracle.devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
 from oracle.devnet.demo.ending import Summary
