@@ -22,6 +22,7 @@ from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
+from oracle.store.ops.replica import replica_lag_seconds
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
 from oracle.store.raw.coverage_repository import CoverageRepository
@@ -54,6 +55,7 @@ class UnitOfWork:
     """One transaction; each repository has the verbs that are used, and none commits."""
 
     def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self.identity = IdentityRepository(connection)
         self.cursor = CursorRepository(connection)
         self.blocks = BlockRepository(connection)
@@ -83,6 +85,10 @@ class UnitOfWork:
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
         self._open_outgoing(connection)
+
+    def replica_lag_seconds(self) -> float | None:
+        """Return how far this copy of the database is behind; None: it is no copy."""
+        return replica_lag_seconds(self._connection)
 
     def _open_outgoing(self, connection: Connection) -> None:
         """Open what we say and want on chain, which has one journal."""

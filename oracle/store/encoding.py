@@ -35,6 +35,12 @@ def hexed_or_none(value: bytes | None) -> str | None:
     return None if value is None else "0x" + value.hex()
 
 
+def prefix_range(prefix: str, size: int) -> tuple[bytes, bytes]:
+    """Return the least and the greatest key of `size` bytes that begins with `0x` and digits."""
+    digits = prefix[2:]
+    return bytes.fromhex(digits.ljust(2 * size, "0")), bytes.fromhex(digits.ljust(2 * size, "f"))
+
+
 def joined(hashes: tuple[str, ...]) -> bytes:
     """32-byte hashes, one after the other."""
     return bytes.fromhex("".join([text[2:] for text in hashes]))

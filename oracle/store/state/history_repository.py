@@ -1,11 +1,12 @@
 """What happened to nodes, appended only: scores, changes of reliability, anomalies."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
@@ -65,6 +66,40 @@ class ScoreRepository:
         chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
         return self._newest(chosen, last)
 
+    def between(
+        self, node: Address, first: int, last: int, before: int
+    ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
+        """Return the last `before` scores under the time `first`, and all up to `last`."""
+        mine = select(score).where(score.c.node == raw(node))
+        earlier = self._newest(mine.where(score.c.time < first), before)
+        inside = mine.where(score.c.time.between(first, last)).order_by(score.c.seq)
+        return earlier, [_score_of(row) for row in self._connection.execute(inside)]
+
+    def first_time(self, node: Address) -> int | None:
+        """Return the time of the node's first score; None: it has none."""
+        first = select(score.c.time).where(score.c.node == raw(node)).order_by(score.c.seq)
+        return self._connection.execute(first.limit(1)).scalar_one_or_none()
+
+    def first_block_at(self, time: int, last: int) -> int:
+        """Return a block above all blocks with older scores than `time`, up to `last` + 1.
+
+        Found through the index by block: there is none by time.
+        """
+        first_above = select(score.c.time).order_by(score.c.block).limit(1)
+
+        def is_late(block: int) -> bool:
+            found = self._connection.execute(first_above.where(score.c.block >= block))
+            return (found.scalar_one_or_none() or time) >= time
+
+        return bisect_left(range(last + 1), x=True, key=is_late)
+
+    def counts_by_time(self, first_block: int, start: int, width: int) -> dict[int, int]:
+        """Count scores since the time `start` by part of `width` seconds, numbered from 0.
+
+        `first_block`: none of them lies below it; the index is by block.
+        """
+        return _counts(self._connection, score, (first_block, start, width))
+
     def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rules behind each of a node's scores, by `seq`.
 
@@ -121,6 +156,13 @@ class ReliabilityRepository:
         rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
         return [_change_of(row) for row in reversed(rows)]
 
+    def timeouts_by_time(self, first_block: int, start: int, width: int) -> dict[int, int]:
+        """Count timeouts as `ScoreRepository.counts_by_time` counts scores."""
+        timed_out = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
+        return _counts(
+            self._connection, reliability_change, (first_block, start, width), timed_out
+        )
+
 
 class AnomalyRepository:
     def __init__(self, connection: Connection) -> None:
@@ -152,6 +194,19 @@ class AnomalyRepository:
         """Count them by the rule that was broken."""
         counted = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
         return {rule: int(number) for rule, number in self._connection.execute(counted)}
+
+
+def _counts(
+    connection: Connection,
+    table: Table,
+    span: tuple[int, int, int],
+    *only: ColumnElement[bool],
+) -> dict[int, int]:
+    first_block, start, width = span
+    part = (table.c.time - start) // width
+    chosen = select(part, func.count()).where(table.c.block >= first_block, *only)
+    rows = connection.execute(chosen.where(table.c.time >= start).group_by(part))
+    return {int(number): int(count) for number, count in rows}
 
 
 def _numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:

@@ -18,6 +18,7 @@ from oracle.store.encoding import (
     plain,
     position_or_none,
     position_text,
+    prefix_range,
     raw,
     version_of,
     version_text,
@@ -26,6 +27,7 @@ from oracle.store.encoding import (
 from oracle.store.tables.state_tables import node
 
 _PAGE = 1_000
+_ADDRESS_BYTES = 20
 # H in units of 10^-18, and the seconds after which a penalty has healed
 # (docs/reference/scoring-rules.md#numbers).
 _WHOLE = 10**18
@@ -58,6 +60,13 @@ class NodeRepository:
         if after is not None:
             chosen = chosen.where(node.c.address > raw(after))
         return [_node_of(row) for row in self._connection.execute(chosen)]
+
+    def beginning_with(self, prefix: str, limit: int) -> list[Address]:
+        """Return the first addresses that begin with `0x` and these hex digits."""
+        first, last = prefix_range(prefix, _ADDRESS_BYTES)
+        chosen = select(node.c.address).where(node.c.address.between(first, last))
+        rows = self._connection.execute(chosen.order_by(node.c.address).limit(limit))
+        return [Address(hexed(address)) for (address,) in rows]
 
     def changed_since(self, block: int) -> Iterator[Node]:
         """Yield the nodes whose row changed in a block above `block`."""
