@@ -16,7 +16,7 @@ import typer
 from typer import TyperException
 
 from oracle import __version__
-from oracle.cli import demo_commands, halt_commands, run_commands
+from oracle.cli import demo_commands, halt_commands, run_commands, serve_commands
 from oracle.cli.backtest import attack_commands, backtest_commands
 from oracle.cli.inspect import explain_commands, replay_commands, rules_commands, status_commands
 from oracle.cli.kickout import kickout_cancel, kickout_commands, kickout_export
@@ -67,6 +67,7 @@ _MOST_FRAMES = 1_000
 _COMMANDS = (
     demo_commands,
     run_commands,
+    serve_commands,
     config_commands,
     rules_commands,
     status_commands,

@@ -25,6 +25,7 @@ from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
+    ApiSection,
     StatementsSection,
     WebSection,
     faults_in_listeners,
@@ -107,6 +108,7 @@ class Config(BaseSettings):
     reporters: ReportersSection = ReportersSection()
     web: WebSection = WebSection()
     statements: StatementsSection = StatementsSection()
+    api: ApiSection = ApiSection()
     log: LogLines = LogLines()
 
     @classmethod
@@ -194,7 +196,7 @@ def _disagreements(config: Config) -> list[str]:
     faults = _faults_in_rules(config.rules)
     faults += faults_in_keys(keys, config.chain.id)
     faults += _faults_in_network(config)
-    faults += faults_in_listeners(config.web, config.statements)
+    faults += faults_in_listeners(config.web, config.statements, config.api)
     faults += faults_in_reporters(config.reporters)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: needs oracle.address")

@@ -65,7 +65,7 @@ class _Server(uvicorn.Server):
         self.refusals = Refusals(listener.section)
         self.limits = listener.limits
         self._context = context
-        limited = RequestLimits(web, self.limits.requests_per_second, self.refusals)
+        limited = RequestLimits(web, self.limits, self.refusals)
         super().__init__(_configuration(limited))
         self._acceptor = Acceptor(
             listening, self.limits, self._begin, self.refusals.note, is_tls=context is not None

@@ -42,6 +42,8 @@ class ListenerLimits:
     `connections` at once, `per_address` of them from one address (IPv6: one network of 64 bits);
     a request must be whole in `header_seconds`, and its answer taken in `answer_seconds`.
     `requests_per_second`: on average from one address, five seconds' worth at once.
+    `body_bytes`: the largest body of a request. `streams`: answers without an end at the same
+    time, beside the others; they have no deadline.
     """
 
     connections: int = 8192
@@ -49,6 +51,8 @@ class ListenerLimits:
     header_seconds: float = 10.0
     answer_seconds: float = 30.0
     requests_per_second: float = 20.0
+    body_bytes: int = 0
+    streams: int = 0
 
     @property
     def answers(self) -> int:

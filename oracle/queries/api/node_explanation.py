@@ -12,7 +12,13 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import InputError
 from oracle.queries.api.answers import Answer
-from oracle.queries.api.source import ApiLook, ApiSource, NotKnownError, looking
+from oracle.queries.api.source import (
+    ApiLook,
+    ApiSource,
+    NotKnownError,
+    QuestionError,
+    looking,
+)
 from oracle.queries.explain import Explanation, explain
 from oracle.queries.json_answers import explain_answer
 
@@ -30,7 +36,7 @@ def node_explanation(source: ApiSource, address: Address, at: int | None) -> Nod
     """Explain a node at a block; None: the cursor's.
 
     Raises:
-        InputError: the block lies beyond what is indexed.
+        QuestionError: the block lies beyond what is indexed.
         NotKnownError: the node was not there yet, or nothing tells the time of the block.
     """
     with looking(source) as look:
@@ -54,7 +60,7 @@ def _block(look: ApiLook, at: int | None) -> BlockRef:
     if at is None or at == cursor.number:
         return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)
     if at > cursor.number:
-        raise InputError(f"block {at} is not indexed; the last one is {cursor.number}")
+        raise QuestionError(f"block {at} is not indexed; the last one is {cursor.number}")
     known = look.uow.blocks.at(at)
     if known is not None:
         return known

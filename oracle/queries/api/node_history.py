@@ -8,7 +8,6 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.errors import InputError
 from oracle.queries.api.answers import AddressText, Answer, ApiModel, FractionText, HashText, Place
 from oracle.queries.api.history_course import (
     CoursePoint,
@@ -18,7 +17,7 @@ from oracle.queries.api.history_course import (
     thinned,
     why_inexact,
 )
-from oracle.queries.api.source import ApiLook
+from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.store.database import UnitOfWork
 
 MOST_POINTS = 2_000
@@ -80,7 +79,7 @@ def node_history(look: ApiLook, address: Address, asked: HistoryQuery) -> NodeHi
     """Return the course of a node that is known.
 
     Raises:
-        InputError: the span is empty, or longer than 400 days.
+        QuestionError: the span is empty, or longer than 400 days.
     """
     rules = look.source.archive.rules
     last = min(look.cursor.time, look.cursor.time if asked.last is None else asked.last)
@@ -88,7 +87,7 @@ def node_history(look: ApiLook, address: Address, asked: HistoryQuery) -> NodeHi
     begun = _begun(look.uow, address, changes, last)
     first = max(begun, last - LONGEST_SPAN_SECONDS) if asked.first is None else asked.first
     if not 0 <= last - first <= LONGEST_SPAN_SECONDS:
-        raise InputError("from and to: must be in order, and 400 days apart at most")
+        raise QuestionError("from and to: must be in order, and 400 days apart at most")
     record = _record(look.uow, address, changes, (first, last, rules.pool_size))
     points = [] if rules.legacy is not None else list(course(record, (first, last), rules))
     kept = thinned(points, asked.points) if len(points) > asked.points else points

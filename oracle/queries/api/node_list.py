@@ -19,10 +19,9 @@ from oracle.domain.scoring.node_scores import (
     status_of,
 )
 from oracle.domain.state.node import Node
-from oracle.errors import InputError
 from oracle.queries.api.answers import AddressText, Answer, ApiModel, FractionText
 from oracle.queries.api.node_order import NodeSort, NodeState, Ranking, SortKey
-from oracle.queries.api.source import AmbiguousError, ApiLook, NotKnownError
+from oracle.queries.api.source import AmbiguousError, ApiLook, NotKnownError, QuestionError
 
 MOST_ROWS = 200
 # Lanes count in steps of a ten thousandth.
@@ -86,7 +85,7 @@ class NodeListQuery:
 
 
 def nodes(look: ApiLook, asked: NodeListQuery) -> NodePage:
-    """Return one page. Raises InputError: the cursor is none of ours."""
+    """Return one page. Raises QuestionError: the cursor is none of ours."""
     ranking = look.ranking()
     epoch, start = (None, None) if asked.cursor is None else _opened(asked)
     wanted = (node for node in ranking.after(asked.sort, start) if asked.wants(ranking, node))
@@ -164,16 +163,16 @@ def _closed(epoch: int, sort: NodeSort, key: SortKey) -> str:
 
 
 def _opened(asked: NodeListQuery) -> tuple[int, SortKey]:
-    """Read a cursor. Raises InputError: it is none of ours, or of another order."""
+    """Read a cursor. Raises QuestionError: it is none of ours, or of another order."""
     text = asked.cursor or ""
     try:
         held = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         epoch, sort, group, value, address = held
     except (binascii.Error, ValueError, TypeError, RecursionError):
-        raise InputError("cursor: is none that this API gave out") from None
+        raise QuestionError("cursor: is none that this API gave out") from None
     known = all(type(number) is int for number in (epoch, group, value))
     if not known or sort not in get_args(NodeSort) or not isinstance(address, str):
-        raise InputError("cursor: is none that this API gave out")
+        raise QuestionError("cursor: is none that this API gave out")
     if sort != asked.sort:
-        raise InputError("cursor: belongs to another sort")
+        raise QuestionError("cursor: belongs to another sort")
     return epoch, SortKey(group, value, address)

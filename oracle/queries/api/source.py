@@ -15,11 +15,15 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 
-class NotKnownError(InputError):
+class QuestionError(InputError):
+    """What was asked cannot be answered as it stands; its text is for who asked."""
+
+
+class NotKnownError(QuestionError):
     """The network never mentioned it up to the block that is spoken of."""
 
 
-class AmbiguousError(InputError):
+class AmbiguousError(QuestionError):
     """A prefix stands for several; `found` are the first of them."""
 
     def __init__(self, prefix: str, found: list[str]) -> None:

@@ -3,6 +3,7 @@
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from oracle.daemon.web.listener import ListenerLimits
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
 from oracle.daemon.web.refusals import Refusals
 from oracle.daemon.web.request_limits import RequestLimits
@@ -13,7 +14,9 @@ from tests.integration.http.test_peers import told_kick, told_report
 
 
 def door(board: Board, clock=lambda: 0.0) -> TestClient:
-    return TestClient(RequestLimits(statements_app(board), 20.0, Refusals("statements"), clock))
+    return TestClient(
+        RequestLimits(statements_app(board), ListenerLimits(), Refusals("statements"), clock)
+    )
 
 
 def test_a_statement_is_found_by_its_round_or_its_node():
@@ -65,7 +68,11 @@ def test_nothing_that_is_sent_along_is_taken_in():
 def test_who_watches_is_answered_however_often_others_ask():
     watched = FastAPI()
     watched.get("/livez")(lambda: "yes")
-    asked = TestClient(RequestLimits(watched, 1.0, Refusals("web"), lambda: 0.0))
+    asked = TestClient(
+        RequestLimits(
+            watched, ListenerLimits(requests_per_second=1.0), Refusals("web"), lambda: 0.0
+        )
+    )
     assert [asked.get("/x").status_code for _ in range(6)] == [404] * 5 + [429]
     assert asked.get("/livez").status_code == 200
 

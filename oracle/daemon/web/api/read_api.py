@@ -1,0 +1,51 @@
+"""The application of the third listener: the read API, its schema, and who may ask from where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import Depends, FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from oracle import __version__
+from oracle.daemon.web.api.answering import Answering, refuse_unknown_names
+from oracle.daemon.web.api.node_routes import node_routes
+from oracle.daemon.web.api.problems import PROBLEMS, register_problems
+from oracle.queries.api.source import ApiSource
+
+_DESCRIPTION = (
+    "Everything the oracle computed from the chain's logs, to be read and checked. Amounts and "
+    "numbers in units of 10^-18 are text; times are unix seconds; every answer names the block "
+    "that it speaks of, whether that is final, and how far behind it is."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadApiOptions:
+    """`cors`: origins whose pages may read it in a browser; `*`: all."""
+
+    cors: Sequence[str] = ()
+
+
+def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
+    """Return the application; nothing can be changed through it."""
+    answering = Answering(source)
+    web = FastAPI(
+        title="qos-oracle read API",
+        version=__version__,
+        description=_DESCRIPTION,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        responses=PROBLEMS,
+        dependencies=[Depends(refuse_unknown_names)],
+    )
+    register_problems(web)
+    web.include_router(node_routes(answering))
+    if options.cors:
+        web.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(options.cors),
+            allow_methods=["GET"],
+            expose_headers=["ETag"],
+        )
+    return web
