@@ -1,4 +1,4 @@
-"""The sections of listeners: `[web]` for who watches, `[statements]` for reporters, `[api]` for all.
+"""The sections of listeners: `[web]` for who watches, `[statements]`, and `[api]` for anybody.
 
 Each has its own place, certificate and limits; the settings that all have stand here once.
 """
@@ -123,7 +123,5 @@ def faults_in_listeners(
         faults.append("web.port and statements.port: are the same; strangers come to one of them")
     for name, other in (("web", web), ("statements", statements)):
         if api.enabled and api.port and (other.host, other.port) == (api.host, api.port):
-            faults.append(
-                f"{name}.port and api.port: are the same; anybody may come to one of them"
-            )
+            faults.append(f"{name}.port and api.port: are the same; anybody may come there")
     return faults
