@@ -24,6 +24,7 @@ from oracle.cli import (
     halt_commands,
     notify_commands,
     run_commands,
+    serve_commands,
 )
 from oracle.cli.backtest import attack_commands, backtest_commands
 from oracle.cli.demo import demo_commands
@@ -85,6 +86,7 @@ _COMMANDS = (
     demo_commands,
     init_commands,
     run_commands,
+    serve_commands,
     config_commands,
     rules_commands,
     status_commands,

@@ -27,6 +27,7 @@ from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
+from oracle.store.ops.replica import replica_lag_seconds
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
 from oracle.store.raw.coverage_repository import CoverageRepository
@@ -38,6 +39,7 @@ from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 from oracle.store.schema import check_schema
+from oracle.store.state.activity_repository import ActivityRepository
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.download_repository import DownloadRepository
 from oracle.store.state.draw_repository import DrawRepository
@@ -61,6 +63,7 @@ class UnitOfWork:
     """One transaction; each repository has the verbs that are used, and none commits."""
 
     def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self.identity = IdentityRepository(connection)
         self.cursor = CursorRepository(connection)
         self.blocks = BlockRepository(connection)
@@ -71,10 +74,6 @@ class UnitOfWork:
         self.tasks = TaskRepository(connection)
         self.groups = GroupRepository(connection)
         self.results = GroupResultRepository(connection)
-        self.scores = ScoreRepository(connection)
-        self.reliability = ReliabilityRepository(connection)
-        self.anomalies = AnomalyRepository(connection)
-        self.kickouts = KickoutRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)
         self.registrations = RegistrationRepository(connection)
@@ -82,6 +81,7 @@ class UnitOfWork:
         self.projections = ProjectionRepository(connection)
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
+        self._open_history(connection)
         self._open_ops(connection)
         self._open_dispatch(connection)
         self._open_outgoing(connection)
@@ -102,6 +102,18 @@ class UnitOfWork:
         self.gateway = GatewayRepositories(connection)
         self.draws = DrawRepository(connection)
         self.downloads = DownloadRepository(connection)
+
+    def replica_lag_seconds(self) -> float | None:
+        """Return how far this copy of the database is behind; None: it is no copy."""
+        return replica_lag_seconds(self._connection)
+
+    def _open_history(self, connection: Connection) -> None:
+        """Open what happened to nodes."""
+        self.scores = ScoreRepository(connection)
+        self.reliability = ReliabilityRepository(connection)
+        self.anomalies = AnomalyRepository(connection)
+        self.kickouts = KickoutRepository(connection)
+        self.activity = ActivityRepository(connection)
 
     def _open_outgoing(self, connection: Connection) -> None:
         """Open what we say and want on chain, which has one journal."""

@@ -26,6 +26,7 @@ from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dis
 from oracle.daemon.config.feed_section import FeedSection, feed_faults
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
+    ApiSection,
     StatementsSection,
     WebSection,
     faults_in_listeners,
@@ -99,6 +100,7 @@ class Config(BaseSettings):
     reporters: ReportersSection = ReportersSection()
     web: WebSection = WebSection()
     statements: StatementsSection = StatementsSection()
+    api: ApiSection = ApiSection()
     notify: tuple[NotifySection, ...] = ()
     metrics: MetricsSection = MetricsSection()
     log: LogLines = LogLines()
@@ -198,7 +200,7 @@ def _disagreements(config: Config) -> list[str]:
     faults = faults_in_rules(config.rules)
     faults += faults_in_keys(keys, config.chain.id)
     faults += _faults_in_network(config)
-    faults += faults_in_listeners(config.web, config.statements)
+    faults += faults_in_listeners(config.web, config.statements, config.api)
     faults += faults_in_reporters(config.reporters)
     faults += faults_in_notify(config.notify)
     if oracle.publish and oracle.address is None:

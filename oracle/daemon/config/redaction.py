@@ -172,6 +172,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "web": _LISTENER,
     "statements": _LISTENER,
+    "api": (*_LISTENER, "enabled", "cors", "max_streams"),
     "notify": (
         "name",
         "secret_file",

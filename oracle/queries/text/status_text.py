@@ -6,10 +6,10 @@ from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.endpoint_view import EndpointView
+from oracle.queries.outbox.outbox_advice import after_pause
 from oracle.queries.status import StatusReport
 from oracle.queries.text.health import OLD_HEAD_SECONDS
 from oracle.queries.text.human_numbers import age, span
-from oracle.queries.text.outbox_advice import after_pause
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.reports.hold_repository import ReportHold
 

@@ -65,6 +65,20 @@ class ScoreRepository:
         chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
         return self._newest(chosen, last)
 
+    def between(
+        self, node: Address, first: int, last: int, before: int
+    ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
+        """Return the last `before` scores under the time `first`, and all up to `last`."""
+        mine = select(score).where(score.c.node == raw(node))
+        earlier = self._newest(mine.where(score.c.time < first), before)
+        inside = mine.where(score.c.time.between(first, last)).order_by(score.c.seq)
+        return earlier, [_score_of(row) for row in self._connection.execute(inside)]
+
+    def first_time(self, node: Address) -> int | None:
+        """Return the time of the node's first score; None: it has none."""
+        first = select(score.c.time).where(score.c.node == raw(node)).order_by(score.c.seq)
+        return self._connection.execute(first.limit(1)).scalar_one_or_none()
+
     def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rules behind each of a node's scores, by `seq`.
 

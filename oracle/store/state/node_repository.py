@@ -28,6 +28,7 @@ from oracle.store.encoding import (
 from oracle.store.tables.state_tables import node
 
 _PAGE = 1_000
+_ADDRESS_BYTES = 20
 # H in units of 10^-18, and the seconds after which a penalty has healed
 # (docs/reference/scoring-rules.md#numbers).
 _WHOLE = 10**18
@@ -45,7 +46,7 @@ class NodeRepository:
 
     def beginning(self, digits: str, limit: int) -> list[Address]:
         """Return up to `limit` addresses whose hex begins with `digits`, by address."""
-        low, high = range_of_prefix(digits, 20)
+        low, high = range_of_prefix(digits, _ADDRESS_BYTES)
         chosen = select(node.c.address).where(node.c.address.between(low, high))
         found = self._connection.execute(chosen.order_by(node.c.address).limit(limit))
         return [Address(hexed(address)) for (address,) in found]

@@ -106,6 +106,7 @@ class UndoJournal:
         reopened = update(kickout).where(kickout.c.closed_block > number)
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSING)))
         self._connection.execute(delete(undo).where(undo.c.block > number))
+        self._bookmarks.count_remake()
 
     def prune_to(self, final: int) -> None:
         """Forget how to undo blocks up to `final`; every block above it must be journaled."""
