@@ -10,6 +10,7 @@ from oracle import __version__
 from oracle.daemon.web.api.answering import Answering, refuse_unknown_names
 from oracle.daemon.web.api.node_routes import node_routes
 from oracle.daemon.web.api.problems import PROBLEMS, register_problems
+from oracle.daemon.web.pages.page_app import page_app
 from oracle.queries.api.source import ApiSource
 
 _DESCRIPTION = (
@@ -48,4 +49,6 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
             allow_methods=["GET"],
             expose_headers=["ETag"],
         )
+    # The page takes every path that is left.
+    web.mount("/", page_app(source))
     return web

@@ -1,0 +1,125 @@
+"""The pages as one application: routes, headers, and what is said where nothing can be shown.
+
+It only reads. Every answer is rendered whole, so that nothing of it needs a script; each part of
+it comes from `queries`, as the answers of the API do.
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI
+from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from oracle import __version__
+from oracle.daemon.web.api.problems import problem
+from oracle.daemon.web.pages import static_files
+from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
+from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, page
+from oracle.daemon.web.pages.status_line import OUT_OF_REACH
+from oracle.daemon.web.rate_limit import ConcurrencyLimit
+from oracle.errors import OracleError
+from oracle.queries.api.source import (
+    AmbiguousError,
+    ApiSource,
+    NotKnownError,
+    QuestionError,
+    looking,
+)
+
+# Pages that may be read from the database at once.
+_SEATS = 8
+_SEVERAL, _NOT_FOUND, _WRONG, _NOT_NOW = 300, 404, 422, 503
+_OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
+_ELSEWHERE = "It may be on another chain, or not indexed yet."
+
+
+def page_app(source: ApiSource) -> FastAPI:
+    """Return the application, to be mounted at `/` behind the paths of the read API."""
+    seats = ConcurrencyLimit(_SEATS)
+    web = FastAPI(
+        title="qos-oracle", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    web.add_middleware(_SafeHeaders)
+    for path, show in PAGES.items():
+        web.add_api_route(path, _route(source, seats, show), methods=["GET"])
+
+    @web.get("/static/{digest}/{name:path}")
+    def static(digest: str, name: str) -> Response:
+        """A file of the pages; its address has its digest, so that it may be kept for ever."""
+        found = static_files.answer(digest, name)
+        return found or _message("There is no such file.", "", _NOT_FOUND)
+
+    @web.get("/{path:path}")
+    def nothing(path: str) -> Response:
+        """Say that there is no such page, or no such path of the read API."""
+        if path.startswith("v1/"):
+            return problem(HTTPStatus.NOT_FOUND, "there is no such path")
+        return _message("There is no such page.", "", _NOT_FOUND)
+
+    return web
+
+
+def _route(
+    source: ApiSource, seats: ConcurrencyLimit, show: ShowPage
+) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        asked = PageRequest(request.path_params, request.query_params)
+        with seats.one() as is_seated:
+            if is_seated:
+                return _answered(source, show, asked)
+        return _message("Too many ask at this moment.", "Try again in a second.", _NOT_NOW)
+
+    answer.__doc__ = show.__doc__
+    return answer
+
+
+def _answered(source: ApiSource, show: ShowPage, asked: PageRequest) -> Response:
+    try:
+        with looking(source) as look:
+            return show(look, asked)
+    except AmbiguousError as error:
+        return _message("That is the beginning of several.", str(error), _SEVERAL, error.found)
+    except NotKnownError as error:
+        return _message("That is not known here.", f"{error}. {_ELSEWHERE}", _NOT_FOUND)
+    except QuestionError as error:
+        return _message("That cannot be shown.", f"{error}.", _WRONG)
+    except OracleError:
+        # Its text may name the machine that the database is on.
+        return _message("There is nothing to be shown now.", _OUT_OF_REACH, _NOT_NOW)
+
+
+def _message(headline: str, words: str, status: int, found: list[str] | None = None) -> Response:
+    return page(
+        "message.html",
+        status=status,
+        here=None,
+        standing=OUT_OF_REACH,
+        as_of=None,
+        json_path=None,
+        headline=headline,
+        words=words,
+        found=found or [],
+    )
+
+
+class _SafeHeaders:
+    """Puts what a browser has to be told on every answer, whatever made it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the headers beside those of the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message["headers"], *told]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
