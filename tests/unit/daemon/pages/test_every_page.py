@@ -8,9 +8,14 @@ import pytest
 
 from oracle.daemon.web.pages.chain_pages import PAGES
 from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import KickProposed
+from oracle.domain.ids import Hash
+from oracle.domain.reports.rounds import Rounds
 from oracle.store.database import Store
-from tests.support.api import IndexedHistory
+from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node, task
+from tests.support.rounds import accepted, registered, take
 
 # What a stranger may call a card: an element, an attribute, and a text that turns around.
 NASTY = "<img src=x onerror=alert(1)>\"\u202e'&"
@@ -33,6 +38,17 @@ def a_network() -> History:
     return history.pauses("D").after(10)
 
 
+def a_contract() -> Rounds:
+    """Two rounds, and a kickout that was proposed after them."""
+    rounds = registered(node("A"), node("B"), words={0: 10_002 | 1 << 16})
+    take(rounds, accepted(2, {0: 5_002 | 1 << 16}))
+    proposal = KickProposed(
+        Position(3, 0, 0), 3, node("C"), 2, Hash("0x" + 64 * "e"), 10**9, 10**10
+    )
+    rounds.block(3, [proposal], journal=False)
+    return rounds
+
+
 class Elements(HTMLParser):
     """The elements of a page, and where it leads."""
 
@@ -53,7 +69,11 @@ def client(tmp_path_factory):
     """Reads only: all tests of this file ask the same one."""
     path = tmp_path_factory.mktemp("pages") / "oracle.sqlite"
     with Store.open(f"sqlite:///{path}", create=True) as store:
-        yield IndexedHistory(store).whole(a_network()).client()
+        indexed = IndexedHistory(store).whole(a_network())
+        with store.transaction() as uow:
+            uow.rounds.write(a_contract().drain())
+            uow.draws.add(task("0A"), a_block(1, 1), node("B"))
+        yield indexed.client()
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +137,22 @@ def test_no_template_switches_the_escaping_off():
 def test_the_page_of_a_node_says_the_answer_first(client):
     text = client.get(f"/nodes/{node('A')}").text
     assert "<h1>First of three in all of its last three tasks.</h1>" in text
+
+
+def test_a_round_tells_whose_lane_it_changed_and_from_what(pages):
+    text = pages["/rounds/2"]
+    assert "Round 2 changed what the contract says of one node." in text
+    assert re.search(rf'/nodes/{node("A")}".*?<td>1\.0000</td><td>0\.5000</td>', text)
+
+
+def test_a_kickout_that_is_proposed_says_how_long_the_veto_runs(pages):
+    assert "The veto runs for" in pages["/kickouts"]
+    assert "To be kicked out in" in pages[f"/nodes/{node('C')}"]
+
+
+def test_a_draw_that_stands_names_its_seed(pages):
+    assert "One draw stands." in pages["/draws"]
+    assert a_block(1, 1).hash in pages["/draws"]
 
 
 def test_a_node_is_found_by_the_beginning_of_its_address(client):
