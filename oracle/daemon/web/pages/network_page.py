@@ -7,13 +7,18 @@ from fastapi.responses import Response
 from oracle.daemon.web.pages.drawings import Bar, bars, shares
 from oracle.daemon.web.pages.page_frame import PageRequest, page
 from oracle.daemon.web.pages.status_line import framed
+from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
-from oracle.queries.api.node_list import NodeListQuery, nodes
+from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
+from oracle.queries.api.node_view import node_view
 from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.text.node_sentences import short_reason
+from oracle.queries.text.node_standing import standing_of
 from oracle.queries.text.quantities import counted, in_words, opened
 
 _SPAN = "24h"
-_BEST = 25
+# Each of them has its reason beside it.
+_BEST = 12
 _WIDE = 1_120
 _BOX = 500
 _HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX, 130), (_BOX, 60), (_BOX, 40)
@@ -40,16 +45,22 @@ def network_page(look: ApiLook, asked: PageRequest) -> Response:
     span = asked.text("range") or _SPAN
     if span not in SPAN_SECONDS:
         raise QuestionError(f"range: is one of {', '.join(SPAN_SECONDS)}")
-    answer = network(look, span)
+    answer, best = network(look, span), nodes(look, NodeListQuery(limit=_BEST)).nodes
     return page(
         "network.html",
         **framed(look, "Network", "/v1/network"),
         network=answer,
         told=told_of(answer, span),
-        best=nodes(look, NodeListQuery(limit=_BEST)).nodes,
+        best=best,
+        reasons={row.node: _reason(look, row) for row in best},
         spans=list(SPAN_SECONDS),
         span_name=span,
     )
+
+
+def _reason(look: ApiLook, row: NodeEntry) -> str:
+    node = look.ranking().nodes[Address(row.node)]
+    return short_reason(standing_of(look, node, node_view(look, node)).standing)
 
 
 def told_of(answer: NetworkAnswer, span: str) -> NetworkTold:

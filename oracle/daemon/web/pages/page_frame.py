@@ -13,6 +13,7 @@ from typing import Any
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
 from oracle.queries.text.quantities import in_words, moment, opened, ordinal, span
 
@@ -103,6 +104,7 @@ def environment() -> Environment:
         two=two_digits,
         short=shortened,
         state=state_words,
+        harmless=harmless,
     )
     return made
 

@@ -24,7 +24,7 @@ WITHOUT_PARTS = sorted(path for path in PAGES if "{" not in path and path != "/s
 
 def a_network() -> History:
     """Three nodes in two groups, a timeout, a pause, one without a score."""
-    history = History().joins("A", "B", "C", "D", gpu_name=NASTY, gpu_vram=24)
+    history = History().joins("A", "B", "C", "D", gpu_name=NASTY, gpu_vram=24, models=(NASTY,))
     for turn in range(3):
         names = [f"{turn}{name}" for name in "ABC"]
         history.creates(*names, of=f"g{turn}").after(2)
@@ -182,6 +182,27 @@ def test_a_beginning_of_several_lists_them_and_guesses_nothing(client):
 )
 def test_what_cannot_be_shown_is_said_in_a_page(client, path, status):
     assert client.get(path).status_code == status
+
+
+def test_a_page_that_did_not_change_is_not_sent_again(client):
+    first = client.get("/nodes")
+    again = client.get("/nodes", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/nodes").text == first.text
+
+
+def test_a_page_follows_the_blocks(new_sqlite_store):
+    history = History().joins("A")
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store).whole(history)
+        client = indexed.client()
+        before = client.get("/nodes").text
+        count = len(history.events)
+        history.after(5).joins("B")
+        indexed.index(history.events[count:], history.block, history.time)
+        after = client.get("/nodes").text
+    assert "1 nodes" not in before
+    assert "2 nodes, the best first." in after
 
 
 def test_before_the_first_block_every_page_says_that_there_is_nothing_yet(new_sqlite_store):
