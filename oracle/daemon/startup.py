@@ -68,7 +68,9 @@ def read_api_of(app: ReadApp, head: Callable[[], int | None]) -> FastAPI:
     """
     archive = EventArchive(app.store, app.reader, app.rules)
     source = ApiSource(archive, NodeOrder(app.rules), head, _unix_seconds)
-    return read_api(source, ReadApiOptions(cors=app.config.api.cors))
+    told = app.config
+    options = ReadApiOptions(told.api.cors, told.oracle.evidence_folder, told.api.max_streams)
+    return read_api(source, options)
 
 
 def _unix_seconds() -> int:

@@ -33,6 +33,7 @@ from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 from oracle.store.schema import check_schema
+from oracle.store.state.activity_repository import ActivityRepository
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.draw_repository import DrawRepository
 from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
@@ -65,10 +66,6 @@ class UnitOfWork:
         self.tasks = TaskRepository(connection)
         self.groups = GroupRepository(connection)
         self.results = GroupResultRepository(connection)
-        self.scores = ScoreRepository(connection)
-        self.reliability = ReliabilityRepository(connection)
-        self.anomalies = AnomalyRepository(connection)
-        self.kickouts = KickoutRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)
         self.registrations = RegistrationRepository(connection)
@@ -84,11 +81,20 @@ class UnitOfWork:
         self.facts = EndpointFactsRepository(connection)
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
+        self._open_history(connection)
         self._open_outgoing(connection)
 
     def replica_lag_seconds(self) -> float | None:
         """Return how far this copy of the database is behind; None: it is no copy."""
         return replica_lag_seconds(self._connection)
+
+    def _open_history(self, connection: Connection) -> None:
+        """Open what happened to nodes."""
+        self.scores = ScoreRepository(connection)
+        self.reliability = ReliabilityRepository(connection)
+        self.anomalies = AnomalyRepository(connection)
+        self.kickouts = KickoutRepository(connection)
+        self.activity = ActivityRepository(connection)
 
     def _open_outgoing(self, connection: Connection) -> None:
         """Open what we say and want on chain, which has one journal."""

@@ -26,6 +26,8 @@ from oracle.daemon.web.refusals import Refusals
 from oracle.daemon.web.request_limits import RequestLimits
 from oracle.telemetry.logging_setup import is_power_of_two
 
+# Answers without an end, where a listener gives any.
+STREAM_PATHS = frozenset({"/v1/events"})
 _STOP_SECONDS = 1
 _TLS_GOODBYE_SECONDS = 1.0
 _BUSY = (
@@ -71,7 +73,7 @@ class _Server(uvicorn.Server):
             listening, self.limits, self._begin, self.refusals.note, is_tls=context is not None
         )
         self._answered: set[PendingConnection] = set()
-        self._most_answered = self.limits.answers
+        self._most_answered = self.limits.answers + self.limits.streams
         self._tasks: set[asyncio.Task[None]] = set()
         self._faults = 0
 
@@ -179,6 +181,14 @@ class _OneRequest(H11Protocol):
         super().connection_lost(exc)
 
     def _too_late(self) -> None:
+        # A stream has no end; its deadline is for what lies ready and is not taken.
+        # (No scope: the request is not whole yet.)
+        path = self.scope["path"] if self.scope else ""
+        is_stream = self._server.limits.streams > 0 and path in STREAM_PATHS
+        if is_stream and not self.transport.get_write_buffer_size():
+            seconds = self._server.limits.answer_seconds
+            self._deadline = self.loop.call_later(seconds, self._too_late)
+            return
         self._server.refusals.note("deadline", self._connection.address)
         self.transport.abort()
 

@@ -112,9 +112,9 @@ def _quartiles(scores: list[int]) -> list[str]:
 def _activity(look: ApiLook, span: str) -> list[ActivityBucket]:
     many, seconds = _BUCKETS[span], SPAN_SECONDS[span]
     width, start = seconds // many, look.cursor.time - seconds + 1
-    first = look.uow.scores.first_block_at(start, look.cursor.number)
-    scores = look.uow.scores.counts_by_time(first, start, width)
-    timeouts = look.uow.reliability.timeouts_by_time(first, start, width)
+    last = look.cursor.number
+    scores = look.uow.activity.scores_by_time(start, width, last)
+    timeouts = look.uow.activity.timeouts_by_time(start, width, last)
     return [
         ActivityBucket(
             since=start + part * width, scores=scores.get(part, 0), timeouts=timeouts.get(part, 0)

@@ -1,12 +1,11 @@
 """What happened to nodes, appended only: scores, changes of reliability, anomalies."""
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
@@ -80,26 +79,6 @@ class ScoreRepository:
         first = select(score.c.time).where(score.c.node == raw(node)).order_by(score.c.seq)
         return self._connection.execute(first.limit(1)).scalar_one_or_none()
 
-    def first_block_at(self, time: int, last: int) -> int:
-        """Return a block above all blocks with older scores than `time`, up to `last` + 1.
-
-        Found through the index by block: there is none by time.
-        """
-        first_above = select(score.c.time).order_by(score.c.block).limit(1)
-
-        def is_late(block: int) -> bool:
-            found = self._connection.execute(first_above.where(score.c.block >= block))
-            return (found.scalar_one_or_none() or time) >= time
-
-        return bisect_left(range(last + 1), x=True, key=is_late)
-
-    def counts_by_time(self, first_block: int, start: int, width: int) -> dict[int, int]:
-        """Count scores since the time `start` by part of `width` seconds, numbered from 0.
-
-        `first_block`: none of them lies below it; the index is by block.
-        """
-        return _counts(self._connection, score, (first_block, start, width))
-
     def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rules behind each of a node's scores, by `seq`.
 
@@ -154,14 +133,7 @@ class ReliabilityRepository:
             chosen = chosen.where(table.c.block <= up_to_block)
         newest = [table.c[name].desc() for name in (*Position._fields, "seq")]
         rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
-        return [_change_of(row) for row in reversed(rows)]
-
-    def timeouts_by_time(self, first_block: int, start: int, width: int) -> dict[int, int]:
-        """Count timeouts as `ScoreRepository.counts_by_time` counts scores."""
-        timed_out = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
-        return _counts(
-            self._connection, reliability_change, (first_block, start, width), timed_out
-        )
+        return [change_of(row) for row in reversed(rows)]
 
 
 class AnomalyRepository:
@@ -196,19 +168,6 @@ class AnomalyRepository:
         return {rule: int(number) for rule, number in self._connection.execute(counted)}
 
 
-def _counts(
-    connection: Connection,
-    table: Table,
-    span: tuple[int, int, int],
-    *only: ColumnElement[bool],
-) -> dict[int, int]:
-    first_block, start, width = span
-    part = (table.c.time - start) // width
-    chosen = select(part, func.count()).where(table.c.block >= first_block, *only)
-    rows = connection.execute(chosen.where(table.c.time >= start).group_by(part))
-    return {int(number): int(count) for number, count in rows}
-
-
 def _numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
     """Count the entries that share a position: one event may have several."""
     for _, same_place in groupby(entries, key=attrgetter("at")):
@@ -229,7 +188,8 @@ def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
     )
 
 
-def _change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
+def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
+    """Return a row of `reliability_change`."""
     task = hexed_or_none(row.task)
     return ReliabilityChange(
         node=Address(hexed(row.node)),
@@ -274,15 +234,16 @@ class KickoutRepository:
     def open(self) -> list[KickoutDue]:
         """Return the intervals that last, oldest first."""
         chosen = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
-        return [_interval_of(row) for row in self._connection.execute(chosen)]
+        return [interval_of(row) for row in self._connection.execute(chosen)]
 
     def of_node(self, node: Address) -> list[KickoutDue]:
         """Return all intervals of the node, oldest first."""
         chosen = select(kickout).where(kickout.c.node == raw(node)).order_by(*_OPENED_AT)
-        return [_interval_of(row) for row in self._connection.execute(chosen)]
+        return [interval_of(row) for row in self._connection.execute(chosen)]
 
 
-def _interval_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
+def interval_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
+    """Return a row of `kickout`."""
     closed_at = None
     if row.closed_block is not None:
         closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)

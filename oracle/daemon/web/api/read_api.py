@@ -2,15 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from oracle import __version__
 from oracle.daemon.web.api.answering import Answering, refuse_unknown_names
+from oracle.daemon.web.api.event_stream import EventStreams, event_routes
 from oracle.daemon.web.api.node_routes import node_routes
 from oracle.daemon.web.api.problems import PROBLEMS, register_problems
+from oracle.daemon.web.api.record_routes import (
+    evidence_routes,
+    record_routes,
+    rule_routes,
+)
 from oracle.daemon.web.pages.page_app import page_app
+from oracle.domain.ids import Hash
+from oracle.kickouts.evidence_files import path_of
 from oracle.queries.api.source import ApiSource
 
 _DESCRIPTION = (
@@ -22,9 +31,15 @@ _DESCRIPTION = (
 
 @dataclass(frozen=True, slots=True)
 class ReadApiOptions:
-    """`cors`: origins whose pages may read it in a browser; `*`: all."""
+    """`cors`: origins whose pages may read it in a browser; `*`: all.
+
+    `evidence_folder`: where the daemon lays evidence down, None: nowhere here. `streams`: how many
+    may listen at the same time.
+    """
 
     cors: Sequence[str] = ()
+    evidence_folder: Path | None = None
+    streams: int = 1200
 
 
 def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
@@ -42,6 +57,12 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
     )
     register_problems(web)
     web.include_router(node_routes(answering))
+    web.include_router(record_routes(answering))
+    web.include_router(rule_routes(answering))
+    web.include_router(
+        evidence_routes(answering, lambda named: _text_of(options.evidence_folder, named))
+    )
+    web.include_router(event_routes(EventStreams(source, options.streams)))
     if options.cors:
         web.add_middleware(
             CORSMiddleware,
@@ -52,3 +73,13 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
     # The page takes every path that is left.
     web.mount("/", page_app(source))
     return web
+
+
+def _text_of(folder: Path | None, named: Hash) -> str | None:
+    """Read a file of evidence; None: it is not there."""
+    if folder is None:
+        return None
+    try:
+        return path_of(folder, named).read_text("utf-8")
+    except OSError:
+        return None

@@ -11,6 +11,7 @@ from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
 from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
 from oracle.queries.api.node_view import node_view
+from oracle.queries.api.records.event_feed import FeedEvent, events_after, newest_place
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.text.node_sentences import short_reason
 from oracle.queries.text.node_standing import standing_of
@@ -19,6 +20,8 @@ from oracle.queries.text.quantities import counted, in_words, opened
 _SPAN = "24h"
 # Each of them has its reason beside it.
 _BEST = 12
+# What is told of the last hour.
+_FEED_SECONDS, _MOST_EVENTS, _EVENTS = 3_600, 5_000, 9
 _WIDE = 1_120
 _BOX = 500
 _HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX, 130), (_BOX, 60), (_BOX, 40)
@@ -53,9 +56,17 @@ def network_page(look: ApiLook, asked: PageRequest) -> Response:
         told=told_of(answer, span),
         best=best,
         reasons={row.node: _reason(look, row) for row in best},
+        feed=_newest_events(look),
         spans=list(SPAN_SECONDS),
         span_name=span,
     )
+
+
+def _newest_events(look: ApiLook) -> list[FeedEvent]:
+    """Return what happened in the last hour, the newest first."""
+    since = newest_place(look)._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)
+    events = [one.event for one in events_after(look, since, _MOST_EVENTS)]
+    return list(reversed(events[-_EVENTS:]))
 
 
 def _reason(look: ApiLook, row: NodeEntry) -> str:

@@ -4,6 +4,7 @@ Templates escape everything; none of them may switch that off (tests/unit/daemon
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -52,6 +53,7 @@ STATE_SIGNS = {
     "quit": "‖",
     "unknown": "‖",
 }
+_FRACTION = re.compile(r"(\d+\.\d\d)\d{16}")
 _SHOWN_OF_HASH = 6, 4
 # Where there is no number.
 NOTHING = "\N{EN DASH}"
@@ -104,6 +106,7 @@ def environment() -> Environment:
         two=two_digits,
         short=shortened,
         state=state_words,
+        shown=with_two_digits,
         harmless=harmless,
     )
     return made
@@ -122,6 +125,11 @@ def two_digits(fraction: str | None) -> str:
         return NOTHING
     whole, _, rest = fraction.partition(".")
     return f"{whole}.{rest[:2]:0<2}"
+
+
+def with_two_digits(text: str) -> str:
+    """Return a text whose fractions of 18 digits have two."""
+    return _FRACTION.sub(r"\1", text)
 
 
 def shortened(hashed: str) -> str:

@@ -27,8 +27,10 @@ class LaneChange(NamedTuple):
 def rounds_page(look: ApiLook, _asked: PageRequest) -> Response:
     """The newest rounds that the contract accepted."""
     newest = list(reversed(look.uow.rounds.accepted(_NEWEST)))
-    nodes = {one.round: len(_changes(look, one)) for one in newest}
-    return page("rounds.html", **framed(look, "Rounds"), rounds=newest, changed=nodes)
+    changed = {one.round: len(_changes(look, one)) for one in newest}
+    return page(
+        "rounds.html", **framed(look, "Rounds", "/v1/rounds"), rounds=newest, changed=changed
+    )
 
 
 def round_page(look: ApiLook, asked: PageRequest) -> Response:
@@ -41,7 +43,7 @@ def round_page(look: ApiLook, asked: PageRequest) -> Response:
         raise NotKnownError(f"round {int(text)} was not accepted in what is indexed")
     return page(
         "round.html",
-        **framed(look, "Rounds"),
+        **framed(look, "Rounds", f"/v1/rounds/{found.round}"),
         round=found,
         place=look.places([found.at])[found.at],
         changes=_changes(look, found),

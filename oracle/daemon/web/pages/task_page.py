@@ -29,7 +29,7 @@ def task_page(look: ApiLook, asked: PageRequest) -> Response:
     mine = [one for one in results if any(member.task == task.key for member in one.members)]
     return page(
         "task.html",
-        **framed(look, None),
+        **framed(look, None, f"/v1/tasks/{task.key}"),
         task=task,
         results=mine,
         places=look.places(one.closed_at for one in mine),

@@ -139,6 +139,11 @@ def test_the_page_of_a_node_says_the_answer_first(client):
     assert "<h1>First of three in all of its last three tasks.</h1>" in text
 
 
+def test_the_network_tells_what_happened_in_the_last_hour(pages):
+    feed = pages["/"].partition("What is happening")[2]
+    assert re.search(rf'{node("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed)
+
+
 def test_a_round_tells_whose_lane_it_changed_and_from_what(pages):
     text = pages["/rounds/2"]
     assert "Round 2 changed what the contract says of one node." in text
