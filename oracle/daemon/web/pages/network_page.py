@@ -13,9 +13,9 @@ from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
 from oracle.queries.api.node_view import node_view
 from oracle.queries.api.records.event_feed import FeedEvent, events_after, newest_place
 from oracle.queries.api.source import ApiLook, QuestionError
-from oracle.queries.text.node_sentences import short_reason
-from oracle.queries.text.node_standing import standing_of
-from oracle.queries.text.quantities import counted, in_words, opened
+from oracle.queries.sentences.node_sentences import short_reason
+from oracle.queries.sentences.node_standing import standing_of
+from oracle.queries.sentences.quantities import counted, in_words, opened
 
 _SPAN = "24h"
 # Each of them has its reason beside it.

@@ -33,8 +33,8 @@ from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_hist
 from oracle.queries.api.node_list import named
 from oracle.queries.api.node_view import NodeAnswer, node_view
 from oracle.queries.api.source import ApiLook, QuestionError
-from oracle.queries.text.node_sentences import NodeStanding, details, headline, lifted
-from oracle.queries.text.node_standing import standing_of
+from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.node_standing import standing_of
 
 # Seconds; all: since the node was first heard of.
 _RANGES = {

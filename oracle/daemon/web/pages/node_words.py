@@ -8,7 +8,7 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_history import HistoryMark
 from oracle.queries.api.node_view import NodeAnswer
-from oracle.queries.text.quantities import counted, moment, opened, place_in_words, span
+from oracle.queries.sentences.quantities import counted, moment, opened, place_in_words, span
 
 _TONES = ("first", "second")
 

@@ -5,7 +5,6 @@ it comes from `queries`, as the answers of the API do.
 """
 
 from collections.abc import Callable
-from http import HTTPStatus
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, Response
@@ -13,7 +12,6 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oracle import __version__
-from oracle.daemon.web.api.problems import problem
 from oracle.daemon.web.pages import static_files
 from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
 from oracle.daemon.web.pages.page_cache import PageCache, tag_of
@@ -55,10 +53,8 @@ def page_app(source: ApiSource) -> FastAPI:
         return found or _message("There is no such file.", "", _NOT_FOUND)
 
     @web.get("/{path:path}")
-    def nothing(path: str) -> Response:
-        """Say that there is no such page, or no such path of the read API."""
-        if path.startswith("v1/"):
-            return problem(HTTPStatus.NOT_FOUND, "there is no such path")
+    def nothing(path: str) -> Response:  # noqa: ARG001 - FastAPI wants it named
+        """Say that there is no such page."""
         return _message("There is no such page.", "", _NOT_FOUND)
 
     return web

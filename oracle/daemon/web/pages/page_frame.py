@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
-from oracle.queries.text.quantities import in_words, moment, opened, ordinal, span
+from oracle.queries.sentences.quantities import in_words, moment, opened, ordinal, span
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"

@@ -112,7 +112,7 @@ def test_no_page_has_a_script_or_a_style_in_it(pages):
     for path, text in pages.items():
         for tag, told in Elements(text).elements:
             assert tag != "style", path
-            assert tag != "script" or told.get("src", "").startswith("/static/"), path
+            assert tag != "script" or (told.get("src") or "").startswith("/static/"), path
             assert [name for name in told if name.startswith("on") or name == "style"] == [], path
 
 

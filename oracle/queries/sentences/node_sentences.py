@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.lifting import NodeLift
-from oracle.queries.text.quantities import (
+from oracle.queries.sentences.quantities import (
     counted,
     fraction,
     in_words,

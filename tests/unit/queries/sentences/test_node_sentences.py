@@ -9,14 +9,14 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.api.lifting import NodeLift
 from oracle.queries.api.node_order import NODE_STATES
-from oracle.queries.text.node_sentences import (
+from oracle.queries.sentences.node_sentences import (
     NodeStanding,
     details,
     headline,
     lifted,
     short_reason,
 )
-from oracle.queries.text.quantities import counted, ordinal, span
+from oracle.queries.sentences.quantities import counted, ordinal, span
 from oracle.systems.crynux.crynux_rule_sets import SEED
 
 NOTHING = NodeLift(first_places=None, place_then=None, successes=None, timeouts=None, zeros=None)

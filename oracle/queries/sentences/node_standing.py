@@ -9,7 +9,7 @@ from oracle.domain.scoring.node_scores import long_term, reliability_at, scores_
 from oracle.domain.state.node import Node
 from oracle.queries.api.node_view import NodeAnswer
 from oracle.queries.api.source import ApiLook
-from oracle.queries.text.node_sentences import NodeStanding
+from oracle.queries.sentences.node_sentences import NodeStanding
 
 # The newest changes: a sentence speaks of the last two hours.
 _CHANGES = 100
