@@ -146,7 +146,12 @@ def _recent(told: NodeStanding, seconds: int) -> str:
     recent = [at for at in told.timeouts if told.time - at <= seconds]
     if not recent:
         return "its timeouts have not healed yet"
-    return f"{counted(len(recent), 'timeout')} in the last {span(told.time - recent[0])}"
+    return f"{counted(len(recent), 'timeout')} in the last {_ago(told.time - recent[0])}"
+
+
+def _ago(seconds: int) -> str:
+    said = span(seconds)
+    return {"1 min": "minute", "1 h": "hour"}.get(said, said)
 
 
 def _trust(told: NodeStanding) -> str:

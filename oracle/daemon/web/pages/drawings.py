@@ -139,28 +139,26 @@ def _height(value: float) -> float:
     return round(_TOP + (1 - min(max(value, 0.0), 1.0)) * _PLOT_HEIGHT, 1)
 
 
-def bars(values: Sequence[int], places: int, box: tuple[float, float]) -> list[Bar]:
+def bars(
+    values: Sequence[int], places: int, box: tuple[float, float], most: int | None = None
+) -> list[Bar]:
     """Lay bars out from the left, `places` of them in a box (width, height); the rest is empty.
 
-    The greatest is as high as the box, and a zero is still seen.
+    A bar of `most` is as high as the box; None: the greatest is.
     """
     width, height = box
     step = width / max(1, places)
-    most = max([1, *values])
+    top = most or max([1, *values])
     return [
         Bar(
             x=round(index * step + step * 0.06, 2),
-            y=round(height - _bar_height(value, most, height), 2),
+            y=round(height - value * height / top, 2),
             width=round(step * 0.88, 2),
-            height=round(_bar_height(value, most, height), 2),
+            height=round(value * height / top, 2),
             value=value,
         )
         for index, value in enumerate(values)
     ]
-
-
-def _bar_height(value: int, most: int, height: float) -> float:
-    return value * height / most if value else 0.0
 
 
 def shares(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:

@@ -96,7 +96,7 @@ def node_page(look: ApiLook, asked: PageRequest) -> Response:
 def told_of(answer: NodeAnswer, standing: NodeStanding, scores: Sequence[ScoreEntry]) -> NodeTold:
     """Return what is said and drawn of an answer."""
     rules, (qos, words) = standing.rules, on_chain_words(answer)
-    lengths = bars([entry.score for entry in scores], answer.pool_size, _SCORE_BOX)
+    lengths = bars([entry.score for entry in scores], answer.pool_size, _SCORE_BOX, rules.q_max)
     return NodeTold(
         headline=headline(standing),
         details=details(standing),

@@ -57,7 +57,7 @@ EXCLUDED = {
         ({"state": "paused"}, "Paused by its owner."),
         (EXCLUDED, "Excluded for 41 s more: two timeouts in the last 5 min."),
         ({"timeouts": (NOW - 60,), "reliability": 3 * UNIT // 10},
-         "One timeout in the last 1 min: reliability is down to 0.30."),
+         "One timeout in the last minute: reliability is down to 0.30."),
         ({"kick_at": NOW + 7_200}, "To be kicked out in 2 h, unless its scores rise."),
         ({"state": "kicked_out", "ranks": (3,) * 50, "points": 174 * UNIT // 100},
          "Kicked out: its last 50 tasks brought 1.74 points on average."),
