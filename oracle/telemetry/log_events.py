@@ -55,6 +55,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "leads, and the epoch of the lease. Told again when another one leads.",
     "standby_started": "With `--standby`: the process serves HTTP, where it says, and "
     "looks for the lease.",
+    "serving": "The read API answers: version, and at which address.",
+    "read_api_unanswered": "A question got 503: why, which who asked is not told, and how many so "
+    "far; told at the 1st, 2nd, 4th, 8th ….",
+    "events_not_read": "Streams of events wait, as the database could not be read: why.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
     "dispatches, epoch of the lease.",
     "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "

@@ -142,6 +142,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "web": _LISTENER,
     "statements": _LISTENER,
+    "api": (*_LISTENER, "enabled", "cors", "max_streams"),
     "log": (
         "format",
         "level",

@@ -182,9 +182,8 @@ class _OneRequest(H11Protocol):
 
     def _too_late(self) -> None:
         # A stream has no end; its deadline is for what lies ready and is not taken.
-        # (No scope: the request is not whole yet.)
-        path = self.scope["path"] if self.scope else ""
-        is_stream = self._server.limits.streams > 0 and path in STREAM_PATHS
+        has_request = self.conn.their_state is not h11.IDLE and self._server.limits.streams > 0
+        is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
             seconds = self._server.limits.answer_seconds
             self._deadline = self.loop.call_later(seconds, self._too_late)

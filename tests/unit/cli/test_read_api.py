@@ -22,7 +22,7 @@ def indexed(store):
 
 
 @pytest.fixture
-def api(indexed) -> TestClient:
+def api(indexed: IndexedHistory) -> TestClient:
     return indexed.client()
 
 

@@ -29,7 +29,7 @@ _MEDIA_TYPE = "text/event-stream"
 _LOOK_SECONDS = 1.0
 # A comment, so that proxies and clients see that it lives.
 _COMMENT_SECONDS = 15.0
-_RETRY = b"retry: 3000\n\n"
+_RETRY = b"retry: 3000\n"
 _COMMENT = b": still here\n\n"
 _AT_ONCE = 500
 _BUSY = 503
