@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 import pytest
+from typing_extensions import override
 
 from oracle.daemon.web.pages.chain_pages import PAGES
 from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS
@@ -58,6 +59,7 @@ class Elements(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.feed(text)
 
+    @override
     def handle_starttag(self, tag, attrs):
         told = dict(attrs)
         self.elements.append((tag, told))
