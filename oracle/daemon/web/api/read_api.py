@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from oracle import __version__
@@ -17,6 +18,7 @@ from oracle.daemon.web.api.record_routes import (
     record_routes,
     rule_routes,
 )
+from oracle.daemon.web.pages.page_app import page_app
 from oracle.domain.ids import Hash
 from oracle.kickouts.evidence_files import path_of
 from oracle.queries.api.source import ApiSource
@@ -69,7 +71,15 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
             allow_methods=["GET"],
             expose_headers=["ETag"],
         )
+    web.add_api_route("/v1/{path:path}", _nothing, include_in_schema=False)
+    # The pages take every path that is left.
+    web.mount("/", page_app(source))
     return web
+
+
+def _nothing(path: str) -> None:
+    """Say in the API's own way that there is no such path."""
+    raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no path /v1/{path}")
 
 
 def _text_of(folder: Path | None, named: Hash) -> str | None:
