@@ -39,7 +39,7 @@ contracts:  ## Compile the Solidity contracts into abi/
 	node contracts/build.mjs
 
 slow:  ## Run the long tests, the nightly ones too, and every property with all its examples
-	pytest -m 'slow or hypothesis' $(ARGS)
+	pytest -m 'slow or hypothesis' -n 3 --dist worksteal $(ARGS)
 
 mutants:  ## Take each defence away and see that its tests notice (ARGS=--quick for a few)
 	python tests/mutants/run.py $(ARGS)
@@ -101,7 +101,7 @@ house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone 
 	python -m tests.house.measure $(TREE) $(ARGS)
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
-	$(MAKE) slow mutants fidelity-mutants lies sim machine soak fuzz
+	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz
 	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and show what they miss

@@ -296,4 +296,9 @@ class Office(WithContexts):
 
 def app_of(office: Office) -> Any:
     """What of an app publishing looks at: the database and how it was read; no configuration."""
-    return SimpleNamespace(store=office.store, chain=office.source, folder=office.folder)
+    return SimpleNamespace(
+        store=office.store,
+        chain=office.source,
+        folder=office.folder,
+        feed_client=lambda _name: None,
+    )

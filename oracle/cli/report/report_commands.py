@@ -7,18 +7,14 @@ import typer
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.daemon.app import App
-from oracle.domain.reports.lanes import (
-    DO_NOT_SELECT,
-    LANES_PER_WORD,
-    LOWEST_SCORE,
-    NEVER_REPORTED,
-    lanes_of,
-)
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode
+from oracle.queries.legacy_answers import share_answer
+from oracle.queries.report_view import ReportLane, ReportView, report_view
 from oracle.queries.text.text_tables import WIDE, print_table
-from oracle.reporting.recompute import last_block_of, recall
-from oracle.store.reports.report_repository import ReportState, StoredReport
+from oracle.reporting.recompute import last_block_of
+from oracle.store.reports.report_repository import StoredReport
 
 _QOS_STEPS = 10_000
 _COLUMNS = ("period", "as of block", "round", "words", "new nodes", "state", "reason")
@@ -71,36 +67,32 @@ def _row(one: StoredReport) -> list[str]:
 
 
 def _show(app: App, period: int, *, as_json: bool) -> None:
-    as_of = last_block_of(app.chain, app.store, period, app.report_settings.period_seconds)
-    computed = recall(app.store, app.reader, app.rules, app.report_settings, as_of)
-    with app.store.reading() as uow:
-        stored = uow.reports.at(period)
-        indexes = uow.rounds.load().indexes
-    # A missed report may speak of a block that left the chain.
-    is_kept = stored is not None and stored.state is not ReportState.MISSED
-    same = stored.report == computed if stored is not None and is_kept else None
-    lanes: list[dict[str, object]] = [
-        {
-            "index": index,
-            "node": indexes[index].node if index in indexes else None,
-            "says": _spoken(lane),
-        }
-        for word, value in decode(computed.records)
-        for index, lane in enumerate(lanes_of(value), start=word * LANES_PER_WORD)
-        if lane != NEVER_REPORTED
-    ]
+    settings = app.report_settings
+    as_of = last_block_of(app.chain, app.store, period, settings.period_seconds)
+    seen = report_view(app.store, app.reader, app.rules, settings, as_of)
     if as_json:
-        fate = {} if stored is None else _fate(stored)
-        print_json({**report_facts(computed), **fate, "same_as_cut": same, "lanes": lanes})
+        fate = {} if seen.stored is None else _fate(seen.stored)
+        lanes = [_lane(one) for one in seen.lanes]
+        print_json(
+            {**report_facts(seen.computed), **fate, "same_as_cut": seen.is_same, "lanes": lanes}
+        )
     else:
-        _print_one(computed, stored, lanes)
-    if same is False:
+        _print_one(seen, has_shares=app.rules.legacy is not None)
+    if seen.is_same is False:
         raise typer.Exit(1)
 
 
-def _print_one(
-    computed: Report, stored: StoredReport | None, lanes: list[dict[str, object]]
-) -> None:
+def _lane(one: ReportLane) -> dict[str, object]:
+    return {
+        "index": one.index,
+        "node": one.node,
+        "says": _spoken(one.lane),
+        "incentive_share": share_answer(one.incentive_share),
+    }
+
+
+def _print_one(seen: ReportView, *, has_shares: bool) -> None:
+    computed, stored = seen.computed, seen.stored
     when = f"as of block {computed.as_of.number} (time {computed.as_of.time})"
     typer.echo(f"period {computed.period}, {when}, on top of round {computed.head_round}")
     if stored is None:
@@ -109,15 +101,22 @@ def _print_one(
         words = "the same" if stored.report == computed else "NOT the same"
         reason = f": {stored.reason}" if stored.reason else ""
         typer.echo(f"{stored.outcome}{reason}; computed anew it is {words}")
-    if not lanes:
+    if not seen.lanes:
         typer.echo("it has nothing to say")
         return
     for fresh, old in computed.registrations.reused:
         typer.echo(f"{fresh} takes the index of {old}, which left")
     for fresh in computed.registrations.appended:
         typer.echo(f"{fresh} gets a new index")
-    cells = ([str(lane["index"]), str(lane["node"] or "-"), str(lane["says"])] for lane in lanes)
-    print_table(("lane", "node", "says"), cells, left=("says",))
+    # Nobody has a share under rules that are not legacy ones.
+    shown = 4 if has_shares else 3
+    titles = ("lane", "node", "says", "incentive share")[:shown]
+    print_table(titles, (_cells(one)[:shown] for one in seen.lanes), left=titles[2:])
+
+
+def _cells(one: ReportLane) -> list[str]:
+    share = share_answer(one.incentive_share) or "-"
+    return [str(one.index), one.node or "-", _spoken(one.lane), share]
 
 
 def report_facts(found: Report) -> dict[str, object]:

@@ -10,6 +10,7 @@ import pytest
 
 from oracle.cli.demo import demo_commands
 from oracle.cli.main import run
+from oracle.devnet.demo.demo_system import DEMO_SYSTEMS
 from oracle.devnet.demo.show import ShowOptions
 from tests.integration.demo.lossy_endpoint import losing_one_group
 
@@ -21,10 +22,10 @@ LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
 SHORT = 2
 
 
-def played(monkeypatch, capsys, **how):
+def played(monkeypatch, capsys, system="seed", **how):
     """The exit code, and the summary that was printed."""
     monkeypatch.setattr(demo_commands, "ShowOptions", partial(ShowOptions, **how))
-    code = run(["demo", "--json"])
+    code = run(["demo", "--json", "--system", system])
     printed = capsys.readouterr()
     assert printed.out, printed.err
     return code, json.loads(printed.out)
@@ -35,8 +36,9 @@ def wrong_scores(summary):
 
 
 @pytest.mark.nightly
-def test_the_whole_show_holds(monkeypatch, capsys):
-    code, summary = played(monkeypatch, capsys)
+@pytest.mark.parametrize("system", DEMO_SYSTEMS)
+def test_the_whole_show_holds(monkeypatch, capsys, system):
+    code, summary = played(monkeypatch, capsys, system)
 
     assert summary["faults"] == []
     assert code == 0
@@ -47,8 +49,9 @@ def test_the_whole_show_holds(monkeypatch, capsys):
     assert summary["kickout"]["rejoin"] == "KickedOut"
 
 
-def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys):
-    code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT)
+@pytest.mark.parametrize("system", DEMO_SYSTEMS)
+def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys, system):
+    code, summary = played(monkeypatch, capsys, system, block_seconds=0.02, waves=SHORT)
 
     assert code == 1
     assert wrong_scores(summary) == []

@@ -7,10 +7,12 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
+from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.folder import Folder
 from oracle.queries.explain import EventArchive, block_at, explain
 from oracle.queries.json_answers import explain_answer, node_answer
 from oracle.queries.node_rows import node_rows
+from oracle.queries.report_view import report_view
 from oracle.store.database import Store
 from oracle.systems.legacy.submission_speed import speeds
 from oracle.systems.registry import rule_set
@@ -99,3 +101,17 @@ def test_explain_says_what_each_place_earned(premises: Premises, office: Office)
     assert [(one["points"], one["of_points"]) for one in earned] == [(4, 34), (10, 34), (20, 34)]
     assert [one["paid"] for one in earned] == [one["by_points"] for one in earned]
     assert sum(int(one["paid"]) for one in earned) == FEES
+
+
+def test_a_report_shows_what_part_of_the_incentive_each_of_its_nodes_would_get(
+    premises: Premises, office: Office
+):
+    nodes = raced(premises)
+    office.index()
+    shown = {row.node.address: row.incentive_share for row in node_rows(office.store, RULES)}
+    head = block_at(lambda: office.source, office.store, None)
+    seen = report_view(office.store, office.folder.reader, RULES, ReportSettings(), head)
+
+    found = {lane.node: lane.incentive_share for lane in seen.lanes}
+    assert {node: found[node] for node in nodes} == {node: shown[node] for node in nodes}
+    assert sum(share for share in found.values() if share) > UNIT - len(found)
