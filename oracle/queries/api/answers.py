@@ -62,9 +62,10 @@ class Answer(ApiModel):
 
 
 class LogPlace(ApiModel):
-    """Where on the chain something was said; `log` -1: by a call itself."""
+    """Where something was said; `log` -1: by a call itself. Rows of a feed have no transaction."""
 
     block: int = Field(examples=[287])
-    tx: int = Field(examples=[3])
-    log: int = Field(examples=[5])
+    tx: int | None = Field(examples=[3])
+    log: int | None = Field(examples=[5])
+    feed_row: int | None = Field(description="Its id, where a feed said it: nobody proves it.")
     transaction: HashText | None = Field(description="null: the raw log is not kept.")

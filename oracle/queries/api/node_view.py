@@ -7,7 +7,8 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, lane_of, word_of
 from oracle.domain.scoring.group_ranking import fee_shares
-from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
+from oracle.domain.scoring.legacy_tally import start_of, tally_at
+from oracle.domain.scoring.node_scores import factors_of, is_excluded, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupResult
 from oracle.domain.state.node import Node
@@ -21,7 +22,12 @@ from oracle.queries.api.answers import (
 )
 from oracle.queries.api.history_course import back_at
 from oracle.queries.api.lifting import NodeLift, lift_of
-from oracle.queries.api.node_list import NodeEntry, entries, fraction_of_lane
+from oracle.queries.api.node_list import (
+    NodeEntry,
+    entries,
+    fraction_of_lane,
+    fraction_or_none,
+)
 from oracle.queries.api.source import ApiLook
 
 
@@ -53,11 +59,24 @@ class KickoutProgress(ApiModel):
 
     is_due: bool
     due_since_block: int | None
-    scores: int = Field(description="In the pool; a kickout needs `pool_size` of them.")
+    scores: int = Field(
+        description="In the pool, or legacy's window; a kickout needs `pool_size` of them."
+    )
     pool_size: int
-    mean: FractionText | None = Field(description="Of the pool, in points; null: it is empty.")
+    mean: FractionText | None = Field(description="Of these, in points; null: there are none.")
     below: FractionText = Field(description="Kickout is due below this mean, in points.")
     proposed: ProposedKickout | None
+
+
+class NodeFactors(ApiModel):
+    """Under legacy rules: what Q is the weighted sum of, and the window behind it."""
+
+    size: FractionText = Field(description="R, its memory beside the largest.")
+    promptness: FractionText = Field(description="P, its timeout beside the longest.")
+    speed: FractionText | None = Field(description="B; null: no task in the window, counts as 0.")
+    node_score: FractionText | None = Field(description="Mean of the window, 0 to 20.")
+    tasks: int = Field(description="Scored in the window.")
+    window_began: int = Field(description="Unix seconds.")
 
 
 class Earned(ApiModel):
@@ -86,6 +105,7 @@ class NodeView(Answer):
     kickout: KickoutProgress
     on_chain: OnChainScore | None = Field(description="null: the contract does not know it.")
     earned: Earned
+    factors: NodeFactors | None = Field(description="null: the rules are no legacy ones.")
     lift: NodeLift = Field(description="What would change its standing, played by the fold.")
 
 
@@ -109,6 +129,7 @@ def node_view(look: ApiLook, node: Node) -> NodeView:
         kickout=_kickout(look, node, rules),
         on_chain=_on_chain(look, node),
         earned=_earned(look, node),
+        factors=_factors(look, node, rules),
         lift=lift_of(node, ranking, rules),
     )
 
@@ -116,15 +137,36 @@ def node_view(look: ApiLook, node: Node) -> NodeView:
 def _kickout(look: ApiLook, node: Node, rules: Rules) -> KickoutProgress:
     kicks = look.uow.rounds.about([node.address]).kicks.values()
     found = next(iter(kicks), None)
-    since = node.kickout_due_since
+    since, scores, mean = node.kickout_due_since, len(node.pool), None
+    needed, below = rules.pool_size, rules.kickout_below
+    if rules.legacy is not None:
+        tally = tally_at(node, look.cursor.time, rules.legacy)
+        scores, mean = tally.tasks, tally.node_score
+        needed, below = rules.legacy.kickout_tasks, rules.legacy.kickout_below
+    elif node.pool:
+        mean = node.pool_sum * UNIT // len(node.pool)
     return KickoutProgress(
         is_due=is_kickout_due(node, rules, look.cursor.time),
         due_since_block=None if since is None else since.block,
-        scores=len(node.pool),
-        pool_size=rules.pool_size,
-        mean=decimal_text(node.pool_sum * UNIT // len(node.pool)) if node.pool else None,
-        below=decimal_text(rules.kickout_below),
+        scores=scores,
+        pool_size=needed,
+        mean=fraction_or_none(mean),
+        below=decimal_text(below),
         proposed=None if found is None else proposal(found),
+    )
+
+
+def _factors(look: ApiLook, node: Node, rules: Rules) -> NodeFactors | None:
+    found = factors_of(node, look.cursor.time, rules, look.ranking().peers)
+    if found is None or rules.legacy is None:
+        return None
+    return NodeFactors(
+        size=decimal_text(found.size),
+        promptness=decimal_text(found.promptness),
+        speed=fraction_or_none(found.speed),
+        node_score=fraction_or_none(found.tally.node_score),
+        tasks=found.tally.tasks,
+        window_began=start_of(found.tally.window, rules.legacy),
     )
 
 

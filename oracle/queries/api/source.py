@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from oracle.domain.blocks import Position
+from oracle.domain.feed_rows import is_of_feed, row_of
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rules_binding import refuse_other_rules
@@ -65,12 +66,14 @@ class ApiLook:
         for block in {at.block for at in places}:
             for log in self.uow.logs.between(block, block):
                 hashes[(block, log.index)] = log.tx_hash
-        return {
-            at: LogPlace(
-                block=at.block, tx=at.tx, log=at.log, transaction=hashes.get((at.block, at.log))
-            )
-            for at in places
-        }
+        return {at: _place(at, hashes.get((at.block, at.log))) for at in places}
+
+
+def _place(at: Position, transaction: Hash | None) -> LogPlace:
+    if is_of_feed(at):
+        row = row_of(at)[1]
+        return LogPlace(block=at.block, tx=None, log=None, feed_row=row, transaction=None)
+    return LogPlace(block=at.block, tx=at.tx, log=at.log, feed_row=None, transaction=transaction)
 
 
 @contextmanager

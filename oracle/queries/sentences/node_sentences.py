@@ -7,18 +7,19 @@ Pure: the same standing gives the same sentences, on the page and wherever else 
 from collections import Counter
 from dataclasses import dataclass
 
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.lifting import NodeLift
-from oracle.queries.sentences.quantities import (
+from oracle.queries.text.human_numbers import (
+    capital,
     counted,
-    fraction,
     in_words,
-    joined,
-    opened,
+    listed,
     ordinal,
-    place_in_words,
+    place,
     span,
+    two_digits,
 )
 
 # Timeouts of this long ago are still a cause.
@@ -42,6 +43,7 @@ class NodeStanding:
     units of 10^-18. `group_size`: of all groups they come from, None where those differ.
     `timeouts` are block times, oldest first. `back_at`: unix seconds at which its exclusion ends,
     `kick_at`: at which a kickout that is proposed may be executed; None: there is none.
+    `factors`: of legacy rules, where ranks are of rounds and no cause; None under others.
     """
 
     state: str
@@ -58,6 +60,7 @@ class NodeStanding:
     lift: NodeLift
     back_at: int | None = None
     kick_at: int | None = None
+    factors: Factors | None = None
 
 
 def headline(told: NodeStanding) -> str:
@@ -65,23 +68,27 @@ def headline(told: NodeStanding) -> str:
     if told.state in _GONE:
         return _GONE[told.state]
     if told.state == "kicked_out":
-        return f"Kicked out: {_last(told)} brought {fraction(told.points)} points on average."
+        return f"Kicked out: {_last(told)} brought {two_digits(told.points)} points on average."
     if told.kick_at is not None:
         return f"To be kicked out {_in(told.kick_at - told.time)}, unless its scores rise."
     return _excluded(told) if told.state == "excluded" else _of_member(told)
 
 
 def _of_member(told: NodeStanding) -> str:
+    if told.factors is not None:
+        return _of_factors(told, told.factors)
     if _is_about_timeouts(told):
-        return f"{opened(_recent(told, _RECENT_SECONDS))}: reliability is {_trust(told)}."
+        return f"{capital(_recent(told, _RECENT_SECONDS))}: reliability is {_trust(told)}."
     return _ranks_headline(told)
 
 
 def details(told: NodeStanding) -> str:
     """Return the other cause, and the place among the members."""
     parts = [_line(told)] if told.state == "kicked_out" else []
-    is_ranked = headline(told) == _ranks_headline(told)
-    if told.ranks and not is_ranked:
+    is_ranked = told.factors is None and headline(told) == _ranks_headline(told)
+    if told.ranks and told.factors is not None:
+        parts.append(f"{capital(_of_window(told))} {two_digits(told.points)} points on average.")
+    elif told.ranks and not is_ranked:
         parts.append(f"Of {_last(told)} it {_by_rank(told)}.")
     cost = UNIT - told.reliability
     if told.place is not None and is_ranked and cost >= _WORTH_SAYING:
@@ -104,21 +111,47 @@ def lifted(told: NodeStanding) -> str | None:
     if steps.successes and told.back_at is None:
         words = counted(steps.successes, "success", "successes") + _in_a_row(steps.successes)
         parts.append(f"{words} would make its reliability whole")
-    return opened("; ".join(parts[:2])) + "." if parts else None
+    return capital("; ".join(parts[:2])) + "." if parts else None
 
 
 def short_reason(told: NodeStanding) -> str:
     """Return the cause in the few words that a row of a list has room for."""
     if told.back_at is not None:
         return f"back in {span(told.back_at - told.time)}"
+    if told.factors is not None:
+        return _shown_factors(told.factors)
     if _is_about_timeouts(told):
-        return f"{_recent(told, _RECENT_SECONDS)}, H {fraction(told.reliability)}"
+        return f"{_recent(told, _RECENT_SECONDS)}, H {two_digits(told.reliability)}"
     rank, many = _commonest(told)
-    if not told.ranks:
+    if not many:
         return "no score yet"
-    if rank is None:
-        return f"no answer in {many} of {len(told.ranks)}"
-    return f"{place_in_words(rank)} in {many} of {len(told.ranks)}"
+    return f"{'no answer' if rank is None else place(rank)} in {many} of {len(told.ranks)}"
+
+
+def _of_factors(told: NodeStanding, found: Factors) -> str:
+    """Say R, P and B, and which of them costs most by its weight."""
+    legacy = told.rules.legacy
+    if legacy is None:
+        raise ValueError("factors come from legacy rules")
+    costs = {
+        "its memory": times(legacy.vram_weight, UNIT - found.size),
+        "its timeout": times(legacy.timeout_weight, UNIT - found.promptness),
+        "its speed": times(legacy.speed_weight, UNIT - (found.speed or 0)),
+    }
+    heaviest = max(costs, key=lambda cause: costs[cause])
+    said = _shown_factors(found)
+    return f"{said}: {heaviest} costs it most." if costs[heaviest] else f"{said}: at its best."
+
+
+def _shown_factors(found: Factors) -> str:
+    speed = "none" if found.speed is None else two_digits(found.speed)
+    return f"R {two_digits(found.size)}, P {two_digits(found.promptness)}, B {speed}"
+
+
+def _of_window(told: NodeStanding) -> str:
+    many = len(told.ranks)
+    said = "its only task" if many == 1 else f"its {in_words(many)} tasks"
+    return f"{said} of this window brought"
 
 
 def _excluded(told: NodeStanding) -> str:
@@ -146,20 +179,17 @@ def _recent(told: NodeStanding, seconds: int) -> str:
     recent = [at for at in told.timeouts if told.time - at <= seconds]
     if not recent:
         return "its timeouts have not healed yet"
-    return f"{counted(len(recent), 'timeout')} in the last {_ago(told.time - recent[0])}"
-
-
-def _ago(seconds: int) -> str:
-    said = span(seconds)
-    return {"1 min": "minute", "1 h": "hour"}.get(said, said)
+    return f"{counted(len(recent), 'timeout')} in the last {span(told.time - recent[0])}"
 
 
 def _trust(told: NodeStanding) -> str:
-    return f"down to {fraction(told.reliability)}"
+    return f"down to {two_digits(told.reliability)}"
 
 
 def _line(told: NodeStanding) -> str:
-    return f"At least {fraction(told.rules.kickout_below)} are needed."
+    legacy = told.rules.legacy
+    below = told.rules.kickout_below if legacy is None else legacy.kickout_below
+    return f"At least {two_digits(below)} are needed."
 
 
 def _last(told: NodeStanding) -> str:
@@ -190,7 +220,7 @@ def _ranks_headline(told: NodeStanding) -> str:
         return "No task was scored yet, so it counts as an average node."
     if rank is None or 2 * many <= len(told.ranks):
         return f"Of {_last(told)} it {_by_rank(told)}."
-    word = opened(place_in_words(rank)) + _of_size(told)
+    word = capital(place(rank)) + _of_size(told)
     if many == len(told.ranks):
         return f"{word} in {'' if many == 1 else 'all of '}{_last(told)}."
     silent = told.ranks.count(None)
@@ -201,9 +231,9 @@ def _ranks_headline(told: NodeStanding) -> str:
 def _by_rank(told: NodeStanding) -> str:
     found = Counter(told.ranks)
     ranked = sorted(rank for rank in found if rank is not None)
-    parts = [f"{place_in_words(rank)} in {in_words(found[rank])}" for rank in ranked]
+    parts = [f"{place(rank)} in {in_words(found[rank])}" for rank in ranked]
     if parts:
         parts[0] = f"was {parts[0]}"
     if found[None]:
         parts.append(f"gave no answer in {in_words(found[None])}")
-    return joined(parts)
+    return listed(parts)

@@ -5,7 +5,12 @@ from typing import NamedTuple
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
 from oracle.domain.reports.kicks import KickState
-from oracle.domain.scoring.node_scores import long_term, reliability_at, scores_counted
+from oracle.domain.scoring.node_scores import (
+    factors_of,
+    long_term,
+    reliability_at,
+    scores_counted,
+)
 from oracle.domain.state.node import Node
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.source import ApiLook
@@ -45,6 +50,7 @@ def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
         lift=told.lift,
         back_at=told.back_at,
         kick_at=_kick_at(told),
+        factors=factors_of(node, time, rules, look.ranking().peers),
     )
     return NodeScores(standing, scores)
 

@@ -1,6 +1,7 @@
 """How spans, ages and small numbers are said to people; programs get them raw, by --json."""
 
 from oracle.domain.fixed_point import UNIT
+from oracle.queries.text.text_tables import in_utc
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 # Up to which a smaller unit is said (docs/how-to/explain-a-score.md#how-numbers-are-said).
@@ -32,6 +33,11 @@ def age(time: int, now: int) -> str:
     if time > now:
         return f"{span(time - now)} ahead of this machine's clock"
     return f"{span(now - time)} ago"
+
+
+def moment(seconds: int) -> str:
+    """Write a block time: `15 Jan 2027, 08:59:40 UTC`."""
+    return in_utc(seconds, "%d %b %Y, %H:%M:%S UTC")
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

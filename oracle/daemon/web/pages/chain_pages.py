@@ -16,7 +16,7 @@ from oracle.domain.reports.kicks import Kick, KickState
 from oracle.queries.api.rule_view import rules_view
 from oracle.queries.api.source import ApiLook
 from oracle.queries.api.status_view import status_view
-from oracle.queries.sentences.quantities import counted, moment, span
+from oracle.queries.text.human_numbers import counted, moment, span
 
 _NEWEST = 50
 

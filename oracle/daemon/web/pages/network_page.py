@@ -15,7 +15,7 @@ from oracle.queries.api.records.event_feed import FeedEvent, events_after, newes
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.sentences.node_sentences import short_reason
 from oracle.queries.sentences.node_standing import standing_of
-from oracle.queries.sentences.quantities import counted, in_words, opened
+from oracle.queries.text.human_numbers import capital, counted, in_words
 
 _SPAN = "24h"
 # Each of them has its reason beside it.
@@ -102,13 +102,13 @@ def headline(answer: NetworkAnswer) -> str:
     if able == answer.members:
         word = "The only node" if able == 1 else f"All {answer.members} nodes"
         return f"{word} can be given tasks."
-    return f"{opened(in_words(able))} of {answer.members} nodes can be given tasks."
+    return f"{capital(in_words(able))} of {answer.members} nodes can be given tasks."
 
 
 def lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
     """Return why the others cannot, and what happened lately."""
     parts = [
-        f"{opened(in_words(count))} {'is' if count == 1 else 'are'} {word}."
+        f"{capital(in_words(count))} {'is' if count == 1 else 'are'} {word}."
         for state, word in (
             ("excluded", "excluded after timeouts"),
             ("paused", "paused"),
@@ -116,5 +116,5 @@ def lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
         )
         if (count := answer.states[state])  # type: ignore[index]  # each is a state
     ]
-    happened = f"{opened(counted(scores, 'task score'))}, {counted(timeouts, 'timeout')}"
+    happened = f"{capital(counted(scores, 'task score'))}, {counted(timeouts, 'timeout')}"
     return " ".join([*parts, f"{happened} in the last {span}."])

@@ -8,7 +8,7 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_history import HistoryMark
 from oracle.queries.api.node_view import NodeView
-from oracle.queries.sentences.quantities import counted, moment, opened, place_in_words, span
+from oracle.queries.text.human_numbers import capital, counted, moment, place, span
 
 _TONES = ("first", "second")
 
@@ -27,7 +27,7 @@ def score_words(entry: ScoreEntry, rules: Rules) -> ScoreWords:
     if entry.rank is None:
         return ScoreWords(entry.task, "none", f"No answer: {points}")
     tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"
-    return ScoreWords(entry.task, tone, f"{opened(place_in_words(entry.rank))}: {points}")
+    return ScoreWords(entry.task, tone, f"{capital(place(entry.rank))}: {points}")
 
 
 def on_chain_words(answer: NodeView) -> tuple[str, str]:
@@ -50,22 +50,27 @@ def exclusion_words(answer: NodeView) -> str:
     words = f"Reliability is {trust}; under {line} a node is excluded."
     if not steps:
         return words
-    return f"{words} {opened(counted(steps, 'timeout'))} at once would do it."
+    return f"{words} {capital(counted(steps, 'timeout'))} at once would do it."
 
 
 def kickout_words(answer: NodeView) -> str:
     """Return how far a member is from being kicked out."""
     found = answer.kickout
     if found.mean is None:
-        return f"A kickout needs {found.pool_size} scores, and there is none yet."
+        return f"A kickout needs {counted(found.pool_size, 'score')}, and there is none yet."
     words = f"The mean of its scores is {two_digits(found.mean)} points"
     left = found.pool_size - found.scores
+    if answer.factors is not None and not found.is_due:
+        return (
+            f"{words} in this window; from {counted(found.pool_size, 'task')} of a window on, a "
+            f"kickout is due under {two_digits(found.below)}."
+        )
     if found.is_due:
         return f"{words}, under {two_digits(found.below)}: a kickout is due."
     if left > 0:
         return (
             f"{words}; a kickout needs a full pool under {two_digits(found.below)}, and "
-            f"{counted(left, 'score')} are still to come."
+            f"{counted(left, 'score')} {'is' if left == 1 else 'are'} still to come."
         )
     zeros = answer.lift.zeros
     tail = f"; {counted(zeros, 'score')} of zero in a row would do it" if zeros else ""
@@ -74,6 +79,8 @@ def kickout_words(answer: NodeView) -> str:
 
 def mark_label(mark: HistoryMark) -> str:
     """Return what a mark of the chart says."""
-    cause = opened(mark.cause.replace("_", " "))
+    cause = capital(mark.cause.replace("_", " "))
+    if mark.before == mark.after:
+        return f"{cause}, {moment(mark.time)}"
     course = f"reliability {two_digits(mark.before)} to {two_digits(mark.after)}"
     return f"{cause}, {moment(mark.time)}: {course}"

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
-from oracle.queries.sentences.quantities import in_words, moment, opened, ordinal, span
+from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
@@ -101,7 +101,8 @@ def environment() -> Environment:
         utc=moment,
         span=span,
         words=in_words,
-        opened=opened,
+        opened=capital,
+        counted=counted,
         ordinal=ordinal,
         two=two_digits,
         short=shortened,

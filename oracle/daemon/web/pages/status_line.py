@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from oracle.queries.api.answers import AsOf
 from oracle.queries.api.source import ApiLook
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS
-from oracle.queries.sentences.quantities import span
+from oracle.queries.text.human_numbers import span
 
 # Older than this, and the chain stands, or nobody shows us its blocks.
 _OLD_SECONDS = 600

@@ -170,7 +170,8 @@ def _of_changes(
             until = back_at(change.after, change.time, rules)
             yield change.at, _event("timed_out", change, f"timed out: {words}", until)
         elif change.cause is ReliabilityCause.JOINED:
-            yield change.at, _event("joined", change, f"joined: {words}")
+            is_same = change.before == change.after
+            yield change.at, _event("joined", change, "joined" if is_same else f"joined: {words}")
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
             yield change.at, _event("recovered", change, f"recovered by a success: {words}")
 
