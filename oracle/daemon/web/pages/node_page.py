@@ -47,6 +47,8 @@ _RANGES = {
 }
 _DEFAULT = "all"
 _SCORE_BOX = (1_120, 118)
+# A course no longer than this is told by the clock, a longer one by days.
+_CLOCK_SECONDS = 129_600
 # Points of a drawing: as many as it has columns to show them in.
 _POINTS = 600
 
@@ -143,7 +145,7 @@ def charts_of(history: NodeHistory, rules: Rules) -> list[CourseChart]:
 def _marks(history: NodeHistory, look: ApiLook, rules: Rules) -> dict[str, Any]:
     return {
         "labels": [mark_label(one) for one in history.marks],
-        "now": look.cursor.time,
+        "is_short": history.last - history.first < _CLOCK_SECONDS,
         "now_text": "now" if history.last == look.cursor.time else "",
         "limit": two_digits(f"{rules.exclude_enter / UNIT:.4f}"),
     }

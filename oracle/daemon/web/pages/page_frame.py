@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
 from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
+from oracle.queries.text.text_tables import in_utc
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
@@ -100,6 +101,8 @@ def environment() -> Environment:
     made.filters.update(
         utc=moment,
         span=span,
+        clock=lambda seconds: in_utc(seconds, "%H:%M"),
+        day=lambda seconds: in_utc(seconds, "%d %b"),
         words=in_words,
         opened=capital,
         counted=counted,
