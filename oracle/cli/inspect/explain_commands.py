@@ -21,6 +21,7 @@ from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
 from oracle.domain.scoring.node_scores import qos_at, status_of
 from oracle.errors import InputError
+from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import (
     EventArchive,
     Explanation,
@@ -29,10 +30,11 @@ from oracle.queries.explain import (
     explain as explain_node,
 )
 from oracle.queries.json_answers import explain_answer
-from oracle.queries.node_rows import node_rows
+from oracle.queries.sentences.explained_standing import standing_as_of
+from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.score_costs import reasons
 from oracle.queries.text.human_numbers import two_digits
 from oracle.queries.text.prefixes import node_named
-from oracle.queries.text.score_sentences import NodePlace, reasons, sentences
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import print_table
 
@@ -72,7 +74,7 @@ def explain(  # noqa: PLR0913 - a command line's options are its parameters
             address = node_named(uow, node)
         archive = EventArchive(app.store, app.reader, app.rules)
         told = explain_node(archive, address, as_of)
-        standing = None if as_json or full else _standing(app, told)
+        ranking = None if as_json or full else _ranking(app, told)
     if as_json:
         print_json(explain_answer(told))
         return
@@ -80,7 +82,7 @@ def explain(  # noqa: PLR0913 - a command line's options are its parameters
         for line in full_lines(told):
             typer.echo(line)
         return
-    _print_answer(told, standing)
+    _print_answer(told, standing_as_of(told, ranking))
 
 
 def _block(app: App, at: int | None, of_round: int | None) -> BlockRef:
@@ -88,25 +90,22 @@ def _block(app: App, at: int | None, of_round: int | None) -> BlockRef:
     return block_at(lambda: app.chain, app.store, number)
 
 
-def _standing(app: App, told: Explanation) -> NodePlace | None:
-    """Return the node's place among the members; None: an earlier block, or it is none."""
+def _ranking(app: App, told: Explanation) -> NodeRanking | None:
+    """Return all nodes as of the cursor; None: an earlier block is explained."""
     with app.store.reading() as uow:
         cursor = uow.cursor.get()
-    if cursor is None or cursor.number != told.as_of.number:
-        return None
-    members = [row.node.address for row in node_rows(app.store, app.rules) if row.qos is not None]
-    if told.node.address not in members:
-        return None
-    return NodePlace(members.index(told.node.address) + 1, len(members))
+        if cursor is None or cursor.number != told.as_of.number:
+            return None
+        return NodeOrder(app.rules).at(uow, cursor)
 
 
-def _print_answer(told: Explanation, standing: NodePlace | None) -> None:
+def _print_answer(told: Explanation, standing: NodeStanding) -> None:
     qos = qos_at(told.node, told.as_of.time, told.rules, told.peers)
-    first, *others = sentences(told, standing)
-    typer.echo(f"{'out' if qos is None else two_digits(qos)}  {first}")
-    for sentence in others:
-        typer.echo(f"      {sentence}")
-    costly = reasons(told)
+    typer.echo(f"{'out' if qos is None else two_digits(qos)}  {headline(standing)}")
+    for sentence in (details(standing), lifted(standing)):
+        if sentence:
+            typer.echo(f"      {sentence}")
+    costly = reasons(told, standing)
     if costly:
         typer.echo()
         rows = [[f"-{two_digits(one.costs)}", one.words] for one in costly]

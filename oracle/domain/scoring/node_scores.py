@@ -129,9 +129,9 @@ def longest_exclusion(rules: Rules) -> int:
     return _seconds_until_back(base, rules)
 
 
-def back_at(node: Node, rules: Rules) -> int:
-    """Return the block time from which healing alone ends the node's exclusion."""
-    return node.since + _seconds_until_back(node.base, rules)
+def back_at(base: int, since: int, rules: Rules) -> int:
+    """Return the block time at which healing alone ends an exclusion; H was `base` at `since`."""
+    return since + _seconds_until_back(base, rules)
 
 
 def _seconds_until_back(base: int, rules: Rules) -> int:

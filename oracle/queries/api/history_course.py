@@ -17,6 +17,7 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
     ScoreEntry,
 )
+from oracle.domain.scoring.node_scores import back_at
 from oracle.domain.scoring.reliability import healed
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import mean_of, with_score
@@ -26,9 +27,6 @@ _HEALING_POINTS = 24
 _LEAST_RISE = UNIT // 100
 # First, last, and least and greatest of QoS and of H.
 _POINTS_OF_A_BUCKET = 6
-# Healing is complete after so many seconds, whatever the rules
-# (docs/reference/scoring-rules.md#numbers).
-_HEALED_AFTER = 1 << 21
 
 
 class CoursePoint(NamedTuple):
@@ -113,18 +111,9 @@ def why_inexact(record: NodeRecord, rules: Rules) -> str | None:
     return None
 
 
-def back_at(base: int, since: int, rules: Rules) -> int | None:
+def excluded_until(base: int, since: int, rules: Rules) -> int | None:
     """Return when H, healing alone, ends an exclusion; None: it excludes nobody."""
-    if base >= rules.exclude_enter:
-        return None
-    low, high = 0, _HEALED_AFTER
-    while low < high:
-        middle = (low + high) // 2
-        if healed(base, 0, middle, rules) < rules.exclude_exit:
-            low = middle + 1
-        else:
-            high = middle
-    return since + low
+    return None if base >= rules.exclude_enter else back_at(base, since, rules)
 
 
 def _events(record: NodeRecord, first: int, last: int) -> list[ScoreEntry | ReliabilityChange]:

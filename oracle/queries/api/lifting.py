@@ -1,7 +1,7 @@
 """What would change a node's standing: played by the fold's own functions, never by a formula."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pydantic import Field
@@ -31,19 +31,29 @@ class NodeLift(ApiModel):
     successes: int | None = Field(description="Successful tasks until reliability is 1.")
     timeouts: int | None = Field(description="Timeouts at once until it is excluded; 0: it is.")
     zeros: int | None = Field(description="Scores of 0 until a kickout is due; 0: it is.")
+    over_line: int | None = Field(description="First places until no kickout is due; 0: none is.")
 
 
-_NOTHING = NodeLift(first_places=None, place_then=None, successes=None, timeouts=None, zeros=None)
+NO_LIFT = NodeLift(
+    first_places=None, place_then=None, successes=None, timeouts=None, zeros=None, over_line=None
+)
 
 
-def lift_of(node: Node, ranking: NodeRanking, rules: Rules) -> NodeLift:
-    """Play on from the ranking's block; under legacy rules nothing can be played."""
+def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) -> NodeLift:
+    """Play on from a block time; under legacy rules nothing can be played.
+
+    `ranking` of the same block; None: it is an earlier one, and nobody's place is known.
+    """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
-        return _NOTHING
-    time = ranking.cursor.time
+        return NO_LIFT
     pool, reliability = pool_at(node, time, rules), reliability_at(node, time, rules)
-    place = ranking.place_of(node.address)
-    firsts = _first_places(node, ranking, rules) if place is not None and place > 1 else None
+
+    def is_due(scores: Sequence[int]) -> bool:
+        return len(scores) == rules.pool_size and is_below_line(sum(scores), rules)
+
+    place = None if ranking is None else ranking.place_of(node.address)
+    is_behind = ranking is not None and place is not None and place > 1
+    firsts = _first_places(node, ranking, rules) if ranking and is_behind else None
     return NodeLift(
         first_places=None if firsts is None else firsts[0],
         place_then=None if firsts is None else firsts[1],
@@ -54,7 +64,12 @@ def lift_of(node: Node, ranking: NodeRanking, rules: Rules) -> NodeLift:
         zeros=_steps(
             pool,
             lambda scores: with_score(scores, 0, rules),
-            lambda scores: len(scores) == rules.pool_size and is_below_line(sum(scores), rules),
+            is_due,
+        ),
+        over_line=_steps(
+            pool,
+            lambda scores: with_score(scores, max(rules.rank_scores), rules),
+            lambda scores: not is_due(scores),
         ),
     )
 

@@ -19,8 +19,8 @@ from oracle.queries.api.answers import (
 from oracle.queries.api.history_course import (
     CoursePoint,
     NodeRecord,
-    back_at,
     course,
+    excluded_until,
     thinned,
     why_inexact,
 )
@@ -151,6 +151,6 @@ def _mark(change: ReliabilityChange, place: LogPlace, rules: Rules) -> HistoryMa
         task=change.task,
         before=decimal_text(change.before),
         after=decimal_text(change.after),
-        back_at=back_at(change.after, change.time, rules) if is_lower else None,
+        back_at=excluded_until(change.after, change.time, rules) if is_lower else None,
         place=place,
     )

@@ -48,6 +48,18 @@ class SortKey(NamedTuple):
     address: str
 
 
+def state_at(node: Node, time: int, rules: Rules) -> NodeState:
+    """Name what a node is at a block time."""
+    if node.membership is not Membership.MEMBER:
+        return _AWAY[node.membership]
+    if node.paused:
+        return "paused"
+    if is_excluded(node, time, rules):
+        return "excluded"
+    reliability = reliability_at(node, time, rules)
+    return "recovering" if reliability < RECOVERING_BELOW else "selectable"
+
+
 class NodeRanking:
     """All nodes as of one block; each order is made when it is first asked for."""
 
@@ -67,14 +79,7 @@ class NodeRanking:
 
     def state_of(self, node: Node) -> NodeState:
         """Name what a node is now."""
-        if node.membership is not Membership.MEMBER:
-            return _AWAY[node.membership]
-        if node.paused:
-            return "paused"
-        if is_excluded(node, self.cursor.time, self._rules):
-            return "excluded"
-        reliability = reliability_at(node, self.cursor.time, self._rules)
-        return "recovering" if reliability < RECOVERING_BELOW else "selectable"
+        return state_at(node, self.cursor.time, self._rules)
 
     def ordered(self, sort: NodeSort) -> list[SortKey]:
         """Return the keys of all nodes, sorted."""

@@ -8,7 +8,7 @@ from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, lane_of, word_of
 from oracle.domain.scoring.group_ranking import fee_shares
 from oracle.domain.scoring.legacy_tally import start_of, tally_at
-from oracle.domain.scoring.node_scores import factors_of, is_excluded, is_kickout_due
+from oracle.domain.scoring.node_scores import back_at, factors_of, is_excluded, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupResult
 from oracle.domain.state.node import Node
@@ -20,7 +20,6 @@ from oracle.queries.api.answers import (
     HashText,
     IntegerText,
 )
-from oracle.queries.api.history_course import back_at
 from oracle.queries.api.lifting import NodeLift, lift_of
 from oracle.queries.api.node_list import (
     NodeEntry,
@@ -130,7 +129,7 @@ def node_view(look: ApiLook, node: Node) -> NodeView:
         on_chain=_on_chain(look, node),
         earned=_earned(look, node),
         factors=_factors(look, node, rules),
-        lift=lift_of(node, ranking, rules),
+        lift=lift_of(node, time, rules, ranking),
     )
 
 

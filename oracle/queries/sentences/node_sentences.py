@@ -61,6 +61,7 @@ class NodeStanding:
     back_at: int | None = None
     kick_at: int | None = None
     factors: Factors | None = None
+    is_kickout_due: bool = False
 
 
 def headline(told: NodeStanding) -> str:
@@ -71,6 +72,8 @@ def headline(told: NodeStanding) -> str:
         return f"Kicked out: {_last(told)} brought {two_digits(told.points)} points on average."
     if told.kick_at is not None:
         return f"To be kicked out {_in(told.kick_at - told.time)}, unless its scores rise."
+    if told.is_kickout_due:
+        return f"To be kicked out: {_last(told)} brought {two_digits(told.points)} on average."
     return _excluded(told) if told.state == "excluded" else _of_member(told)
 
 
@@ -84,7 +87,7 @@ def _of_member(told: NodeStanding) -> str:
 
 def details(told: NodeStanding) -> str:
     """Return the other cause, and the place among the members."""
-    parts = [_line(told)] if told.state == "kicked_out" else []
+    parts = [_line(told)] if told.state == "kicked_out" or told.is_kickout_due else []
     is_ranked = told.factors is None and headline(told) == _ranks_headline(told)
     if told.ranks and told.factors is not None:
         parts.append(f"{capital(_of_window(told))} {two_digits(told.points)} points on average.")
@@ -104,6 +107,9 @@ def lifted(told: NodeStanding) -> str | None:
     if told.back_at is not None:
         parts.append(f"{_in(told.back_at - told.time)} it can be given tasks again")
     steps = told.lift
+    if told.is_kickout_due and steps.over_line:
+        words = counted(steps.over_line, "first place") + _in_a_row(steps.over_line)
+        parts.append(f"{words} would lift it over the line")
     if steps.first_places and steps.place_then is not None:
         words = counted(steps.first_places, "first place") + _in_a_row(steps.first_places)
         target = f"the {ordinal(steps.place_then)} of {told.members}"
@@ -173,6 +179,11 @@ def _is_about_timeouts(told: NodeStanding) -> bool:
     lost = UNIT - told.reliability
     is_recent = any(told.time - at <= _RECENT_SECONDS for at in told.timeouts)
     return lost > 0 and lost >= UNIT - told.long_term and is_recent
+
+
+def of_timeouts(told: NodeStanding) -> str:
+    """Say how many timeouts there were of late, and since when."""
+    return _recent(told, _RECENT_SECONDS)
 
 
 def _recent(told: NodeStanding, seconds: int) -> str:

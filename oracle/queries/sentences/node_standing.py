@@ -51,6 +51,7 @@ def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
         back_at=told.back_at,
         kick_at=_kick_at(told),
         factors=factors_of(node, time, rules, look.ranking().peers),
+        is_kickout_due=told.kickout.is_due,
     )
     return NodeScores(standing, scores)
 

@@ -18,7 +18,7 @@ from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.answers import AddressText, ApiModel
-from oracle.queries.api.history_course import back_at
+from oracle.queries.api.history_course import excluded_until
 from oracle.queries.api.source import ApiLook, QuestionError
 
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
@@ -143,7 +143,7 @@ def _events_from(look: ApiLook, time: int) -> list[tuple[Position, FeedEvent]]:
     """Return what happened at this time or later, in order."""
     rules = look.source.archive.rules
     # The longest that an exclusion can last: what heals now may have been lowered then.
-    longest = back_at(0, 0, rules) or 0
+    longest = excluded_until(0, 0, rules) or 0
     activity, newest = look.uow.activity, look.cursor.number
     first = activity.first_block_at(time - longest, newest)
     changes = activity.changes_since(time - longest, newest, _MOST_CHANGES)
@@ -167,7 +167,7 @@ def _of_changes(
     for change in changes:
         words = f"reliability {decimal_text(change.before)} to {decimal_text(change.after)}"
         if change.cause is ReliabilityCause.TIMED_OUT:
-            until = back_at(change.after, change.time, rules)
+            until = excluded_until(change.after, change.time, rules)
             yield change.at, _event("timed_out", change, f"timed out: {words}", until)
         elif change.cause is ReliabilityCause.JOINED:
             is_same = change.before == change.after
@@ -195,7 +195,7 @@ def _healed(
     for change in reversed(changes):
         later = newest.get(change.node)
         newest[change.node] = change
-        until = back_at(change.after, change.time, rules)
+        until = excluded_until(change.after, change.time, rules)
         if until is None or (later is not None and later.time < until):
             continue
         text = "recovered: it can be given tasks again"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.queries.api.lifting import NodeLift
+from oracle.queries.api.lifting import NO_LIFT, NodeLift
 from oracle.queries.api.node_order import NODE_STATES
 from oracle.queries.sentences.node_sentences import (
     NodeStanding,
@@ -18,7 +18,6 @@ from oracle.queries.sentences.node_sentences import (
 )
 from oracle.systems.crynux.crynux_rule_sets import SEED
 
-NOTHING = NodeLift(first_places=None, place_then=None, successes=None, timeouts=None, zeros=None)
 NOW = 10_000
 CALM = NodeStanding(
     state="selectable",
@@ -32,7 +31,7 @@ CALM = NodeStanding(
     reliability=UNIT,
     place=1,
     members=12,
-    lift=NOTHING,
+    lift=NO_LIFT,
 )
 EXCLUDED = {
     "state": "excluded",
@@ -67,7 +66,7 @@ def test_the_headline_is_the_answer(changes, said):
 
 
 def test_what_would_lift_an_excluded_node_begins_with_the_wait():
-    lift = NOTHING.model_copy(update={"first_places": 1, "place_then": 11})
+    lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
     told = replace(CALM, state="excluded", back_at=NOW + 41, place=12, lift=lift)
     assert lifted(told) == (
         "In 41 s it can be given tasks again; then one first place would make it the 11th of 12."

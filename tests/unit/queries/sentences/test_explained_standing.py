@@ -1,6 +1,7 @@
 """The answer comes first: what a node's score is and why, in sentences that hold."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -19,8 +20,10 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import pool_at
 from oracle.queries.explain import Explanation
+from oracle.queries.sentences.explained_standing import standing_as_of
+from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.score_costs import reasons
 from oracle.queries.text.human_numbers import span
-from oracle.queries.text.score_sentences import NodePlace, headline, reasons, sentences
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.examples import examples
 from tests.support.histories import History, node
@@ -53,6 +56,11 @@ def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
     )
 
 
+def standing(history: History, rules: Rules = SEED, later: int = 0) -> NodeStanding:
+    """Return what is said of A, as if its place were known."""
+    return replace(standing_as_of(told(history, rules, later)), place=2, members=12)
+
+
 def raced(*ranks: int, history: History | None = None) -> History:
     """Let A be first, second or third of three in one group after the other; 0: no result."""
     history = history or History().joins("A", "B", "C")
@@ -74,49 +82,50 @@ def raced(*ranks: int, history: History | None = None) -> History:
 
 
 def test_a_node_that_was_always_first_is_told_so():
-    assert headline(told(raced(1, 1, 1))) == "First of three in all of its last 3 tasks."
+    assert headline(standing(raced(1, 1, 1))) == "First of three in all of its last three tasks."
 
 
 def test_the_place_it_mostly_had_comes_first():
-    seen = told(raced(3, 3, 3, 1))
-    assert headline(seen) == "Third of three in 3 of its last 4 tasks."
-    assert [one.words for one in reasons(seen)] == ["third of three in 3 of 4"]
+    history = raced(3, 3, 3, 1)
+    seen = standing(history)
+    assert headline(seen) == "Third of three in three of its last four tasks."
+    assert [one.words for one in reasons(told(history), seen)] == ["third of three in 3 of 4"]
 
 
 def test_places_without_a_majority_are_counted():
-    said = headline(told(raced(1, 1, 2, 2, 3)))
-    assert said == "Of its last five tasks it was first in 2, second in 2, and third in 1."
+    said = headline(standing(raced(1, 1, 2, 2, 3)))
+    assert said == "Of its last five tasks it was first in two, second in two, and third in one."
 
 
 def test_timeouts_that_exclude_say_for_how_long():
-    seen = told(raced(1, 0, 0, 0), later=5)
-    first, second, third = sentences(seen, NodePlace(3, 3))
-    assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", first)
-    assert second.endswith("3rd of 3 nodes.")
-    assert third.startswith("In ")
-    assert "it can be given tasks again" in third
+    seen = standing(raced(1, 0, 0, 0), later=5)
+    said = headline(seen)
+    assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", said)
+    assert details(seen).endswith("2nd of 12 nodes.")
+    assert re.match(r"In \d+ .+ it can be given tasks again", lifted(seen) or "")
 
 
 def test_an_exclusion_is_over_when_it_was_said_to_be():
     seen = told(raced(1, 0, 0, 0))
-    back = back_at(seen.node, SEED)
+    back = back_at(seen.node.base, seen.node.since, SEED)
     assert is_excluded(seen.node, back - 1, SEED)
     assert not is_excluded(seen.node, back, SEED)
-    assert f"Excluded for {span(back - seen.as_of.time)} more" in headline(seen)
+    assert f"Excluded for {span(back - seen.as_of.time)} more" in headline(standing_as_of(seen))
 
 
 def test_who_left_was_slashed_or_never_had_a_task_is_told_that():
-    assert headline(told(raced(1).quits("A"))) == "It has left the network."
-    assert headline(told(raced(1).is_slashed("A"))) == "It was slashed."
-    assert headline(told(History().joins("A"))).startswith("No task was scored yet")
-    assert headline(told(raced(1).pauses("A"))).startswith("Paused by its owner")
+    assert headline(standing(raced(1).quits("A"))) == "It left the network."
+    assert headline(standing(raced(1).is_slashed("A"))) == "Slashed, and out of the network."
+    assert headline(standing(History().joins("A"))).startswith("No task was scored yet")
+    assert headline(standing(raced(1).pauses("A"))).startswith("Paused by its owner")
 
 
 def test_a_full_pool_under_the_line_says_how_many_first_places_lift_it():
-    seen = told(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
-    assert headline(seen).startswith("To be kicked out: its last 50 tasks brought 1.00 on average")
+    seen = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
+    assert headline(seen) == "To be kicked out: its last 50 tasks brought 1.00 on average."
+    assert details(seen).startswith("At least 2.00 are needed.")
     # Each of the oldest zeros gives way to ten points; 50 are lacking.
-    assert "five first places in a row lift it over the line" in sentences(seen)[-1]
+    assert "five first places in a row would lift it over the line" in (lifted(seen) or "")
 
 
 @pytest.mark.parametrize("rules", [SEED, RELAY])
@@ -128,17 +137,17 @@ def test_every_state_has_sound_sentences_and_reasons_that_add_up(rules, ranks, l
     if how != "stays":
         getattr(history, how)("A")
     seen = told(history, rules, later)
-    said = sentences(seen, NodePlace(2, 12))
-    for sentence in said:
-        assert 0 < len(sentence) < 200
+    as_said = standing(history, rules, later)
+    for sentence in filter(None, (headline(as_said), details(as_said), lifted(as_said))):
+        assert 0 < len(sentence) < 300
         assert sentence.endswith(".")
         assert not {"None", "  ", "(s)"} & {sentence[at : at + n] for n in (2, 3, 4)
                                            for at in range(len(sentence))}  # fmt: skip
     qos = qos_at(seen.node, seen.as_of.time, rules)
     if qos is None:
-        assert reasons(seen) == []
+        assert reasons(seen, as_said) == []
         return
-    costs = sum(one.costs for one in reasons(seen))
+    costs = sum(one.costs for one in reasons(seen, as_said))
     # Each part is rounded down by itself.
     assert UNIT - 5 <= qos + costs <= UNIT + 5
     assert long_term(seen.node, rules, seen.as_of.time) <= UNIT
