@@ -1,6 +1,7 @@
 """Each page, as a browser without scripts has it: whole, harmless, and leading only to pages."""
 
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
@@ -116,6 +117,37 @@ def test_no_page_has_a_script_or_a_style_in_it(pages):
             assert tag != "style", path
             assert tag != "script" or (told.get("src") or "").startswith("/static/"), path
             assert [name for name in told if name.startswith("on") or name == "style"] == [], path
+
+
+def test_every_page_can_be_heard_and_walked_by_keyboard(pages):
+    for path, text in pages.items():
+        if not text:
+            continue
+        found = Elements(text).elements
+        tags = Counter(tag for tag, _ in found)
+        assert [tags[tag] for tag in ("h1", "main", "header", "footer")] == [1, 1, 1, 1], path
+        assert dict(found)["html"]["lang"] == "en", path
+        for tag, told in found:
+            named = {"aria-label", "aria-hidden"} & told.keys()
+            assert tag != "svg" or named, (path, told)
+            assert tag != "th" or told.get("scope") == "col", (path, told)
+            # The order on the screen is the order in the text.
+            assert "tabindex" not in told, (path, told)
+            is_named = named or f'for="{told.get("id")}"' in text or is_in_label(text, told)
+            assert tag != "input" or told.get("type") == "hidden" or is_named, (path, told)
+
+
+def is_in_label(text: str, told: dict[str, str | None]) -> bool:
+    labels = re.findall(r"<label.*?</label>", text, re.DOTALL)
+    return any(f'name="{told.get("name")}"' in label for label in labels)
+
+
+def test_the_first_thing_a_keyboard_comes_to_leads_past_the_navigation(pages):
+    for path, text in pages.items():
+        links = Elements(text).links
+        first = [link for link in links if not link.startswith("/static/")][:1]
+        assert first in ([], ["#main"]), path
+        assert not text or 'id="main"' in text, path
 
 
 @pytest.mark.parametrize("path", [*WITHOUT_PARTS, "/nodes/0xabc", "/nothing", "/static/0/no.js"])
