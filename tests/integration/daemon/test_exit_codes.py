@@ -48,7 +48,8 @@ ASKING = {
 SILENT = {
     *("attack", "backtest", "demo", "devnet", "draws", "endpoint readmit", "explain", "export"),
     *("feed accept", "feed export-witness", "feed faults", "feed import-witness"),
-    *("init", "keys create", "keys show"),
+    *("audit relay", "gateway", "init", "keys create", "keys show"),
+    *("notify list", "notify test", "serve"),
     *(
         "kickout evidence",
         "kickout export",

@@ -186,7 +186,7 @@ def test_a_paused_contract_and_endpoints_that_are_away_are_told(
         until = told["contract"]["paused_until"]
         assert until == network.clock.now + 600
         assert "the contract takes no report until 2027-" in said
-        assert "for 600 s of chain time" in said
+        assert "for 10 min of chain time" in said
         assert (told["head"], told["lag_blocks"]) == (network.head(), 2)
     told, said = _asked(path, capsys)
     assert (told["head"], told["lag_blocks"], told["contract"]["round"]) == (None, None, None)
