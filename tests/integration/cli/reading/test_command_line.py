@@ -48,6 +48,7 @@ WITHOUT_JSON = {
     "run",
     "devnet",
     "gateway",
+    "serve",
     "replay",
     "export",
     "kickout evidence",
