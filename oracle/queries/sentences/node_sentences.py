@@ -89,7 +89,9 @@ def details(told: NodeStanding) -> str:
     """Return the other cause, and the place among the members."""
     parts = [_line(told)] if told.state == "kicked_out" or told.is_kickout_due else []
     is_ranked = told.factors is None and headline(told) == _ranks_headline(told)
-    if told.ranks and told.factors is not None:
+    if told.factors is not None and told.is_kickout_due:
+        parts.append(_of_factors(told, told.factors))
+    elif told.ranks and told.factors is not None:
         parts.append(f"{capital(_of_window(told))} {two_digits(told.points)} points on average.")
     elif told.ranks and not is_ranked:
         parts.append(f"Of {_last(told)} it {_by_rank(told)}.")

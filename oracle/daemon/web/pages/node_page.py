@@ -98,7 +98,8 @@ def node_page(look: ApiLook, asked: PageRequest) -> Response:
 def told_of(answer: NodeView, standing: NodeStanding, scores: Sequence[ScoreEntry]) -> NodeTold:
     """Return what is said and drawn of an answer."""
     rules, (qos, words) = standing.rules, on_chain_words(answer)
-    lengths = bars([entry.score for entry in scores], answer.pool_size, _SCORE_BOX, rules.q_max)
+    places = max(answer.pool_size, len(scores))
+    lengths = bars([entry.score for entry in scores], places, _SCORE_BOX, rules.q_max)
     return NodeTold(
         headline=headline(standing),
         details=details(standing),

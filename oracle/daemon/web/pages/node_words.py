@@ -24,6 +24,9 @@ class ScoreWords(NamedTuple):
 def score_words(entry: ScoreEntry, rules: Rules) -> ScoreWords:
     """Return what a bar says; its colour follows its rank, and the words say it, too."""
     points = f"{entry.score} of {rules.q_max} points, {moment(entry.time)}"
+    if rules.legacy is not None:
+        # Two rounds made it, each with a rank of its own.
+        return ScoreWords(entry.task, "first" if entry.score else "none", points)
     if entry.rank is None:
         return ScoreWords(entry.task, "none", f"No answer: {points}")
     tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"

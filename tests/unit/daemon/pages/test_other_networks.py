@@ -83,6 +83,7 @@ def test_a_node_under_legacy_rules_is_told_by_its_factors(new_sqlite_store):
         told = client.get(f"/v1/nodes/{node('A')}").json()
     assert "<h1>R 1.00, P 0.00, B 1.00: its timeout costs it most.</h1>" in page
     assert "Reliability" not in page.partition("What changed")[0]
+    assert "No answer" not in page
     assert told["factors"]["tasks"] == told["kickout"]["scores"] == 3
 
 
