@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard reference house nightly cover wheel release images constraints initial clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard docs reference house nightly cover wheel release images constraints initial vendored clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -86,7 +86,13 @@ bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 	python benchmarks/run.py $(BENCH)
 
 dashboard:  ## Draw the Grafana dashboard anew
-	PYTHONPATH=ops/grafana python -m dashboard.drawing ops/grafana/qos-oracle.json
+	PYTHONPATH=ops/grafana:ops/docs python -m dashboard.drawing ops/grafana/qos-oracle.json
+
+docs:  ## Build the documents as a site into build/site; every link is looked up
+	python -m venv .venv-docs
+	python -m pip --python .venv-docs install --quiet --disable-pip-version-check --require-hashes -r constraints/docs.txt
+	PYTHONPATH=ops/docs python -m reference build/reference
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 
 reference:  ## Write settings, commands, metrics, alerts, tables … into build/reference/
 	PYTHONPATH=ops/docs python -m reference build/reference
@@ -116,6 +122,9 @@ images:  ## Ask the registries for the digests of our base images, and write the
 
 constraints:  ## Pin every package anew, with hashes (ARGS=--upgrade: the newest versions)
 	PYTHONPATH=.:ops/release python -m release.constraints $(ARGS)
+
+vendored:  ## Bring what the pages load in a browser from npm, as the lock file says
+	PYTHONPATH=.:ops/release python -m release.vendored
 
 clean:  ## Remove what tools leave behind
 	rm -rf dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

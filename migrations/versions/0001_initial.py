@@ -567,6 +567,32 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_node_index_node"), "node_index", ["node"], unique=False)
     op.create_table(
+        "notice",
+        sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("block", sa.BigInteger(), nullable=True),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("node", sa.LargeBinary(), nullable=True),
+        sa.Column("subject", sa.Text(), nullable=True),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("undone_by", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("seq", name=op.f("pk_notice")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(op.f("ix_notice_block"), "notice", ["block"], unique=False)
+    op.create_index(op.f("ix_notice_undone_by"), "notice", ["undone_by"], unique=False)
+    op.create_index("notice_of", "notice", ["subject", "kind"], unique=False)
+    op.create_table(
+        "notify_place",
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("tries", sa.BigInteger(), nullable=False),
+        sa.Column("next_at", sa.BigInteger(), nullable=False),
+        sa.Column("last_error", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("target", name=op.f("pk_notify_place")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "open_group",
         sa.Column("task_group", sa.LargeBinary(), nullable=False),
         sa.Column("tasks", sa.LargeBinary(), nullable=False),
@@ -1126,6 +1152,11 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_planned_download_time"), table_name="planned_download")
     op.drop_table("planned_download")
     op.drop_table("open_group")
+    op.drop_table("notify_place")
+    op.drop_index("notice_of", table_name="notice")
+    op.drop_index(op.f("ix_notice_undone_by"), table_name="notice")
+    op.drop_index(op.f("ix_notice_block"), table_name="notice")
+    op.drop_table("notice")
     op.drop_index(op.f("ix_node_index_node"), table_name="node_index")
     op.drop_table("node_index")
     op.drop_table("node_check")

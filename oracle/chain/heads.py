@@ -54,7 +54,7 @@ def look(
     if fault is not None:
         raise WrongChainError(endpoint.name, ErrorKind.QUARANTINED, fault)
     endpoint.head, endpoint.highest_block = latest, latest.number
-    metrics.HEAD.labels(endpoint.label).set(latest.number)
+    metrics.HEAD.labels(endpoint.name).set(latest.number)
     if before is not None and latest.number < before.number:
         words = f"is at block {latest.number}, block {before.number} was final before"
         raise RpcError(endpoint.name, ErrorKind.BEHIND, words)
@@ -91,7 +91,7 @@ def _asked(
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
     tagged = dict(zip(endpoint.tags, found[len(checkpoints) : -1], strict=True))
     for tag in TAGS:
-        metrics.TAG.labels(endpoint.label, tag).set(tagged.get(tag) is not None)
+        metrics.TAG.labels(endpoint.name, tag).set(tagged.get(tag) is not None)
     return found[: len(checkpoints)], _above(endpoint, latest, tagged), tagged
 
 
@@ -104,7 +104,7 @@ def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | No
     if highest > latest.number:
         latest = endpoint.header("latest") or latest
     if highest > latest.number:
-        metrics.INCONSISTENT.labels(endpoint.label, "finalized above latest").inc()
+        metrics.INCONSISTENT.labels(endpoint.name, "finalized above latest").inc()
         words = f"shows block {highest} as final or safe, and {latest.number} as the newest"
         raise RpcError(endpoint.name, ErrorKind.INVALID, words)
     return latest
@@ -116,7 +116,7 @@ def _forward(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
     if finalized is None:
         return None
     if known is not None and finalized.number < known.number:
-        metrics.FINAL_BACKWARDS.labels(endpoint.label).inc()
+        metrics.FINAL_BACKWARDS.labels(endpoint.name).inc()
         return known
     endpoint.finalized = finalized
     return finalized

@@ -71,7 +71,7 @@ class Prober:
         wanted, known = self.wanted, None if is_whole else endpoint.capabilities
         self._asked = endpoint, now if is_whole else None
         self.background_call.begin(
-            lambda: probe(endpoint.client, wanted, known), f"probe {endpoint.label}"
+            lambda: probe(endpoint.client, wanted, known), f"probe {endpoint.name}"
         )
 
     def _learned(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:

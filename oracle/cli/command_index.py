@@ -12,13 +12,17 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 from typing_extensions import override
 
+from oracle.cli.help_words import name_values
+
 # In the order of the help: what is below `oracle.cli`, by the word that the user types. Several
 # modules where the commands of a group are too many for one.
 COMMANDS = {
-    "demo": "demo_commands",
-    "devnet": "demo_commands",
+    "demo": "demo.demo_commands",
+    "devnet": "demo.demo_commands",
+    "init": "setup.init_commands",
     "run": "run_commands",
     "migrate": "run_commands",
+    "serve": "serve_commands",
     "config": "setup.config_commands",
     "rules": "inspect.rules_commands",
     "status": "inspect.status_commands",
@@ -39,6 +43,7 @@ COMMANDS = {
     "kickout": "kickout.kickout_commands kickout.kickout_cancel kickout.kickout_export",
     "halt": "halt_commands",
     "feed": "feed_commands",
+    "notify": "notify_commands",
     "outbox": "outbox.outbox_commands",
     "contract": "setup.contract_calls setup.contract_commands setup.contract_deploy",
     "keys": "setup.key_commands",
@@ -73,11 +78,13 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 def registered(modules: str) -> dict[str, TyperCommand | TyperGroup]:
-    """Import these modules below `oracle.cli`; return the commands that they register."""
+    """Import these modules below `oracle.cli`; return their commands, with words for values."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     for module in modules.split():
         import_module(f"oracle.cli.{module}").register(app)
-    return dict(get_group(app).commands)  # type: ignore[arg-type]  # Typer makes no others
+    group = get_group(app)
+    name_values(group)
+    return dict(group.commands)  # type: ignore[arg-type]  # Typer makes no others
 
 
 class CommandIndex(TyperGroup):

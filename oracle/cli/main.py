@@ -70,7 +70,6 @@ def build() -> typer.Typer:
         cls=CommandIndex,
         help="Folds a compute network's events into QoS scores and reports them on-chain.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -26,6 +26,9 @@ ConfigOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+NodeArgument = Annotated[
+    str, typer.Argument(metavar="NODE", help="The node's address, or how it begins.")
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
 ]

@@ -57,6 +57,11 @@ class Books:
             self.__dict__["store"] = self._open_store(create=True)
         return self.store
 
+    @property
+    def is_store_open(self) -> bool:
+        """Whether the database was opened, so that it has tables."""
+        return "store" in self.__dict__
+
     def opened_store(self) -> Store:
         """Return the database, for who must not open it. Raises TransientError: not open yet."""
         store: Store | None = self.__dict__.get("store")

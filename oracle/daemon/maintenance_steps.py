@@ -18,7 +18,7 @@ from oracle.indexer.audit.unproven_history import why_unproven
 from oracle.indexer.feeds.feed_faults import holding, words_of
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_contract
+from oracle.queries.outbox.outbox_figures import OutboxRecount, with_accounts, with_contract
 from oracle.queries.stats import integrity_statistics
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import integrity_metrics, outbox_metrics

@@ -1,11 +1,13 @@
 """What `run` waits for, an endpoint and its turn to lead; and who may ask it meanwhile."""
 
 import gc
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import structlog
+from fastapi import FastAPI
 
 from oracle.bindings.inspection import inspected
 from oracle.bindings.qos_oracle import ContractConfiguration
@@ -13,12 +15,17 @@ from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
 from oracle.daemon.lease.lease_keeper import LeaseHeldError, try_take
+from oracle.daemon.read_app import ReadApp
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
+from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
 from oracle.daemon.web.health_app import health_app
 from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.statements_app import statements_app
 from oracle.errors import InputError
+from oracle.queries.api.node_order import NodeOrder
+from oracle.queries.api.source import ApiSource
+from oracle.queries.explain import EventArchive
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics, quorum_metrics
 
@@ -46,7 +53,28 @@ def serving_all(app: App, watch: DaemonHealth) -> Iterator[dict[str, str]]:
         if told.statements.listener is not None:
             shown = serving(statements_app(app.board), told.statements.listener)
             addresses["statements"] = opened.enter_context(shown)
+        # Before the first look at the chain there may be no tables to read.
+        if told.api.enabled and app.is_store_open:
+            read = serving(read_api_of(app, lambda: watch.newest), told.api.listener)
+            addresses["api"] = opened.enter_context(read)
         yield addresses
+
+
+def read_api_of(app: ReadApp, head: Callable[[], int | None]) -> FastAPI:
+    """Return the read API over the database; `head` tells the newest block, where it is known.
+
+    Raises:
+        InputError: the database does not fit the program.
+    """
+    archive = EventArchive(app.store, app.reader, app.rules)
+    source = ApiSource(archive, NodeOrder(app.rules), head, _unix_seconds)
+    told = app.config
+    options = ReadApiOptions(told.api.cors, told.oracle.evidence_folder, told.api.max_streams)
+    return read_api(source, options)
+
+
+def _unix_seconds() -> int:
+    return int(time.clock_gettime(time.CLOCK_REALTIME))
 
 
 def await_answers(

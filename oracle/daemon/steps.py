@@ -18,6 +18,7 @@ from oracle.daemon.maintenance_steps import (
     balance_at,
     why_unaudited,
 )
+from oracle.daemon.optional_steps import optional_jobs
 from oracle.daemon.scheduler import Job
 from oracle.daemon.step_facts import Facts, done_facts, turn_facts
 from oracle.dispatch.dispatch_calls import DispatchContext
@@ -229,15 +230,13 @@ class DaemonSteps:
 
     def _show_pauses(self) -> None:
         """Let `/readyz` know whose calls wait for a person, who has not said so himself."""
-        told = (backoff_reason, why_unproven)
-        reasons = [why(manager.context) for manager in self._managers() for why in told]
-        self.watch.paused = [reason for reason in reasons if reason is not None]
+        whys = [f(one.context) for one in self._managers() for f in (backoff_reason, why_unproven)]
+        self.watch.paused = [why for why in whys if why is not None]
 
     @property
     def unproven(self) -> list[str]:
         """Which used nonces show no receipt of ours: what became of them nobody can prove."""
-        reasons = [why_unproven(manager.context) for manager in self._managers()]
-        return [reason for reason in reasons if reason is not None]
+        return [why for one in self._managers() if (why := why_unproven(one.context)) is not None]
 
     def _managers(self) -> list[TransactionManager]:
         dispatcher = None if self.starts is None else TransactionManager(self.starts.tx)
@@ -266,9 +265,9 @@ class DaemonSteps:
         if seen is not None:
             metrics.show(replace(seen, dispatch=self._dispatching()))
         at_work = {one.context.role: one.context for one in self._managers()}
-        reporter = self.reporter if transmitter is not None else None
-        reporting = None if reporter is None else reporter.reporting
-        self.watch.counted(self.sent.count(at_work, self.ingest.heads, reporting))
+        reporter = None if transmitter is None else self.reporter
+        plans = None if reporter is None else reporter.reporting
+        self.watch.counted(self.sent.count(at_work, self.ingest.heads, plans))
         return None
 
     def _dispatching(self) -> metrics.DispatchStatistics | None:
@@ -287,7 +286,8 @@ def steps_of(work: DaemonSteps) -> list[Job]:
     return [
         Job("lease", RENEW_SECONDS, work.keep_lease),
         Job("reconcile", _RECONCILE_SECONDS, work.compare),
-        *([] if work.feed is None else work.feed.jobs()),
+        # Before the index: they look before blocks that an operator took back are there again.
+        *optional_jobs(work.app, work.ingest, work.feed, is_daemon=work.wait is None),
         Job("index", poll, work.index),
         # Look before acting: what landed while we were away is not to be paid for again.
         Job("confirm", poll, work.confirm),

@@ -42,8 +42,8 @@ def look(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
             state = f"{_STALLED}no new block for {stalled:.0f} s"
         views.append(EndpointView(endpoint.name, head, state))
         if head is not None:
-            facts.keep(endpoint.label, "head", str(head), _LASTING)
-        facts.keep(endpoint.label, "state", state, _LASTING)
+            facts.keep(endpoint.name, "head", str(head), _LASTING)
+        facts.keep(endpoint.name, "state", state, _LASTING)
     return views
 
 
@@ -55,7 +55,7 @@ def recall(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
     views, wrong = [], source.proven_wrong()
     states = source.endpoints.states()
     for endpoint in source.endpoints:
-        kept = facts.recall(endpoint.label)
+        kept = facts.recall(endpoint.name)
         head = kept.get("head", "")
         number = int(head) if head.isdecimal() else None
         said = kept.get("state", _UNKNOWN)

@@ -94,7 +94,7 @@ def status_answer(
                 "period": kept.report.period,
                 "as_of": kept.report.as_of.number,
                 "words": len(kept.report.records) // RECORD_BYTES,
-                "state": kept.state.value,
+                "state": kept.outcome,
                 "reason": kept.reason,
                 "round": kept.round,
             }

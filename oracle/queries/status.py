@@ -23,7 +23,7 @@ from oracle.indexer.refused_block import refusal_in
 from oracle.indexer.rules_binding import folded_by
 from oracle.kickouts.kickout_eligibility import due_intervals, held_among
 from oracle.queries.feed_view import FeedView, feed_view
-from oracle.queries.outbox_figures import CALL_KINDS
+from oracle.queries.outbox.outbox_figures import CALL_KINDS
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.ops.halts import Halt

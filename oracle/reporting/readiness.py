@@ -12,6 +12,7 @@ from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.round_schedule import Cut
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
+from oracle.store.reports.report_repository import SUPERSEDED_REASON
 
 
 def why_blind(
@@ -89,7 +90,7 @@ def why_missed(report: Cut, contract_status: ContractStatus) -> str | None:
     head = contract_status.head
     if (head.round, contract_status.last_report) != (report.head_round, report.prev):
         # A lower round is an endpoint that lags behind.
-        return "predecessor changed" if head.round >= report.head_round else None
+        return SUPERSEDED_REASON if head.round >= report.head_round else None
     if contract_status.block.number + 1 - report.as_of > contract_status.limits.anchor_window:
         return "as-of left the anchor window"
     if contract_status.block.time > report.deadline:

@@ -42,15 +42,15 @@ def _sent(endpoint: Endpoint, raws: Sequence[bytes]) -> list[BroadcastAnswer]:
     if endpoint.status.is_foreign:
         words = endpoint.status.quarantined or ""
         refusal = RpcError(endpoint.name, ErrorKind.QUARANTINED, words)
-        return [BroadcastAnswer(endpoint.label, refusal)] * len(raws)
+        return [BroadcastAnswer(endpoint.name, refusal)] * len(raws)
     requests = [(_METHOD, ("0x" + raw.hex(),)) for raw in raws]
     seconds = _LEFT_ALONE_SECONDS if endpoint.health.left_alone() > 0 else _SECONDS
     try:
         answers = endpoint.client.batch_of(requests, timeout_seconds=seconds, is_pressing=True)
     except RpcError as error:
         endpoint.fell_silent()
-        return [BroadcastAnswer(endpoint.label, error)] * len(raws)
+        return [BroadcastAnswer(endpoint.name, error)] * len(raws)
     return [
-        BroadcastAnswer(endpoint.label, answer if isinstance(answer, RpcError) else None)
+        BroadcastAnswer(endpoint.name, answer if isinstance(answer, RpcError) else None)
         for answer in answers
     ]

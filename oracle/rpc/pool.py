@@ -208,7 +208,7 @@ class EndpointPool:
         """
         endpoint = self._list.of(endpoint)
         endpoint.status.quarantine(reason, self.clock(), checkpoint, is_foreign=is_foreign)
-        metrics.QUARANTINED.labels(endpoint.label).set(1)
+        metrics.QUARANTINED.labels(endpoint.name).set(1)
         structlog.get_logger().error("endpoint_quarantined", endpoint=endpoint.name, reason=reason)
         self._list.count_usable()
 
@@ -228,7 +228,7 @@ class EndpointPool:
     def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
         """Prefer others for a while: its answers contradict themselves, or another one's."""
         endpoint = self._list.of(endpoint)
-        metrics.INCONSISTENT.labels(endpoint.label, check).inc()
+        metrics.INCONSISTENT.labels(endpoint.name, check).inc()
         endpoint.status.ail(self.clock())
 
     def acquit(self, endpoints: Iterable[Endpoint]) -> None:
@@ -261,7 +261,7 @@ class EndpointPool:
         endpoint.status.worked()
         if self._last is not None and self._last is not endpoint:
             reason = failures[-1].kind.value if failures else "preferred"
-            metrics.SWITCHES.labels(endpoint.label, reason).inc()
+            metrics.SWITCHES.labels(endpoint.name, reason).inc()
             if failures:
                 structlog.get_logger().warning(
                     "endpoint_replaced",

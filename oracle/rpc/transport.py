@@ -34,10 +34,7 @@ _PEEKED = 8 * 1024
 
 
 class HttpAnswer(NamedTuple):
-    """What came back; `body` without the blanks and the BOM that some put around their JSON.
-
-    `is_cut`: it is longer than what is read, and this is its beginning.
-    """
+    """What came back; `body` without blanks and BOM around it, `is_cut`: only its beginning."""
 
     status: int
     headers: Mapping[str, str]
@@ -73,25 +70,29 @@ class BoundedHttp:
         self._session = _opened(access)
 
     def renew(self) -> None:
-        """Ask over new connections from now on: these bring answers to other questions.
-
-        They end with who uses them now.
-        """
+        """Ask over new connections from now on; these end with who uses them now."""
         self._session = _opened(self._access)
 
     def close(self) -> None:
         """Let the connections go; what is under way ends by itself."""
         self._session.close()
 
-    def post(self, body: bytes, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:
+    def post(
+        self,
+        body: bytes,
+        timeout_seconds: float,
+        whole_seconds: float,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
         """Send JSON, once. The first byte must come in time, and all of it by `whole_seconds`.
 
         Raises:
             RpcTimeoutError: it did not, or no connection was made in time.
             RpcError: no answer, or one that could not be read. Whatever its status, it is one.
         """
-        headers = {"Content-Type": "application/json"}
-        asked = requests.Request("POST", self._url, data=body, headers=headers)
+        said = {"Content-Type": "application/json", **(headers or {})}
+        asked = requests.Request("POST", self._url, data=body, headers=said)
         return self._answer(asked, timeout_seconds, whole_seconds)
 
     def get(self, path: str, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:

@@ -3,9 +3,12 @@
 See docs/explanation/storage.md#unit-of-work.
 """
 
+import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -18,11 +21,13 @@ from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.gateway.gateway_repositories import GatewayRepositories
+from oracle.store.notices.notice_repository import NoticeRepository
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
+from oracle.store.ops.replica import replica_lag_seconds
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
 from oracle.store.raw.call_repository import CallRepository
@@ -35,6 +40,7 @@ from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 from oracle.store.schema import check_schema
+from oracle.store.state.activity_repository import ActivityRepository
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.download_repository import DownloadRepository
 from oracle.store.state.draw_repository import DrawRepository
@@ -59,6 +65,7 @@ class UnitOfWork:
     """One transaction; each repository has the verbs that are used, and none commits."""
 
     def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self.identity = IdentityRepository(connection)
         self.cursor = CursorRepository(connection)
         self.blocks = BlockRepository(connection)
@@ -69,11 +76,6 @@ class UnitOfWork:
         self.tasks = TaskRepository(connection)
         self.groups = GroupRepository(connection)
         self.results = GroupResultRepository(connection)
-        self.scores = ScoreRepository(connection)
-        self.reliability = ReliabilityRepository(connection)
-        self.anomalies = AnomalyRepository(connection)
-        self.histories = HistoryRows(connection)
-        self.kickouts = KickoutRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)
         self.registrations = RegistrationRepository(connection)
@@ -81,25 +83,40 @@ class UnitOfWork:
         self.projections = ProjectionRepository(connection)
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
-        self.coverage = CoverageRepository(connection)
-        self.verified_blocks = VerifiedBlockRepository(connection)
-        self.dead_letters = DeadLetterRepository(connection)
-        self._open_running(connection)
+        self._open_history(connection)
+        self._open_ops(connection)
         self._open_dispatch(connection)
         self._open_outgoing(connection)
 
-    def _open_running(self, connection: Connection) -> None:
-        """Open what a daemon knows of itself, of its endpoints and of what went back."""
+    def _open_ops(self, connection: Connection) -> None:
+        """Open what the daemon keeps of its own work."""
         self.lease = Lease(connection)
+        self.coverage = CoverageRepository(connection)
+        self.verified_blocks = VerifiedBlockRepository(connection)
+        self.dead_letters = DeadLetterRepository(connection)
         self.facts = EndpointFactsRepository(connection)
         self.halts = HaltRepository(connection)
         self.reorgs = ReorgRepository(connection)
+        self.notices = NoticeRepository(connection)
 
     def _open_dispatch(self, connection: Connection) -> None:
         """Open what is planned for tasks that wait, and what a gateway's service keeps."""
         self.gateway = GatewayRepositories(connection)
         self.draws = DrawRepository(connection)
         self.downloads = DownloadRepository(connection)
+
+    def replica_lag_seconds(self) -> float | None:
+        """Return how far this copy of the database is behind; None: it is no copy."""
+        return replica_lag_seconds(self._connection)
+
+    def _open_history(self, connection: Connection) -> None:
+        """Open what happened to nodes."""
+        self.scores = ScoreRepository(connection)
+        self.reliability = ReliabilityRepository(connection)
+        self.anomalies = AnomalyRepository(connection)
+        self.histories = HistoryRows(connection)
+        self.kickouts = KickoutRepository(connection)
+        self.activity = ActivityRepository(connection)
 
     def _open_outgoing(self, connection: Connection) -> None:
         """Open what we say and want on chain, which has one journal."""
@@ -195,6 +212,37 @@ class Store:
         """
         with self._translating(), self._reading.begin() as connection:
             yield UnitOfWork(connection)
+
+    @contextmanager
+    def copied(self) -> Iterator[str | None]:
+        """Yield the address of a copy of now, which is gone afterwards; None: of SQLite only.
+
+        It lies beside the file, takes as much room, and disturbs no writer meanwhile.
+
+        Raises:
+            TransientError: there is no room for it, or the connection was lost.
+        """
+        if self._url.get_backend_name() != "sqlite":
+            yield None
+            return
+        beside = Path(self._url.database or "").absolute().parent
+        with tempfile.TemporaryDirectory(prefix="qos-oracle-copy-", dir=beside) as folder:
+            path = Path(folder) / "copy.sqlite"
+            self._copy_into(path)
+            yield f"sqlite:///{path}"
+
+    def _copy_into(self, path: Path) -> None:
+        with (
+            self._translating(),
+            closing(self._reading.raw_connection()) as connection,
+            closing(sqlite3.connect(path)) as copy,
+        ):
+            driver = connection.driver_connection
+            try:
+                if isinstance(driver, sqlite3.Connection):
+                    driver.backup(copy)
+            except sqlite3.Error as error:
+                raise TransientError(f"no copy can be made beside the database: {error}") from None
 
     def close(self) -> None:
         """Give all connections back."""

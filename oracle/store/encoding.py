@@ -27,6 +27,14 @@ def hexed(value: bytes) -> str:
     return "0x" + value.hex()
 
 
+def range_of_prefix(digits: str, size: int) -> tuple[bytes, bytes]:
+    """Return the least and the greatest key of `size` bytes whose hex begins with `digits`."""
+    return (
+        bytes.fromhex(digits.ljust(2 * size, "0")),
+        bytes.fromhex(digits.ljust(2 * size, "f")),
+    )
+
+
 def raw_or_none(text: str | None) -> bytes | None:
     return None if text is None else bytes.fromhex(text[2:])
 

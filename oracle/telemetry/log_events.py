@@ -52,6 +52,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "slowly.",
     "unknown_signature_from_peer": "Another reporter shows a statement with a signature of our "
     "key that this database never made.",
+    "notice_not_delivered": "A target of `[[notify]]` did not take a message: which one, why, and "
+    "how often in a row; told at the 1st, 2nd, 4th, 8th …. It is tried again.",
     "proposal_not_decoded": "A proposal of a kickout shows no signatures: whether ours is among "
     "them is not known.",
     "report_held": "The sanity gate holds a report until `report release`.",
@@ -68,6 +70,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "leads, and the epoch of the lease. Told again when another one leads.",
     "standby_started": "With `--standby`: the process serves HTTP, where it says, and "
     "looks for the lease.",
+    "serving": "The read API answers: version, and at which address.",
+    "read_api_unanswered": "A question got 503: why, which who asked is not told, and how many so "
+    "far; told at the 1st, 2nd, 4th, 8th ….",
+    "events_not_read": "Streams of events wait, as the database could not be read: why.",
     "started": "The daemon works: version, chain, address of HTTP, whether it publishes and "
     "dispatches, epoch of the lease.",
     "statement_given_up": "A statement was tried five times, each taken back by a fork; it is "

@@ -26,6 +26,7 @@ CASES = (
     _case("OracleDown", 'up{job="qos-oracle"}', "0x10", "0x1 1x10"),
     _case("OracleBehind", "oracle_lag_seconds", "301x10", "300x10"),
     _case("OracleStepFails", 'oracle_step_failures_total{step="index"}', "0+3x10", "0+1x10"),
+    _case("OracleNotifyStuck", 'oracle_notify_failures_in_a_row{target="a"}', "6x10", "5x10"),
     AlertCase(
         "OracleRpcFails",
         {"oracle_rpc_errors_total": "0+30x30", "oracle_rpc_calls_total": "0+100x30"},

@@ -56,6 +56,15 @@ def test_every_summary_of_an_alert_names_labels_that_its_metrics_have():
             assert named <= LABELS[_ENDS.sub("", name)], body
 
 
+def test_every_panel_says_what_it_shows_in_the_words_of_its_metrics():
+    silent = [
+        panel["title"]
+        for panel in dashboard()["panels"]
+        if panel["type"] != "row" and not panel["description"]
+    ]
+    assert silent == []
+
+
 def test_panels_do_not_overlap_and_have_numbers_of_their_own():
     panels = dashboard()["panels"]
     taken: set[tuple[int, int]] = set()

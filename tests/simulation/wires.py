@@ -4,7 +4,7 @@ Everything behind them is the product's: `JsonRpcClient` with batches and errors
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,7 +91,14 @@ class PaperHttp(BoundedHttp):
         self._world, self._place, self._sending, self._talk = world, place, sending, talk
 
     @override
-    def post(self, body: bytes, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:
+    def post(
+        self,
+        body: bytes,
+        timeout_seconds: float,
+        whole_seconds: float,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
         """Ask the simulated endpoint."""
         world, said = self._world, msgspec.json.decode(body)
         asked = said if isinstance(said, list) else [said]

@@ -9,6 +9,7 @@ from reference.markdown import head, table
 ROOT = Path(__file__).resolve().parents[3]
 ALERTS = ROOT / "ops" / "prometheus" / "alerts.yml"
 _ALERT = re.compile(r"^ +- alert: (\w+)\n((?:(?! +- alert:).*\n?)*)", re.MULTILINE)
+_PAGE = re.compile(r"\{\{ \$externalLabels\.docs \}\}/(how-to/runbook/[a-z-]+)/")
 _ABOUT = """\
 Each names its page of the runbook; a test follows the name.
 """
@@ -48,8 +49,16 @@ def _read(name: str, body: str) -> Alert:
         lasts=said("for", ""),
         severity=said("severity"),
         summary=said("summary"),
-        runbook=said("runbook_url"),
+        runbook=_source_of(name, said("runbook_url")),
     )
+
+
+def _source_of(name: str, url: str) -> str:
+    """Return the file that the page behind a runbook's URL is built from."""
+    found = _PAGE.fullmatch(url)
+    if found is None:
+        raise ValueError(f"{name}: runbook_url leads to no page of the docs")
+    return f"docs/{found[1]}.md"
 
 
 def page() -> str:

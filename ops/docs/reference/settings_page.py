@@ -38,7 +38,9 @@ class Setting:
 def settings() -> Iterator[Setting]:
     """Yield every setting, in the order of the file."""
     for section, field in Config.model_fields.items():
-        yield from _of_section(section, field.annotation)
+        # `[[notify]]` is a list of sections.
+        kind = next(iter(get_args(field.annotation)), field.annotation)
+        yield from _of_section(section, kind)
 
 
 def gateway_settings() -> Iterator[Setting]:

@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dashboard import endpoint_rows, feed_rows, gateway_rows, index_rows, score_rows, sending_rows
-from dashboard.panels import Panel, Row
+from dashboard import (
+    endpoint_rows,
+    feed_rows,
+    gateway_rows,
+    home_rows,
+    index_rows,
+    score_rows,
+    sending_rows,
+)
+from dashboard.descriptions import description_of, helps
+from dashboard.panels import Kind, Line, Panel, Row
 
 # In the order in which somebody who was woken up asks.
 ROWS = (
+    *home_rows.ROWS,
     *index_rows.ROWS,
     *sending_rows.ROWS,
     *score_rows.ROWS,
@@ -49,13 +59,14 @@ def text() -> str:
 
 def _laid_out() -> Iterator[dict[str, Any]]:
     number, top = 1, 0
+    known = helps()
     for row in ROWS:
         yield _headline(row, number, top)
         number, top = number + 1, top + _TITLE
         for place, panel in enumerate(row.panels):
             down, across = divmod(place * _WIDTH, _GRID)
             at = {"x": across, "y": top + down * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
-            yield _drawn(panel, number, at)
+            yield _drawn(panel, number, at) | {"description": description_of(panel, known)}
             number += 1
         top += -(-len(row.panels) * _WIDTH // _GRID) * _HEIGHT
 
@@ -72,34 +83,60 @@ def _headline(row: Row, number: int, top: int) -> dict[str, Any]:
 
 
 def _drawn(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any]:
+    custom = {"fillOpacity": 8} if panel.kind is Kind.COURSE else {}
     return {
         "id": number,
-        "type": "timeseries",
+        "type": panel.kind.value,
         "title": panel.title,
         "datasource": _SOURCE,
         "gridPos": at,
         "fieldConfig": {
             "defaults": {
                 "unit": panel.unit,
-                "custom": {"fillOpacity": 8},
+                "custom": custom,
                 **({} if panel.least is None else {"min": panel.least}),
             },
             "overrides": [],
         },
-        "options": {
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
-            "tooltip": {"mode": "multi", "sort": "desc"},
-        },
+        "options": _OPTIONS[panel.kind],
         "targets": [
-            {
-                "refId": chr(ord("A") + place),
-                "datasource": _SOURCE,
-                "expr": line.expression,
-                "legendFormat": line.legend,
-            }
+            _target(line, chr(ord("A") + place), panel.kind)
             for place, line in enumerate(panel.lines)
         ],
+        **(_TABLE if panel.kind is Kind.TABLE else {}),
     }
+
+
+def _target(line: Line, letter: str, kind: Kind) -> dict[str, Any]:
+    told = {
+        "refId": letter,
+        "datasource": _SOURCE,
+        "expr": line.expression,
+        "legendFormat": line.legend,
+    }
+    # Of what is now one value is asked for, not a course.
+    return told if kind is Kind.COURSE else told | {"instant": True, "range": False}
+
+
+_OPTIONS: dict[Kind, dict[str, Any]] = {
+    Kind.COURSE: {
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    },
+    Kind.STAT: {
+        "colorMode": "value",
+        "graphMode": "none",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "textMode": "auto",
+    },
+    Kind.TABLE: {"showHeader": True, "cellHeight": "sm"},
+}
+# One row a series, named by its legend.
+_TABLE = {
+    "transformations": [
+        {"id": "reduce", "options": {"reducers": ["lastNotNull"], "labelsToFields": False}},
+    ],
+}
 
 
 def _source_choice() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a panel is, and the queries that its lines are made of."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 # Grafana's names of units.
 COUNT, PER_SECOND, SECONDS, SHARE, ETHER = "short", "ops", "s", "percentunit", "ETH"
@@ -17,14 +18,23 @@ class Line:
     legend: str
 
 
+class Kind(StrEnum):
+    """Grafana's names of panels: a course, one number now, or a row for each series now."""
+
+    COURSE = "timeseries"
+    STAT = "stat"
+    TABLE = "table"
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A graph; `unit` in Grafana's words, `least` the foot of its scale, None: as it comes."""
+    """A panel; `unit` in Grafana's words, `least` the foot of its scale, None: as it comes."""
 
     title: str
     unit: str
     lines: tuple[Line, ...]
     least: int | None = 0
+    kind: Kind = Kind.COURSE
 
 
 @dataclass(frozen=True, slots=True)

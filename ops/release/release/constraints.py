@@ -45,7 +45,9 @@ def purposes(told: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         "build": build,
         "run": run,
         "node": extras["node"],
+        "notify": extras["notify"],
         "audit": told["dependency-groups"]["audit"],
+        "docs": told["dependency-groups"]["docs"],
     }
 
 

@@ -1,50 +1,43 @@
-"""`explain`: the way from single tasks to the number on chain, for one node, as text.
+"""`explain`: why a node's score is what it is: the answer, the reasons by weight, or all of it.
 
-Its JSON is in queries.json_answers, what legacy rules have more in explain_legacy.
+Its JSON is in queries.json_answers, `--full` in explain_full.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from oracle.cli.inspect.explain_legacy import earning_lines, window_lines
-from oracle.cli.inspect.node_commands import shown_lane
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
-from oracle.daemon.app import App
-from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.feed_rows import is_of_feed, row_of
-from oracle.domain.fixed_point import UNIT, decimal_text
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
-from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.scoring.node_scores import (
-    is_excluded,
-    long_term,
-    qos_at,
-    reliability_at,
-    status_of,
+from oracle.cli.inspect.explain_full import full_lines, on_chain_line
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    NodeArgument,
+    open_folded,
+    print_json,
 )
-from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.group import GroupMember
-from oracle.domain.state.node import Membership
+from oracle.daemon.app import App
+from oracle.domain.blocks import BlockRef
+from oracle.domain.scoring.node_scores import qos_at, status_of
 from oracle.errors import InputError
+from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import (
     EventArchive,
     Explanation,
-    OnChain,
-    ReportedLane,
     as_of_round,
     block_at,
     explain as explain_node,
 )
 from oracle.queries.json_answers import explain_answer
+from oracle.queries.sentences.explained_standing import standing_as_of
+from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.score_costs import reasons
+from oracle.queries.text.human_numbers import two_digits
+from oracle.queries.text.prefixes import node_named
 from oracle.queries.text.status_text import shown_time
-from oracle.queries.text.text_tables import foreign
-from oracle.systems.crynux.predownload import requests_of
+from oracle.queries.text.text_tables import print_table
 
-_NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
 _AtOption = Annotated[
     int | None, typer.Option("--at", metavar="BLOCK", min=0, help="As of this block.")
 ]
@@ -52,38 +45,44 @@ _RoundOption = Annotated[
     int | None,
     typer.Option("--round", metavar="R", min=1, help="As of the block that round R speaks of."),
 ]
-
-# On a terminal; --json has every change there ever was.
-_MOST_CHANGES = 50
+_FullOption = Annotated[
+    bool,
+    typer.Option("--full", help="Every task score and every change, each with its log."),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Put `explain` on the command line."""
-    app.command("explain", epilog="Example: qos-oracle explain 0x… --round 12 --json")(explain)
+    app.command("explain", epilog="Example: qos-oracle explain 0xfabb --round 12 --full")(explain)
 
 
-def explain(
-    node: _NodeArgument,
+def explain(  # noqa: PLR0913 - a command line's options are its parameters
+    node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     at: _AtOption = None,
     of_round: _RoundOption = None,
+    full: _FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show every task score, every change of reliability, and the number made of them."""
-    if re.fullmatch(r"0x[0-9a-fA-F]{40}", node) is None:
-        raise InputError(f"{node}: a node is named by its address, 0x and 40 hex digits")
+    """Say why a node's score is what it is: the answer first, then what costs it most."""
     if at is not None and of_round is not None:
         raise InputError("--at and --round name two blocks; give one of them")
     with open_folded(config) as app:
         as_of = _block(app, at, of_round)
+        with app.store.reading() as uow:
+            address = node_named(uow, node)
         archive = EventArchive(app.store, app.reader, app.rules)
-        told = explain_node(archive, Address(node.lower()), as_of)
+        told = explain_node(archive, address, as_of)
+        ranking = None if as_json or full else _ranking(app, told)
     if as_json:
         print_json(explain_answer(told))
         return
-    for line in _lines(told):
-        typer.echo(line)
+    if full:
+        for line in full_lines(told):
+            typer.echo(line)
+        return
+    _print_answer(told, standing_as_of(told, ranking))
 
 
 def _block(app: App, at: int | None, of_round: int | None) -> BlockRef:
@@ -91,204 +90,34 @@ def _block(app: App, at: int | None, of_round: int | None) -> BlockRef:
     return block_at(lambda: app.chain, app.store, number)
 
 
-def _lines(told: Explanation) -> Iterator[str]:
-    yield f"node {told.node.address}"
-    when = shown_time(told.as_of.time)
+def _ranking(app: App, told: Explanation) -> NodeRanking | None:
+    """Return all nodes as of the cursor; None: an earlier block is explained."""
+    with app.store.reading() as uow:
+        cursor = uow.cursor.get()
+        if cursor is None or cursor.number != told.as_of.number:
+            return None
+        return NodeOrder(app.rules).at(uow, cursor)
+
+
+def _print_answer(told: Explanation, standing: NodeStanding) -> None:
+    qos = qos_at(told.node, told.as_of.time, told.rules, told.peers)
+    typer.echo(f"{'out' if qos is None else two_digits(qos)}  {headline(standing)}")
+    for sentence in (details(standing), lifted(standing)):
+        if sentence:
+            typer.echo(f"      {sentence}")
+    costly = reasons(told, standing)
+    if costly:
+        typer.echo()
+        rows = [[f"-{two_digits(one.costs)}", one.words] for one in costly]
+        print_table(("costs", "why"), rows, ("why",))
+    typer.echo()
+    for line in _about(told):
+        typer.echo(line)
+
+
+def _about(told: Explanation) -> Iterator[str]:
     rules = f"{told.rules.name} version {told.rules.version}"
-    yield f"as of block {told.as_of.number}, {when}; rules {rules}"
-    yield f"status {status_of(told.node).replace('_', ' ')}"
-    yield ""
-    if told.rules.legacy is None:
-        yield from _score_lines(told)
-        yield ""
-        yield from _reliability_lines(told)
-    else:
-        yield from window_lines(told, told.rules.legacy)
-    yield ""
-    yield from _download_lines(told)
-    yield from _result_lines(told)
-
-
-def _download_lines(told: Explanation) -> Iterator[str]:
-    asked = requests_of(told.node, told.as_of.time)
-    if asked:
-        yield "Asked to download in the last day:"
-        for each in asked:
-            when = shown_time(each.request.asked_at)
-            yield f"  {foreign(each.request.model)}, {when}: {each.state}"
-        yield ""
-
-
-def _score_lines(told: Explanation) -> Iterator[str]:
-    rules, pool = told.rules, told.pool
-    yield f"Task scores in the pool: {len(pool)} of at most {rules.pool_size}"
-    for entry in told.scores:
-        said = f"#{entry.seq} score {entry.score} ({_race(told, entry)})"
-        yield f"  {said} at block {entry.at.block}"
-        yield f"     task {entry.task} in group {entry.group}"
-        yield from earning_lines(told, entry)
-        yield _source(told, entry.at)
-    mean = decimal_text(long_term(told.node, rules, told.as_of.time))
-    if told.scores:
-        spread = told.spread
-        yield f"Creators of their tasks: {spread.creators}; {spread.most} of the scores from one"
-    if pool:
-        yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean}"
-    else:
-        yield f"Long-term score of an empty pool = {mean}"
-
-
-def _race(told: Explanation, entry: ScoreEntry) -> str:
-    """Say which times of the group were compared, the fastest first."""
-    ranked = [member for member in told.groups.get(entry.at, ()) if member.rank is not None]
-    ranked.sort(key=lambda member: member.rank or 0)
-    times = ", ".join(f"{member.elapsed} s{_error(told, member)}" for member in ranked)
-    if entry.rank is not None:
-        return f"rank {entry.rank} of {times}"
-    elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
-    return f"no rank, {elapsed}; the others: {times}"
-
-
-def _error(told: Explanation, member: GroupMember) -> str:
-    """Say that a member reported an error, which may rank behind slower results."""
-    task = told.tasks.get(member.task)
-    return " (an error)" if task is not None and task.error_reported else ""
-
-
-def _reliability_lines(told: Explanation) -> Iterator[str]:
-    node, rules = told.node, told.rules
-    yield f"Changes of reliability: {len(told.changes)}"
-    if len(told.changes) > _MOST_CHANGES:
-        yield f"  the last {_MOST_CHANGES} of them (--json shows all)"
-    for last, change in [*_with_last(told.changes)][-_MOST_CHANGES:]:
-        yield from _change_lines(told, change, last)
-    now = decimal_text(reliability_at(node, told.as_of.time, rules))
-    if node.base == UNIT:
-        yield f"Reliability = {now}"
-        return
-    seconds = max(0, told.as_of.time - node.since)
-    yield f"Reliability {_healing(node.base, seconds, rules)} = {now}"
-
-
-def _with_last(
-    changes: Iterable[ReliabilityChange],
-) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
-    """Pair each change with the one that it healed from; across void ones, which were none."""
-    last = None
-    for change in changes:
-        yield last, change
-        if change.cause is not ReliabilityCause.TIMEOUT_VOID:
-            last = change
-
-
-def _change_lines(
-    told: Explanation, change: ReliabilityChange, last: ReliabilityChange | None
-) -> Iterator[str]:
-    rules = told.rules
-    if last is not None and last.after < change.before:
-        seconds = change.time - last.time
-        yield f"  {_healing(last.after, seconds, rules)} = {decimal_text(change.before)}"
-    before, after = decimal_text(change.before), decimal_text(change.after)
-    cause = change.cause.value.replace("_", " ")
-    yield f"  {before} -> {after} {cause} at block {change.at.block}{_step(told, change)}"
-    if change.task is not None:
-        yield f"     task {change.task}"
-    yield _source(told, change.at)
-
-
-def _healing(base: int, seconds: int, rules: Rules) -> str:
-    """Say how H heals from `base` within some seconds.
-
-    See docs/reference/scoring-rules.md#reliability.
-    """
-    return (
-        f"healed in {seconds} s: 1 - (1 - {decimal_text(base)}) x "
-        f"exp(-{seconds} / {rules.tau_seconds})"
-    )
-
-
-def _step(told: Explanation, change: ReliabilityChange) -> str:
-    """Say by which number a timeout or a success changed H."""
-    rules = told.rules
-    if change.cause is ReliabilityCause.TIMEOUT_VOID:
-        task = None if change.task is None else told.tasks.get(change.task)
-        limit = "" if task is None else f" of {task.timeout} s"
-        return f" (the task's limit{limit} is below {rules.least_timeout_seconds} s)"
-    if change.cause is ReliabilityCause.TIMED_OUT:
-        first = rules.first_penalty
-        if first is not None and change.before >= rules.first_penalty_from:
-            return f" (x {_short(first)}, the first after a good time)"
-        return f" (x {_short(rules.penalty)})"
-    if change.cause in {ReliabilityCause.SUCCEEDED, ReliabilityCause.REFUNDED}:
-        return f" (+ {_short(rules.boost)}, at most to 1)"
-    return ""
-
-
-def _short(units: int) -> str:
-    return decimal_text(units).rstrip("0").rstrip(".")
-
-
-def _source(told: Explanation, at: Position) -> str:
-    if is_of_feed(at):
-        return f"     row {row_of(at)[1]} of the feed, which has no proof"
-    return f"     transaction {told.transactions.get(at, 'unknown')}, log {at.log}"
-
-
-def _result_lines(told: Explanation) -> Iterator[str]:
-    node, rules, time = told.node, told.rules, told.as_of.time
-    qos = qos_at(node, time, rules, told.peers)
-    if qos is None:
-        yield "QoS: none, it is no member"
-    elif rules.legacy is not None:
-        yield f"QoS = Q = {decimal_text(qos)}"
-    else:
-        yield f"QoS = long-term score x reliability = {decimal_text(qos)}"
-    if told.lane == DO_NOT_SELECT:
-        yield f"A report as of this block says: do not select ({_why_not(told)})"
-    else:
-        steps = f"floor(QoS x 10000) + 2 = {told.lane - LOWEST_SCORE} + 2"
-        yield f"A report as of this block says: lane {told.lane} = {steps}"
-    for interval in told.kickouts:
-        until = (
-            "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
-        )
-        yield f"Kickout due since block {interval.opened_at.block}, {until}"
-        held = told.spread.why_held(rules) if interval.closed_at is None else None
-        if held is not None:
-            yield f"     held for a person: {held}"
-    if told.sent is not None:
-        yield from _sent_lines(told.sent)
-    yield _on_chain_line(told, told.on_chain)
-
-
-def _sent_lines(sent: ReportedLane) -> Iterator[str]:
-    said = f"Round {sent.round} speaks of this block"
-    if sent.lane is None:
-        yield f"{said} and leaves the node's lane as it was"
-    else:
-        yield f"{said} and wrote lane {sent.lane} in block {sent.at.block}"
-    yield f"     transaction {sent.transaction or 'unknown'}, log {sent.at.log}"
-
-
-def _why_not(told: Explanation) -> str:
-    node = told.node
-    if node.membership is not Membership.MEMBER:
-        return f"it is {node.membership.value.replace('_', ' ')}"
-    if node.paused:
-        return "it is paused"
-    if is_excluded(node, told.as_of.time, told.rules):
-        return f"its reliability is below {decimal_text(told.rules.exclude_exit)}"
-    return "it has no QoS"
-
-
-def _on_chain_line(told: Explanation, found: OnChain | None) -> str:
-    if found is None:
-        return "On chain: the oracle contract does not know the node"
-    place = f"On chain as of block {told.as_of.number}, index {found.index}"
-    if found.lane == NEVER_REPORTED or found.word is None:
-        return f"{place}: no report yet"
-    said = f"{place}: lane {found.lane} ({shown_lane(found.lane)}) since round {found.word.round}"
-    since = f"{said}, which speaks of block {found.as_of}"
-    if told.sent is not None or found.lane == told.lane:
-        return since
-    return f"{since}; see --round {found.word.round} for how it was made"
+    yield f"node {told.node.address}, {status_of(told.node).replace('_', ' ')}"
+    yield f"as of block {told.as_of.number}, {shown_time(told.as_of.time)}; rules {rules}"
+    yield on_chain_line(told, told.on_chain)
+    yield "--full shows each score and each change with its transaction and log"

@@ -7,6 +7,7 @@ import typer
 
 from oracle.cli.inspect.refused_senders import with_refused
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.blocks import BlockRef
@@ -18,7 +19,11 @@ from oracle.queries.feed_view import feed_lines
 from oracle.queries.json_answers import status_answer
 from oracle.queries.status import StatusReport, overview
 from oracle.queries.text.certainty_text import told_of_surety
+from oracle.queries.text.health import health_of
 from oracle.queries.text.status_text import shown_time, situation, standstill
+from oracle.queries.text.text_tables import print_facts
+
+_NAME_WIDTH = 14
 
 
 def register(app: typer.Typer) -> None:
@@ -29,9 +34,10 @@ def register(app: typer.Typer) -> None:
 def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Say what stands still and why, how far the database has come, and what is under way.
 
-    What is wrong is in capital letters, and first. An endpoint tells where the chain and the
-    contract are, and what the dispatcher has; where none answers that is unknown. How the
-    endpoints are is what the daemon saw of them last.
+    Exit code 0: well; 1: something needs attention; 2: nothing goes on. What is wrong is in
+    capital letters, and first. Ages are by this machine's clock, too. An endpoint tells where
+    chain and contract are, and what the dispatcher has; where none answers that is unknown. How
+    the endpoints are is what the daemon saw of them last.
     """
     with open_folded(config) as app:
         seen, account_balance = overview(app.store, worker), _balance_of_dispatcher(app)
@@ -41,18 +47,20 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
         surety = told_of_surety(app.store, app.source, app.folder.scope)
         settings = None if app.config.oracle.address is None else app.report_settings
+    now = int(unix_seconds())
+    judged = [*standstill(endpoints), *situation(seen, looked, settings, now), *surety]
+    health = health_of(name for name, _ in judged)
     if as_json:
-        print_json(status_answer(seen, account_balance, endpoints, looked))
-        return
-    for name, value in chain(
-        standstill(endpoints),
-        situation(seen, looked, settings),
-        surety,
+        answer = status_answer(seen, account_balance, endpoints, looked)
+        print_json({"health": health.answer(), **answer})
+        raise typer.Exit(health.word)
+    others = chain(
         feed_lines(seen.feed),
         _of_reading(seen, endpoints),
         _lines(seen, account_balance, is_on=is_on),
-    ):
-        typer.echo(f"{name:<14}{value}")
+    )
+    print_facts(chain([("health", health.text())], judged, others), _NAME_WIDTH)
+    raise typer.Exit(health.word)
 
 
 def _look_at_chain(app: App, folded: BlockRef | None) -> ChainView:
@@ -85,7 +93,7 @@ def _lines(
     yield "nodes", ", ".join(counts) or "none"
     for kept in seen.reports:
         reason = f": {kept.reason}" if kept.reason else ""
-        yield "report", f"period {kept.report.period}, {kept.state.value}{reason}"
+        yield "report", f"period {kept.report.period}, {kept.outcome}{reason}"
     for (kind, state), count in sorted(seen.outbox.items()):
         yield "outbox", f"{count} {kind} {state}"
     yield from _of_tasks(seen, account_balance, is_on=is_on)

@@ -7,8 +7,15 @@ import typer
 
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_commands import kickout
-from oracle.cli.kickout.kickout_plans import address_of, why_not_cancelled
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.kickout.kickout_plans import why_not_cancelled
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    NodeArgument,
+    open_folded,
+    print_json,
+)
 from oracle.cli.send_now import dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
@@ -16,6 +23,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
 from oracle.errors import InputError
 from oracle.kickouts.manual_cancel import cancel_by_hand, kick_of, unsent, verdict_on
+from oracle.queries.text.prefixes import node_named
 from oracle.store.outbox.records import Account, Intent
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.context import StepResult
@@ -36,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 @kickout.command(epilog="Example: qos-oracle kickout cancel 0x… --publish")
 def cancel(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")],
+    node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     publish: Annotated[
@@ -52,7 +60,8 @@ def cancel(
     """
     with open_folded(config) as app:
         app.require_oracle()
-        named = address_of(node)
+        with app.store.reading() as uow:
+            named = node_named(uow, node)
         found = _found(app, named)
         verdict = None if found.kick is None else verdict_on(app.publisher, named)
         says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"

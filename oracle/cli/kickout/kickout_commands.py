@@ -9,8 +9,15 @@ import typer
 
 from oracle.bindings.oracle_views import KickBucket, bucket_of
 from oracle.chain.heads import Heads
-from oracle.cli.kickout.kickout_plans import address_of, executed, proposed, veto_of, why_not_due
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.kickout.kickout_plans import executed, proposed, veto_of, why_not_due
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    NodeArgument,
+    open_folded,
+    print_json,
+)
 from oracle.cli.send_now import Plan, dry_run_text, published
 from oracle.daemon.app import App
 from oracle.daemon.contexts import ReporterContexts
@@ -20,6 +27,7 @@ from oracle.errors import InputError
 from oracle.kickouts.evidence_files import export
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
 from oracle.kickouts.kickout_planner import run_dry
+from oracle.queries.text.prefixes import node_named
 from oracle.txmgr.client.receipts import newest_block
 from oracle.txmgr.context import StepResult
 
@@ -28,7 +36,6 @@ kickout = typer.Typer(no_args_is_help=True)
 _UNDUE = "not due"
 _IS_PROPOSED_BY = "`kickout propose --one-creator` proposes it all the same"
 
-_NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's address.")]
 _PublishOption = Annotated[
     bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
 ]
@@ -102,7 +109,7 @@ def _bucket(app: App) -> KickBucket:
 
 @kickout.command(epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
 def evidence(
-    node: _NodeArgument,
+    node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     to: Annotated[
@@ -122,7 +129,7 @@ def evidence(
 
 @kickout.command(epilog="Example: qos-oracle kickout propose 0x… --publish")
 def propose(
-    node: _NodeArgument,
+    node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     one_creator: Annotated[
@@ -158,7 +165,7 @@ def propose(
 
 @kickout.command(epilog="Example: qos-oracle kickout execute 0x… --publish")
 def execute(
-    node: _NodeArgument,
+    node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     publish: _PublishOption = False,
@@ -196,7 +203,8 @@ def _looks(app: App) -> list[KickoutCase]:
 
 
 def _look(app: App, node: str) -> KickoutCase:
-    named = address_of(node)
+    with app.store.reading() as uow:
+        named = node_named(uow, node)
     looks = {look.node: look for look in _looks(app)}
     if named not in looks:
         raise InputError(f"{node}: {why_not_due(app, named)}")

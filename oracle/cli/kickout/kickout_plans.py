@@ -1,6 +1,5 @@
 """What `kickout` plans by hand: under the daemon's conditions; says in words which is missing."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,17 +18,6 @@ from oracle.kickouts.proposer import propose as plan_proposal
 from oracle.queries.text.text_tables import in_utc
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult
-
-
-def address_of(node: str) -> Address:
-    """Read the address that names a node.
-
-    Raises:
-        InputError: it is none.
-    """
-    if re.fullmatch(r"0x[0-9a-fA-F]{40}", node) is None:
-        raise InputError(f"{node}: a node is named by its address, 0x and 40 hex digits")
-    return Address(node.lower())
 
 
 def why_not_due(app: App, node: Address) -> str:

@@ -17,8 +17,8 @@ from oracle.cli.options import (
 )
 from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease, unix_seconds
 from oracle.daemon.app import App
-from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.queries.text.prefixes import address_among
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.context import TxContext
@@ -27,7 +27,6 @@ from oracle.txmgr.replacement.call_replacement import prepared_no_op, replace_wi
 from oracle.txmgr.replacement.fee_bump import bump as sign_replacement, prepared_bump
 from oracle.txmgr.replacement.replacement_offer import Replacement
 
-_ADDRESS_DIGITS = 40
 _NO_NONCE = (IntentState.PLANNED, IntentState.READY)
 _LIST = "`qos-oracle outbox list` shows them"
 
@@ -285,7 +284,8 @@ def _cannot(intent: Intent, what: str) -> str:
 
 
 def _account(app: App, which: str) -> Account:
-    digits = which.lower().removeprefix("0x")
-    if len(digits) != _ADDRESS_DIGITS or not all(one in "0123456789abcdef" for one in digits):
+    if not which.startswith("0x"):
         raise InputError(f"{which} is neither a number of the outbox nor an address; {_LIST}")
-    return Account(app.config.chain.id, Address("0x" + digits))
+    with app.store.reading() as uow:
+        known = [account.address for account in uow.outbox.counts.accounts()]
+    return Account(app.config.chain.id, address_among(known, "sender", which))

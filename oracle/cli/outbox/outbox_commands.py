@@ -11,9 +11,9 @@ from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.cli.write_session import unix_seconds
 from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
-from oracle.queries.outbox_answers import intent_answer, sent_of, task_of
-from oracle.queries.outbox_figures import CALL_KINDS
-from oracle.queries.text.outbox_advice import after_pause
+from oracle.queries.outbox.outbox_advice import after_pause
+from oracle.queries.outbox.outbox_answers import intent_answer, sent_of, task_of
+from oracle.queries.outbox.outbox_figures import CALL_KINDS
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     REBUILT,

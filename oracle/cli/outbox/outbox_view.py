@@ -5,8 +5,8 @@ from itertools import groupby
 
 import typer
 
-from oracle.queries.outbox_answers import group_of, reason_of, task_of
-from oracle.queries.text.outbox_advice import SentState
+from oracle.queries.outbox.outbox_advice import SentState
+from oracle.queries.outbox.outbox_answers import group_of, reason_of, task_of
 from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
 

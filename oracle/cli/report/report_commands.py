@@ -62,7 +62,7 @@ def _row(one: StoredReport) -> list[str]:
     words = len(decode(one.report.records))
     number = "" if one.round is None else str(one.round)
     new = len(one.report.registrations.fresh)
-    facts = (one.report.period, one.report.as_of.number, number, words, new, one.state.value)
+    facts = (one.report.period, one.report.as_of.number, number, words, new, one.outcome)
     return [*map(str, facts), one.reason or ""]
 
 
@@ -100,7 +100,7 @@ def _print_one(seen: ReportView, *, has_shares: bool) -> None:
     else:
         words = "the same" if stored.report == computed else "NOT the same"
         reason = f": {stored.reason}" if stored.reason else ""
-        typer.echo(f"{stored.state.value}{reason}; computed anew it is {words}")
+        typer.echo(f"{stored.outcome}{reason}; computed anew it is {words}")
     if not seen.lanes:
         typer.echo("it has nothing to say")
         return
@@ -143,7 +143,7 @@ def report_facts(found: Report) -> dict[str, object]:
 
 def _fate(stored: StoredReport) -> dict[str, object]:
     return {
-        "state": stored.state.value,
+        "state": stored.outcome,
         "reason": stored.reason,
         "round": stored.round,
         "digest": stored.digest,

@@ -31,12 +31,13 @@ def working(
 ) -> Iterator[tuple[App, RebuildOptions]]:
     """Open the rooms, hold the lease, and show how far the work is, on a terminal only.
 
-    `only_reads`: no lease is needed, and the daemon may run meanwhile.
+    `only_reads`: no lease is needed, and the daemon may run meanwhile. So it may beside a dry
+    run of SQLite, which works on a copy; on PostgreSQL a dry run would keep it waiting.
     """
-    with open_app(config) as app, bar(command) as tell:
+    with open_app(config) as app, bar(command) as tell, _copied(app, dry_run=dry_run) as copy:
         _check_network(app, offline=offline)
-        if only_reads:
-            yield app, RebuildOptions(dry_run, tell)
+        if only_reads or copy is not None:
+            yield copy or app, RebuildOptions(dry_run, tell)
             return
         with command_lease(app, command) as epoch:
 
@@ -44,6 +45,22 @@ def working(
                 renew(app.store, epoch)
 
             yield app, RebuildOptions(dry_run, tell, epoch, keep_lease)
+
+
+@contextmanager
+def _copied(app: App, *, dry_run: bool) -> Iterator[App | None]:
+    """Yield the rooms over a copy of the database for a dry run; None: work on it itself."""
+    if not dry_run:
+        yield None
+        return
+    with app.store.copied() as url:
+        if url is None:
+            yield None
+            return
+        told = app.config
+        database = told.database.model_copy(update={"url": url})
+        with App(told.model_copy(update={"database": database})) as copy:
+            yield copy
 
 
 def _check_network(app: App, *, offline: bool) -> None:

@@ -8,17 +8,18 @@ import typer
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
 from oracle.queries.selection.draw_history import DrawHistory, DrawOutcome, DrawRow, recent_draws
 from oracle.queries.text.status_text import shown_time
-from oracle.queries.text.text_tables import in_utc, print_table
+from oracle.queries.text.text_tables import cut_hash, in_utc, print_table
 
 # On a terminal; --json has them all.
 _MOST_ROWS = 20
+_COLUMNS = ("task", "node", "seed block")
 _LastOption = Annotated[
     int,
     typer.Option("--last", min=0, metavar="N", help="And the last N that stand no more."),
 ]
 _WORDS = {
-    DrawOutcome.STARTED: "which started it",
-    DrawOutcome.STARTED_ELSEWHERE: "but another node started it",
+    DrawOutcome.STARTED: "the node started it",
+    DrawOutcome.STARTED_ELSEWHERE: "another node started it",
     DrawOutcome.TASK_ENDED: "the task ended",
     DrawOutcome.UNDONE: "undone: drawn for anew",
 }
@@ -56,28 +57,28 @@ def _show(found: DrawHistory) -> None:
     typer.echo(f"{'1 draw stands' if count == 1 else f'{count} draws stand'}, {moment}")
     if found.active:
         typer.echo("")
-        rows = [(_whom(each), str(each.draw.seed_block), _since(each)) for each in found.active]
-        _print(("task", "seed block", "since (UTC)"), rows)
+        rows = [(*_whom(each), _since(each)) for each in found.active]
+        _print((*_COLUMNS, "since (UTC)"), rows)
     if found.over:
         typer.echo("")
         typer.echo("over, the last first")
-        rows = [
-            (_whom(each), str(each.draw.seed_block), str(each.draw.voided_block))
-            for each in found.over
-        ]
-        _print(("task", "seed block", "over at"), rows)
+        over = [(*_whom(each), str(each.draw.voided_block), _came(each)) for each in found.over]
+        _print((*_COLUMNS, "over at", "what came of it"), over)
 
 
 def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print_table(columns, rows[:_MOST_ROWS])
+    print_table(columns, rows[:_MOST_ROWS], left=("what came of it",))
     if len(rows) > _MOST_ROWS:
         typer.echo(f"… and {len(rows) - _MOST_ROWS} more; --json has them all")
 
 
-def _whom(told: DrawRow) -> str:
-    """Name the task, and under it the node and what came of it."""
-    came = "" if told.outcome is None else f", {_WORDS[told.outcome]}"
-    return f"{told.draw.task}\n  {told.draw.node}{came}"
+def _whom(told: DrawRow) -> tuple[str, str, str]:
+    """Name the task as it begins, the node, and the block whose hash drew it."""
+    return cut_hash(told.draw.task), told.draw.node, str(told.draw.seed_block)
+
+
+def _came(told: DrawRow) -> str:
+    return "-" if told.outcome is None else _WORDS[told.outcome]
 
 
 def _since(told: DrawRow) -> str:

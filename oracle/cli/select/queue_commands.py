@@ -20,10 +20,10 @@ from oracle.cli.system_options import (
     source_of,
 )
 from oracle.domain.events.network_events import TaskKind
-from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import SnapshotQuery
 from oracle.queries.selection.queue_view import capacity_in, line_up, offer_to
+from oracle.queries.text.prefixes import address_among
 from oracle.queries.text.text_tables import foreign
 from oracle.systems.crynux.pricing import Pricing
 
@@ -91,7 +91,6 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     that it is estimated to take; nobody publishes those, so they stand in [dispatch], or in
     --fixed and --unit. `draws` lists who is drawn.
     """
-    address = None if node is None else _address(node)
     written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))
     with source_of(events, config) as source:
         choice = chosen_for_queue(policy, source)
@@ -100,6 +99,7 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
         snapshot = source.snapshot(SnapshotQuery(choice.rules, at))
     line = line_up(snapshot, choice.policy, pricing)
     capacity = None if numbers.alpha is None else capacity_in(line, snapshot, numbers.alpha)
+    address = None if node is None else address_among([*snapshot.nodes], "node", node)
     offer = None if address is None else offer_to(line, snapshot, address)
     if as_json:
         print_json(queue_answer(line, snapshot, capacity, offer))
@@ -107,12 +107,6 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     show_queue(line, snapshot, capacity)
     if offer is not None:
         show_offer(offer)
-
-
-def _address(node: str) -> Address:
-    if re.fullmatch(r"0x[0-9a-fA-F]{40}", node) is None:
-        raise InputError(f"--node {foreign(node)}: a node is named by 0x and 40 hex digits")
-    return Address(node.lower())
 
 
 def _seconds(option: str, written: list[str] | None) -> dict[str, Fraction]:

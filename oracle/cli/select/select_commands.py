@@ -25,7 +25,6 @@ from oracle.cli.system_options import (
 )
 from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.events.network_events import TaskCreated
-from oracle.domain.ids import TaskKey
 from oracle.errors import InputError
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
 from oracle.queries.selection.network_snapshot import NetworkSnapshot, SnapshotQuery
@@ -35,6 +34,7 @@ from oracle.queries.selection.node_selection import (
     select as select_nodes,
     wanted_task,
 )
+from oracle.queries.text.prefixes import task_named
 from oracle.queries.text.text_tables import foreign
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
@@ -121,16 +121,14 @@ def _no_other(*given: object) -> None:
 
 
 def _verify(config: Path, task: str, *, as_json: bool) -> None:
-    if task != _ALL and re.fullmatch(r"0x[0-9a-fA-F]{64}", task) is None:
-        raise InputError(
-            f"--verify {foreign(task)}: a task is named by 0x and 64 hex digits, or {_ALL}"
-        )
     with open_folded(config) as app:
+        with app.store.reading() as uow:
+            key = None if task == _ALL else task_named(uow, task)
         settings = app.dispatch_settings
         if settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
         where = (app.chain, app.store, app.reader, settings)
-        check = verify_all(*where) if task == _ALL else verify_draw(*where, TaskKey(task.lower()))
+        check = verify_all(*where) if key is None else verify_draw(*where, key)
     if as_json:
         print_json(check_answer(check))
     else:

@@ -21,12 +21,14 @@ from oracle.daemon.config.verify_section import policy_of
 from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
+from oracle.queries.text.text_tables import print_facts
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.store.state.rule_set_repository import named_by
 from oracle.systems.registry import changes_in
 from oracle.telemetry.safe_text import without_secrets
 from oracle.txmgr.client.receipts import balance_of
 
+_NAME_WIDTH = 10
 # Blocks over which the time between blocks is measured.
 _MEASURED_BLOCKS = 100
 
@@ -85,8 +87,7 @@ def check(
     if as_json:
         print_json({"facts": found.facts, "warnings": found.warnings, "faults": found.faults})
     else:
-        for line in _lines(found):
-            typer.echo(line)
+        print_facts(_lines(found), _NAME_WIDTH)
     if found.faults:
         count = len(found.faults)
         faults = "1 fault" if count == 1 else f"{count} faults"
@@ -278,10 +279,7 @@ def _contract(app: App, found: _Findings) -> str:
     return f"{app.oracle_address} is as configured"
 
 
-def _lines(found: _Findings) -> Iterator[str]:
-    for name, fact in found.facts.items():
-        yield f"{name:<10}{fact}"
-    for warning in found.warnings:
-        yield f"warning   {warning}"
-    for fault in found.faults:
-        yield f"fault     {fault}"
+def _lines(found: _Findings) -> Iterator[tuple[str, str]]:
+    yield from found.facts.items()
+    yield from (("warning", warning) for warning in found.warnings)
+    yield from (("fault", fault) for fault in found.faults)

@@ -47,7 +47,7 @@ _CAPPED = "it is asked for less, and a proof or another endpoint must tell"
 endpoint = typer.Typer(no_args_is_help=True)
 
 
-class _Probed(NamedTuple):
+class ProbedEndpoint(NamedTuple):
     """One endpoint by its position in the settings; `fault` says why it is unfit.
 
     `most_logs` and `omits_logs` are what the daemon found out while it read, of late.
@@ -98,17 +98,24 @@ def probe_endpoints(
         chosen = _chosen(list(app.source.endpoints), position)
         states, wrong = app.source.endpoints.states(), app.source.proven_wrong()
         shut_out = {name: states[name] for name in wrong}
-        probed = (_probed(place, one, wanted, shut_out.get(one.name)) for place, one in chosen)
-        found = [_with_learned_limits(app, one) for one in probed]
+        found = [
+            _with_learned_limits(app, probed(place, one, wanted, shut_out.get(one.name)))
+            for place, one in chosen
+        ]
     if as_json:
         print_json([_answer(one, found) for one in found])
     else:
-        print_table(_COLUMNS, [_row(one, found) for one in found], _TEXT)
-        typer.echo()
-        for one in found:
-            typer.echo(f"{one.position}  {one.name}: {escaped(one.verdict)}")
+        print_probed(found)
     if any(one.fault for one in found):
         raise typer.Exit(1)
+
+
+def print_probed(found: list[ProbedEndpoint], *, err: bool = False) -> None:
+    """Print what was found of each endpoint, and the verdict on it."""
+    print_table(_COLUMNS, [_row(one, found) for one in found], _TEXT, err=err)
+    typer.echo(err=err)
+    for one in found:
+        typer.echo(f"{one.position}  {one.name}: {escaped(one.verdict)}", err=err)
 
 
 @endpoint.command(
@@ -170,22 +177,23 @@ def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, 
     return [every[position - 1]]
 
 
-def _probed(
+def probed(
     position: int, one: Endpoint, wanted: ProbeRequirements, shut_out: str | None
-) -> _Probed:
+) -> ProbedEndpoint:
+    """Ask one endpoint; `shut_out` says why it is asked nothing any more, None: it is."""
     if shut_out is not None:
         # It is asked nothing any more, not even this.
-        return _Probed(position, one.name, Capabilities(), shut_out)
+        return ProbedEndpoint(position, one.name, Capabilities(), shut_out)
     try:
         facts = probe(one.client, wanted)
     except RpcError as error:
         advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
         fault = f"{error.kind}: {error.words}{advice}"
-        return _Probed(position, one.name, Capabilities(), fault)
-    return _Probed(position, one.name, facts, _unfit(facts, wanted.first))
+        return ProbedEndpoint(position, one.name, Capabilities(), fault)
+    return ProbedEndpoint(position, one.name, facts, _unfit(facts, wanted.first))
 
 
-def _with_learned_limits(app: App, one: _Probed) -> _Probed:
+def _with_learned_limits(app: App, one: ProbedEndpoint) -> ProbedEndpoint:
     """Add what the daemon wrote down of it in the database, if there is one."""
     if schema_state(app.config.database.url).age is not SchemaAge.CURRENT:
         return one
@@ -207,13 +215,13 @@ def _unfit(facts: Capabilities, first: int) -> str | None:
     return None
 
 
-def _lag(one: _Probed, found: list[_Probed]) -> int | None:
+def _lag(one: ProbedEndpoint, found: list[ProbedEndpoint]) -> int | None:
     """Return how many blocks it is behind the best of those that were asked."""
     heads = [other.facts.head.number for other in found if other.facts.head is not None]
     return None if one.facts.head is None else max(heads) - one.facts.head.number
 
 
-def _row(one: _Probed, found: list[_Probed]) -> list[str]:
+def _row(one: ProbedEndpoint, found: list[ProbedEndpoint]) -> list[str]:
     facts, lag = one.facts, _lag(one, found)
     serves = [
         *(["logs by hash"] if facts.has_logs_by_hash else []),
@@ -237,7 +245,7 @@ def _or_dash(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _answer(one: _Probed, found: list[_Probed]) -> dict[str, object]:
+def _answer(one: ProbedEndpoint, found: list[ProbedEndpoint]) -> dict[str, object]:
     facts = one.facts
     return {
         "position": one.position,

@@ -1,15 +1,21 @@
-"""The sections of listeners: `[web]` for who watches the daemon, `[statements]` for reporters.
+"""The sections of listeners: `[web]` for who watches, `[statements]`, and `[api]` for anybody.
 
-Each has its own place, certificate and limits; the settings that both have stand here once.
+Each has its own place, certificate and limits; the settings that all have stand here once.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
 
-from oracle.daemon.config.sections import Section
+from oracle.daemon.config.sections import Section, split_list
 from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
+
+# A task to select nodes for, and nothing larger.
+_BODY_BYTES = 16 * 1024
 
 
 class ListenerSection(Section):
@@ -73,6 +79,29 @@ class StatementsSection(ListenerSection):
         return None if self.port is None else self._listener("statements", self.port)
 
 
+class ApiSection(ListenerSection):
+    # Whether `run` answers `/v1` as well; `qos-oracle serve` does so whatever stands here.
+    enabled: bool = False
+    # For the read API, which anybody may ask that reaches it; 0 takes any free port.
+    port: int = Field(default=8090, ge=0, le=65_535)
+    # Streams of events at the same time, beside the connections that get one answer.
+    max_streams: int = Field(default=1200, ge=0, le=65_536)
+    # Web pages that may read it in a browser, by origin (`https://example.org`); `*`: all.
+    cors: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        BeforeValidator(split_list),
+        Field(max_length=64),
+    ] = ()
+
+    @property
+    def listener(self) -> Listener:
+        """Where everybody is answered."""
+        plain = self._listener("api", self.port)
+        limits = replace(plain.limits, body_bytes=_BODY_BYTES, streams=self.max_streams)
+        return replace(plain, limits=limits)
+
+
 def warnings_of_listeners(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
     """Return what deserves a thought: peers that are asked, and can ask nothing themselves."""
     if peers and statements.port is None:
@@ -80,14 +109,19 @@ def warnings_of_listeners(statements: StatementsSection, peers: Sequence[str]) -
     return []
 
 
-def faults_in_listeners(web: WebSection, statements: StatementsSection) -> list[str]:
+def faults_in_listeners(
+    web: WebSection, statements: StatementsSection, api: ApiSection
+) -> list[str]:
     """Return what cannot stand together, in one line each."""
     faults = []
-    for name, section in (("web", web), ("statements", statements)):
+    for name, section in (("web", web), ("statements", statements), ("api", api)):
         if (section.certificate is None) != (section.certificate_key is None):
             faults.append(f"{name}.certificate and {name}.certificate_key: give both or none")
         if section.client_ca_file is not None and section.certificate is None:
             faults.append(f"{name}.client_ca_file: needs {name}.certificate")
     if statements.port and (web.host, web.port) == (statements.host, statements.port):
         faults.append("web.port and statements.port: are the same; strangers come to one of them")
+    for name, other in (("web", web), ("statements", statements)):
+        if api.enabled and api.port and (other.host, other.port) == (api.host, api.port):
+            faults.append(f"{name}.port and api.port: are the same; anybody may come there")
     return faults

@@ -8,9 +8,9 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -27,13 +27,20 @@ from oracle.daemon.config.feed_section import FeedSection, feed_faults
 from oracle.daemon.config.history_section import HistorySection
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
+    ApiSection,
     StatementsSection,
     WebSection,
     faults_in_listeners,
 )
+from oracle.daemon.config.notify_section import (
+    MetricsSection,
+    NotifySection,
+    faults_in_notify,
+)
 from oracle.daemon.config.oracle_section import OracleSection
 from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
 from oracle.daemon.config.redaction import SECRET, is_secret_in, secret_parts
+from oracle.daemon.config.rules_section import RulesSection, faults_in_rules
 from oracle.daemon.config.sections import (
     Database,
     LimitsSection,
@@ -45,8 +52,6 @@ from oracle.daemon.config.sections import (
 from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
 from oracle.signing.keystore import refuse_readable_by_others
-from oracle.systems.registry import rule_set, rule_sets
-from oracle.systems.rule_overrides import changes_of
 from oracle.telemetry.safe_text import hide
 
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
@@ -58,22 +63,6 @@ SOFT_BLOCKS = 2
 ACTED_ON = "TaskNetwork"
 # Blocks that a report takes from being cut to being mined, on a bad day.
 LANDING_BLOCKS = 6
-
-
-class Scoring(Section):
-    # `seed`, `relay` or `legacy`, which needs numbers of your own. Part of the rules hash.
-    set: str = "seed"
-    # When a group is scored, where it differs from the set: `validated` or `terminal`. Part
-    # of the rules hash.
-    close: Literal["validated", "terminal"] | None = None
-    # Other rules that differ from the set's, by their names: `{ tau_seconds = 900, penalty =
-    # "0.5" }`; `rules show` lists them. Part of the rules hash.
-    change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
-
-    @property
-    def changes(self) -> dict[str, str]:
-        """Everything that differs from the rule set."""
-        return self.change if self.close is None else {**self.change, "close": self.close}
 
 
 class LogLines(Section):
@@ -101,7 +90,7 @@ class Config(BaseSettings):
     verify: VerifySection = VerifySection()
     history: HistorySection = HistorySection()
     oracle: OracleSection = OracleSection()
-    rules: Scoring = Scoring()
+    rules: RulesSection = RulesSection()
     dispatch: DispatchSection = DispatchSection()
     probing: ProbingSection = ProbingSection()
     keys: KeysSection = KeysSection()
@@ -109,6 +98,9 @@ class Config(BaseSettings):
     reporters: ReportersSection = ReportersSection()
     web: WebSection = WebSection()
     statements: StatementsSection = StatementsSection()
+    api: ApiSection = ApiSection()
+    notify: tuple[NotifySection, ...] = ()
+    metrics: MetricsSection = MetricsSection()
     log: LogLines = LogLines()
 
     @classmethod
@@ -157,9 +149,11 @@ def load(path: Path) -> Config:
 def _secret_values(config: Config) -> Iterator[str]:
     for name in SECRET:
         section, setting = name.split(".")
-        value = getattr(getattr(config, section), setting)
-        if value is not None:
-            yield from [value] if isinstance(value, str) else value
+        written = getattr(config, section)
+        for one in written if isinstance(written, tuple) else [written]:
+            value = getattr(one, setting)
+            if value is not None:
+                yield from [value] if isinstance(value, str) else value
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -201,11 +195,12 @@ def fault_line(place: tuple[int | str, ...], kind: str, message: str) -> str:
 def _disagreements(config: Config) -> list[str]:
     """Settings that are well-formed one by one and cannot stand together."""
     oracle, keys = config.oracle, config.keys
-    faults = _faults_in_rules(config.rules)
+    faults = faults_in_rules(config.rules)
     faults += faults_in_keys(keys, config.chain.id)
     faults += _faults_in_network(config)
-    faults += faults_in_listeners(config.web, config.statements)
+    faults += faults_in_listeners(config.web, config.statements, config.api)
     faults += faults_in_reporters(config.reporters)
+    faults += faults_in_notify(config.notify)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: needs oracle.address")
     if oracle.publish and not keys.has("signer") and not keys.has("transmitter"):
@@ -263,17 +258,6 @@ def _duplicates(config: Config, profile: Profile) -> list[str]:
         for address, names in by_address.items()
         if len(names) > 1
     ]
-
-
-def _faults_in_rules(scoring: Scoring) -> list[str]:
-    if scoring.close is not None and "close" in scoring.change:
-        return ["rules.close and rules.change.close: give one of them"]
-    try:
-        rule_set(scoring.set, scoring.changes)
-    except ValueError as error:
-        key = "change" if scoring.set in rule_sets() else "set"
-        return [f"rules.{key}: {error}"]
-    return []
 
 
 def _faults_in_time(config: Config) -> list[str]:

@@ -19,6 +19,7 @@ SECRET = frozenset(
         "reporters.peers",
         "feed.url",
         "feed.compare_url",
+        "notify.url",
     }
 )
 _LISTENER = (
@@ -176,6 +177,19 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "web": _LISTENER,
     "statements": _LISTENER,
+    "api": (*_LISTENER, "enabled", "cors", "max_streams"),
+    "notify": (
+        "name",
+        "secret_file",
+        "kinds",
+        "nodes",
+        "timeout_seconds",
+        "allow_private",
+    ),
+    "metrics": (
+        "nodes",
+        "most_nodes",
+    ),
     "log": (
         "format",
         "level",
@@ -197,9 +211,10 @@ def _urls_in(written: Mapping[str, object]) -> Iterator[str]:
     for name in SECRET:
         section, setting = name.split(".")
         settings = written.get(section)
-        value = settings.get(setting) if isinstance(settings, Mapping) else None
-        told = value if isinstance(value, list) else [value]
-        yield from (one for one in told if isinstance(one, str))
+        for each in settings if isinstance(settings, list) else [settings]:
+            value = each.get(setting) if isinstance(each, Mapping) else None
+            told = value if isinstance(value, list) else [value]
+            yield from (one for one in told if isinstance(one, str))
 
 
 def secret_parts(urls: Iterable[str]) -> Iterator[str]:

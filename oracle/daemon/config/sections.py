@@ -39,7 +39,7 @@ def _http_url(value: str) -> str:
     return value
 
 
-def _split(value: object) -> object:
+def split_list(value: object) -> object:
     """Let the environment write a list as `a,b`."""
     return value.split(",") if isinstance(value, str) else value
 
@@ -47,7 +47,7 @@ def _split(value: object) -> object:
 ContractAddress = Annotated[str, AfterValidator(_address)]
 Url = Annotated[str, AfterValidator(_http_url)]
 # In TOML a list, in the environment `a,b`.
-Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(_split)]
+Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(split_list)]
 
 
 class Database(Section):

@@ -17,7 +17,7 @@ from oracle.daemon.lease.lease_keeper import worker
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.json_answers import status_answer
-from oracle.queries.outbox_answers import intent_answer, sent_of
+from oracle.queries.outbox.outbox_answers import intent_answer, sent_of
 from oracle.queries.status import overview
 from oracle.store.database import Store
 from oracle.telemetry import metrics
@@ -71,7 +71,7 @@ def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
 
     @web.get("/v1/status")
     def status() -> Response:
-        """What `qos-oracle status --json` prints.
+        """What `qos-oracle status --json` prints but for `health`, which /readyz says.
 
         `dispatcher` only where this process starts tasks, `contract` where it sends reports, both
         as they stood when they were asked last.

@@ -27,6 +27,8 @@ from oracle.daemon.web.refusals import Refusals
 from oracle.daemon.web.request_limits import RequestLimits
 from oracle.telemetry.logging_setup import is_power_of_two
 
+# Answers without an end, where a listener gives any.
+STREAM_PATHS = frozenset({"/v1/events"})
 _STOP_SECONDS = 1
 _TLS_GOODBYE_SECONDS = 1.0
 _BUSY = (
@@ -76,7 +78,7 @@ class _Server(uvicorn.Server):
         self._idle = ConnectionTable[PendingConnection](
             self.limits.waiting, self.limits.per_address
         )
-        self._most_answered = self.limits.answers
+        self._most_answered = self.limits.answers + self.limits.streams
         self._protocol = _ManyRequests if self.limits.keeps_open else _OneRequest
         self._tasks: set[asyncio.Task[None]] = set()
         self._faults = 0
@@ -208,6 +210,13 @@ class _OneRequest(H11Protocol):
             self._deadline = None
 
     def _too_late(self) -> None:
+        # A stream has no end; its deadline is for what lies ready and is not taken.
+        has_request = self.conn.their_state is not h11.IDLE and self._server.limits.streams > 0
+        is_stream = has_request and self.scope["path"] in STREAM_PATHS
+        if is_stream and not self.transport.get_write_buffer_size():
+            seconds = self._server.limits.answer_seconds
+            self._deadline = self.loop.call_later(seconds, self._too_late)
+            return
         self._server.refusals.note("deadline", self._connection.address)
         self.transport.abort()
 

@@ -41,7 +41,8 @@ class ListenerLimits:
     `requests_per_second`: on average from one address, five seconds' worth at once. `body_bytes`:
     the most of a request's body; 0: none is taken in. `keeps_open`: a connection may bring more
     than one request. Of the connections half are kept for answers, and never more than
-    `most_answers`: the server has forty threads, and most answers need none.
+    `most_answers`: the server has forty threads, and most answers need none. `streams`: answers
+    without an end at the same time, beside the others; they have no deadline.
     """
 
     connections: int = 8192
@@ -52,6 +53,7 @@ class ListenerLimits:
     body_bytes: int = 0
     keeps_open: bool = False
     most_answers: int = 64
+    streams: int = 0
 
     @property
     def answers(self) -> int:

@@ -60,6 +60,6 @@ class RequestLimits:
     def _takes_body(self, headers: Headers) -> bool:
         """Tell whether as much may come as is announced; what is announced is not exceeded."""
         length = headers.get("content-length", "0")
-        if "transfer-encoding" in headers or not length.isdecimal():
+        if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
             return False
         return len(length) <= _MOST_DIGITS and int(length) <= self._body_bytes

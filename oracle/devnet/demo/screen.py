@@ -1,24 +1,32 @@
-"""The picture: a live table of nodes and a feed of events; plain lines where no terminal is."""
+"""The picture: the act, a live table of nodes, a feed, newest first; else plain lines.
+
+It fits a terminal of 80 columns and 24 lines.
+"""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, JustifyMethod
 from rich.live import Live
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from oracle.devnet.demo.acts import Playbill
 from oracle.devnet.demo.news import FeedEntry
 from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 
-_FEED_LINES = 12
+# Kept of the feed; shown is what the terminal has room for, and never less than the second.
+_FEED_LINES, _LEAST_FEED = 40, 3
+# Title, act, caption, names of the columns, two empty lines, and one for the cursor.
+_OTHER_LINES = 7
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
 _BAR = 10
+# Reliability under which a node still recovers, for its colour alone.
+_WELL = 0.95
 
 
 class Screen:
@@ -27,7 +35,9 @@ class Screen:
     def __init__(self, console: Console, *, start: int) -> None:
         self._console = console
         self._start = start
+        # The newest first.
         self._feed: deque[Text] = deque(maxlen=_FEED_LINES)
+        self._playbill = Playbill()
         self._live = (
             Live(console=console, auto_refresh=False, transient=False, redirect_stderr=False)
             if console.is_terminal
@@ -57,9 +67,12 @@ class Screen:
 
     def show(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
         """Bring the picture up to date; `head` is the chain's newest block."""
+        self._playbill.see(snapshot)
         for line in lines:
             written = self._written(line)
-            self._feed.append(written)
+            # Reports are counted in the title.
+            if line.tone != "plain":
+                self._feed.appendleft(written)
             if self._live is None:
                 self._console.print(written, soft_wrap=True)
         if self._live is not None:
@@ -74,9 +87,9 @@ class Screen:
     def _picture(self, snapshot: DemoSnapshot, head: int) -> Group:
         title = (
             f"chain time {self._clock(snapshot.time)}   block {head}   "
-            f"folded {snapshot.block} ({head - snapshot.block} behind)   round {snapshot.round}"
+            f"folded {snapshot.block} ({head - snapshot.block} behind)   reports {snapshot.round}"
         )
-        table = Table(title=title, title_style="bold", expand=True, box=SIMPLE_HEAD)
+        table = Table(expand=True, box=None, pad_edge=False)
         columns = [one for one in _COLUMNS if self._console.width >= one.from_width]
         for column in columns:
             table.add_column(
@@ -84,8 +97,22 @@ class Screen:
             )
         for rank, row in enumerate(snapshot.rows, start=1):
             table.add_row(*(one.cell(rank, row) for one in columns), style=_row_style(row))
-        feed = Text("\n").join(self._feed) if self._feed else Text("waiting for the first block")
-        return Group(table, Panel(feed, title="events", height=_FEED_LINES + 2))
+        return Group(
+            _in_one_line(title, "bold"),
+            _in_one_line(self._playbill.line, "bold cyan"),
+            _in_one_line(self._playbill.caption, "cyan"),
+            Text(),
+            table,
+            Text(),
+            *self._newest(self._console.height - _OTHER_LINES - len(snapshot.rows)),
+        )
+
+    def _newest(self, room: int) -> list[Text]:
+        """Return as much of the feed as there is room for."""
+        shown = [one.copy() for one in islice(self._feed, max(room, _LEAST_FEED))]
+        for line in shown:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return shown or [Text("waiting for the first event", style="dim")]
 
     def _clock(self, time: int) -> str:
         minutes, seconds = divmod(time - self._start, 60)
@@ -102,6 +129,10 @@ class _Column:
     least: int
     cell: Callable[[int, SnapshotRow], str]
     from_width: int = 0
+
+
+def _in_one_line(text: str, style: str) -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _state(row: SnapshotRow) -> str:
@@ -127,4 +158,6 @@ def _row_style(row: SnapshotRow) -> str:
         return "dim strike"
     if row.is_excluded:
         return "red"
-    return "dim" if row.status == "paused" else ""
+    if row.status == "paused" or row.qos is None:
+        return "dim"
+    return "green" if row.reliability >= _WELL else "yellow"

@@ -126,6 +126,16 @@ def longest_exclusion(rules: Rules) -> int:
     base = penalized(min(rules.exclude_enter, UNIT), rules)
     if base >= rules.exclude_enter:
         return 0
+    return _seconds_until_back(base, rules)
+
+
+def back_at(base: int, since: int, rules: Rules) -> int:
+    """Return the block time at which healing alone ends an exclusion; H was `base` at `since`."""
+    return since + _seconds_until_back(base, rules)
+
+
+def _seconds_until_back(base: int, rules: Rules) -> int:
+    """Return after how many seconds H has healed from `base` to the exit."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2

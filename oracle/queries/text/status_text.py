@@ -6,8 +6,10 @@ from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.endpoint_view import EndpointView
+from oracle.queries.outbox.outbox_advice import after_pause
 from oracle.queries.status import StatusReport
-from oracle.queries.text.outbox_advice import after_pause
+from oracle.queries.text.health import OLD_HEAD_SECONDS
+from oracle.queries.text.human_numbers import age, span
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.reports.hold_repository import ReportHold
 
@@ -17,10 +19,12 @@ Lines = Iterator[tuple[str, str]]
 _LATE_TENTHS = 15
 
 
-def situation(seen: StatusReport, chain: ChainView, settings: ReportSettings | None) -> Lines:
+def situation(
+    seen: StatusReport, chain: ChainView, settings: ReportSettings | None, now: int
+) -> Lines:
     """Say what stands still and why, in capital letters, and in a line each what does not.
 
-    `settings` None: there is no oracle contract.
+    `settings` None: there is no oracle contract. `now`: unix seconds of this machine's clock.
     """
     for halt in seen.halts:
         yield "HALTED", f"{halt.name} since block {halt.since_block}: {halt.reason}"
@@ -34,9 +38,10 @@ def situation(seen: StatusReport, chain: ChainView, settings: ReportSettings | N
     if seen.suspect:
         words = "came from it alone, and another endpoint is still to be asked about them"
         yield "UNAUDITED", f"{seen.suspect} blocks {words}; no kickout rests on them meanwhile"
-    yield _index(seen, chain)
+    yield _index(seen, chain, now)
+    yield from _old_head(chain, now)
     if settings is not None:
-        yield _last_report(seen, chain, settings.heartbeat_seconds)
+        yield _last_report(seen, chain, settings.heartbeat_seconds, now)
         yield _contract(chain)
         yield from _senders(seen)
         yield from _waiting(seen)
@@ -64,11 +69,20 @@ def shown_time(seconds: int) -> str:
     return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
 
 
-def _index(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
+def _old_head(chain: ChainView, now: int) -> Lines:
+    """Say that the chain stands by the wall clock: block times alone would never tell."""
+    head = chain.head
+    if head is not None and now - head.time > OLD_HEAD_SECONDS:
+        since = f"the newest block that an endpoint shows is {span(now - head.time)} old"
+        yield "OLD-HEAD", f"{since}: the chain stands, who answers does, or our clock is wrong"
+
+
+def _index(seen: StatusReport, chain: ChainView, now: int) -> tuple[str, str]:
     head = chain.head
     if seen.folded is None:
         return "index", "no block is folded yet; `qos-oracle run --once` indexes them"
-    at = f"folded to block {seen.folded.number}, {shown_time(seen.folded.time)}"
+    when = f"{shown_time(seen.folded.time)}, {age(seen.folded.time, now)}"
+    at = f"folded to block {seen.folded.number}, {when}"
     lag = lag_of(seen, None if head is None else head.number)
     if head is None or lag is None:
         return "NO ENDPOINT", f"{at}; how far behind is unknown: {chain.unknown}"
@@ -76,17 +90,24 @@ def _index(seen: StatusReport, chain: ChainView) -> tuple[str, str]:
     return name, f"{at}; {lag} blocks behind the newest, {head.number}"
 
 
-def _last_report(seen: StatusReport, chain: ChainView, heartbeat: int) -> tuple[str, str]:
+def _last_report(
+    seen: StatusReport, chain: ChainView, heartbeat: int, now: int
+) -> tuple[str, str]:
     """Say it as the contract has it; where that is unknown, as it was folded."""
-    number, age, since = seen.round, seen.round_age, "as folded"
+    number, seconds, since = seen.round, seen.round_age, "as folded"
     told, head = chain.contract, chain.head
+    newest = head or seen.folded
     if told is not None and head is not None:
         number, since = told.round, "on chain"
-        age = head.time - told.pushed_at if told.round else None
-    if not number or age is None:
+        seconds = head.time - told.pushed_at if told.round else None
+    if not number or seconds is None or newest is None:
         return "last report", f"no round was accepted yet ({since})"
-    is_late = 10 * age > _LATE_TENTHS * heartbeat
-    said = f"round {number}, {age} s old ({since}); one is due every {heartbeat} s at least"
+    is_late = 10 * seconds > _LATE_TENTHS * heartbeat
+    by_clock = age(newest.time - seconds, now)
+    said = (
+        f"round {number}, {span(seconds)} old ({since}; by the clock {by_clock}); "
+        f"one is due every {span(heartbeat)} at least"
+    )
     return ("REPORT-LATE" if is_late else "last report"), said
 
 
@@ -96,7 +117,7 @@ def _contract(chain: ChainView) -> tuple[str, str]:
         return "contract", f"unknown: {chain.unknown}"
     if until is not None:
         left = until - head.time
-        when = f"until {shown_time(until)}, for {left} s of chain time"
+        when = f"until {shown_time(until)}, for {span(left)} of chain time"
         return "PAUSED", f"the contract takes no report {when}; its admin may resume it"
     kicks = ", but no kickouts: its pauser has stopped them" if told.kicks_paused else ""
     return ("PAUSED" if kicks else "contract"), f"takes reports{kicks}"

@@ -1,5 +1,8 @@
 """How tables, times and foreign text are put on a terminal: 100 columns, and no text that acts."""
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -14,6 +17,8 @@ WIDTH = 100
 # For rows that are read one by one, or cut out by other programs: they do not fold.
 WIDE = 160
 _LONGEST = 40
+# `0x` and twelve digits: among a million tasks two seldom begin alike; if so, it is said.
+_CUT = 14
 # Columns whose cells are looked up elsewhere: never folded.
 _NAMES = ("node", "task", "address")
 
@@ -41,10 +46,13 @@ def print_table(
     rows: Iterable[Sequence[str]],
     left: Collection[str] = (),
     width: int = WIDTH,
+    *,
+    err: bool = False,
 ) -> None:
     """Print rows under their names; numbers stand right, the columns of text named `left`.
 
     Nothing is cut: addresses and keys stay whole, everything else folds after `width` columns.
+    `err`: on stderr.
     """
     table = Table(box=None, pad_edge=False)
     for name in columns:
@@ -57,4 +65,33 @@ def print_table(
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():
-        typer.echo(line.rstrip())
+        typer.echo(line.rstrip(), err=err)
+
+
+def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
+    """Print named facts below each other, folded under themselves where a terminal reads them.
+
+    Into a pipe each is one line, whatever its length: programs cut lines out.
+    """
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for name, value in rows:
+        typer.echo("\n".join(fact_lines(name, value, name_width, width)))
+
+
+def fact_lines(name: str, value: str, name_width: int, width: int | None) -> list[str]:
+    """Return one fact in lines of at most `width`, None: in one; no address is ever broken."""
+    line = f"{name:<{name_width}}{value}"
+    if width is None or len(line) <= width:
+        return [line]
+    return textwrap.wrap(
+        line,
+        max(width, 2 * name_width),
+        subsequent_indent=" " * name_width,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def cut_hash(name: str) -> str:
+    """Return how a task's key or a hash begins, for tables: every command takes it back so."""
+    return f"{name[:_CUT]}…"

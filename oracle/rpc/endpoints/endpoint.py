@@ -32,9 +32,7 @@ class Endpoint:
 
     def __init__(self, client: JsonRpcClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.client = client
-        # What metrics call it; a pool puts its position in the settings before it.
-        self.label = client.name
-        self.health = Health(client.name, self.label, clock)
+        self.health = Health(client.name, clock)
         self.status = EndpointStatus()
         # What the last probe found; None before the first.
         self.capabilities: Capabilities | None = None
@@ -68,10 +66,9 @@ class Endpoint:
         """Scheme, host and port; a pool makes those of one host different."""
         return self.client.name
 
-    def call_it(self, name: str, label: str) -> None:
-        """Use this name from now on, and this label of metrics."""
+    def call_it(self, name: str) -> None:
+        """Use this name from now on, in texts, in metrics and in the database."""
         self.client.name = self.health.name = name
-        self.label = self.health.label = label
 
     def close(self) -> None:
         """Let the connections go; what is under way ends by itself."""
@@ -147,16 +144,16 @@ class Endpoint:
         found = self.capabilities
         if found is None:
             return
-        keeper.keep(self.label, "tags", ",".join(found.tags), _LASTING)
-        keeper.keep(self.label, "logs_by_hash", str(int(found.has_logs_by_hash)), _LASTING)
-        keeper.keep(self.label, "block_receipts", str(int(found.has_block_receipts)), _LASTING)
-        keeper.keep(self.label, "batch", str(self.client.batch_limit), DAY)
+        keeper.keep(self.name, "tags", ",".join(found.tags), _LASTING)
+        keeper.keep(self.name, "logs_by_hash", str(int(found.has_logs_by_hash)), _LASTING)
+        keeper.keep(self.name, "block_receipts", str(int(found.has_block_receipts)), _LASTING)
+        keeper.keep(self.name, "batch", str(self.client.batch_limit), DAY)
         if found.oldest_logs is not None:
-            keeper.keep(self.label, "oldest_logs", str(found.oldest_logs), DAY)
+            keeper.keep(self.name, "oldest_logs", str(found.oldest_logs), DAY)
 
     def recall(self, keeper: CapabilityStore) -> None:
         """Take up what was known of this endpoint; what is not in our form is passed over."""
-        kept = keeper.recall(self.label)
+        kept = keeper.recall(self.name)
         if kept.get("batch", "").isdecimal():
             self.client.learn_batch(int(kept["batch"]))
         if not {"tags", "logs_by_hash", "block_receipts"} <= kept.keys():

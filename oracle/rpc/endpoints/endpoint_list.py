@@ -28,14 +28,13 @@ class EndpointList:
         self._convicted: dict[str, str] = {}
         names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
-            host = endpoint.name.partition("://")[2]
             # Two keys at one provider.
             is_known = endpoint.name in names
             name = f"{endpoint.name}#{position}" if is_known else endpoint.name
-            endpoint.call_it(name, f"{position} {host}")
+            endpoint.call_it(name)
             names.add(name)
             endpoint.health.is_alone = len(endpoints) == 1
-            metrics.know(endpoint.label)
+            metrics.know(endpoint.name)
             MISSING_LOGS.labels(name)
             WRONG_LOG_TIMES.labels(name)
 
@@ -100,9 +99,8 @@ class EndpointList:
         return True
 
     def _show(self, name: str, *, is_out: bool) -> None:
-        label = self.of(name).label
-        metrics.QUARANTINED.labels(label).set(is_out)
-        metrics.PROVEN_WRONG.labels(label).set(is_out)
+        metrics.QUARANTINED.labels(name).set(is_out)
+        metrics.PROVEN_WRONG.labels(name).set(is_out)
         self.count_usable()
 
     def seconds_left(self, failures: Iterable[RpcError]) -> float | None:

@@ -52,10 +52,9 @@ class LatencyMean:
 
 @dataclass(slots=True)
 class Health:
-    """Of the endpoint of this name; `label` is what metrics call it, `clock` counts seconds."""
+    """Of the endpoint of this name; `clock` counts seconds."""
 
     name: str
-    label: str
     clock: Callable[[], float]
     bucket: RateLimiter = field(init=False)
     # How long who sends leaves it alone: it asked us to wait, or kept us waiting.
@@ -94,11 +93,11 @@ class Health:
         try:
             answers = ask()
         except RpcError as error:
-            metrics.CALLS.labels(self.label, method, error.kind.value).inc()
+            metrics.CALLS.labels(self.name, method, error.kind.value).inc()
             if left <= 0:
                 self._leave_alone(error)
             raise
-        metrics.CALLS.labels(self.label, method, "answered").inc()
+        metrics.CALLS.labels(self.name, method, "answered").inc()
         refusals = [one for one in answers if isinstance(one, CallRefusedError)]
         wanting = next((one for one in refusals if one.asks_to_wait), None)
         if wanting is not None and left <= 0:
@@ -138,7 +137,7 @@ class Health:
             try:
                 answer = ask()
             except RpcError as error:
-                metrics.CALLS.labels(self.label, method, error.kind.value).inc()
+                metrics.CALLS.labels(self.name, method, error.kind.value).inc()
                 self._note_refusal(error)
                 pause = self._pause(error, tries, self.clock() - tried)
                 if pause is None:
@@ -205,8 +204,8 @@ class Health:
         self._breaker(method).succeeded()
         speed = self.speeds.setdefault(method, LatencyMean())
         speed.record_duration(seconds)
-        metrics.CALLS.labels(self.label, method, "answered").inc()
-        metrics.LATENCY.labels(self.label, method).set(speed.seconds or 0.0)
+        metrics.CALLS.labels(self.name, method, "answered").inc()
+        metrics.LATENCY.labels(self.name, method).set(speed.seconds or 0.0)
         self._show(method)
 
     def _failed(self, method: str, error: RpcError, seconds: float) -> None:
@@ -231,6 +230,6 @@ class Health:
     def _show(self, method: str) -> None:
         breaker = self.breakers.get(method)
         state = State.CLOSED if breaker is None else breaker.state(self.clock())
-        metrics.CIRCUIT_STATE.labels(self.label, method).set(state)
+        metrics.CIRCUIT_STATE.labels(self.name, method).set(state)
         rate = self.bucket.rate
-        metrics.RATE_LIMIT.labels(self.label).set(0 if rate == math.inf else rate)
+        metrics.RATE_LIMIT.labels(self.name).set(0 if rate == math.inf else rate)

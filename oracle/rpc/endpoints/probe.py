@@ -22,7 +22,7 @@ _BATCHES = (BATCH, 50, 20)
 # Of no block: who gives logs by block hash must not say that it has none.
 _INVENTED = "0x" + "1234abcd" * 8
 # They say nothing about what was asked.
-_NO_ANSWER = {
+NO_ANSWER = {
     ErrorKind.UNREACHABLE,
     ErrorKind.SLOW,
     ErrorKind.THROTTLED,
@@ -142,6 +142,6 @@ def _told(ask: Callable[[], T]) -> T | None:
     try:
         return ask()
     except RpcError as error:
-        if error.kind in _NO_ANSWER:
+        if error.kind in NO_ANSWER:
             raise
         return None

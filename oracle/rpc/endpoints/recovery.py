@@ -71,7 +71,7 @@ class EndpointRecovery:
             status.look_later(self.clock())
             return
         status.release_now(self.clock())
-        metrics.QUARANTINED.labels(endpoint.label).set(0)
+        metrics.QUARANTINED.labels(endpoint.name).set(0)
         structlog.get_logger().warning("endpoint_released", endpoint=endpoint.name)
         self.endpoints.count_usable()
 

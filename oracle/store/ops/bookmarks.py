@@ -7,6 +7,8 @@ from oracle.store.tables.chain_tables import bookmark
 
 # Blocks up to this one cannot be undone any more.
 UNDO_FLOOR = "undo_floor"
+# How often rows of the past were made anew: whoever holds some of them has to read all again.
+_REMAKES = "projection_remakes"
 
 
 class Bookmarks:
@@ -28,6 +30,14 @@ class Bookmarks:
     def set(self, name: str, value: str | int) -> None:
         """Leave a text or a whole number under a name, for later and for the next start."""
         upsert(self._connection, bookmark, [(name, str(value))])
+
+    def remakes(self) -> int:
+        """Return how often projections were rolled back or cleared."""
+        return self.number(_REMAKES) or 0
+
+    def count_remake(self) -> None:
+        """Count one more rewind or rebuild."""
+        self.set(_REMAKES, self.remakes() + 1)
 
     def clear(self, name: str) -> None:
         """Forget it: the command came to its end."""

@@ -23,6 +23,10 @@ from oracle.store.tables.round_tables import report
 _COMPLETE_FROM = "reports_complete_from"
 
 
+# Why a report was not sent that a round came before: which happens where all is well.
+SUPERSEDED_REASON = "predecessor changed"
+
+
 class ReportState(StrEnum):
     DUE = "due"
     SKIPPED = "skipped"
@@ -42,6 +46,16 @@ class StoredReport:
     reason: str | None
     round: int | None
     digest: Hash | None
+
+    @property
+    def outcome(self) -> str:
+        """What became of it as people and programs hear it.
+
+        `superseded`: a round came first, and the next report carries all that this one would have
+        said; `missed` is left for what is wrong (docs/explanation/reports.md#cut-at-period-end).
+        """
+        came_late = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
+        return "superseded" if came_late else self.state.value
 
 
 class StoredCut(NamedTuple):

@@ -65,6 +65,20 @@ class ScoreRepository:
         chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
         return self._newest(chosen, last)
 
+    def between(
+        self, node: Address, first: int, last: int, before: int
+    ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
+        """Return the last `before` scores under the time `first`, and all up to `last`."""
+        mine = select(score).where(score.c.node == raw(node))
+        earlier = self._newest(mine.where(score.c.time < first), before)
+        inside = mine.where(score.c.time.between(first, last)).order_by(score.c.seq)
+        return earlier, [_score_of(row) for row in self._connection.execute(inside)]
+
+    def first_time(self, node: Address) -> int | None:
+        """Return the time of the node's first score; None: it has none."""
+        first = select(score.c.time).where(score.c.node == raw(node)).order_by(score.c.seq)
+        return self._connection.execute(first.limit(1)).scalar_one_or_none()
+
     def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rules behind each of a node's scores, by `seq`.
 
@@ -119,7 +133,7 @@ class ReliabilityRepository:
             chosen = chosen.where(table.c.block <= up_to_block)
         newest = [table.c[name].desc() for name in (*Position._fields, "seq")]
         rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
-        return [_change_of(row) for row in reversed(rows)]
+        return [change_of(row) for row in reversed(rows)]
 
 
 class AnomalyRepository:
@@ -174,7 +188,8 @@ def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
     )
 
 
-def _change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
+def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
+    """Return what stands in a row of reliability_change."""
     task = hexed_or_none(row.task)
     return ReliabilityChange(
         node=Address(hexed(row.node)),
@@ -219,15 +234,16 @@ class KickoutRepository:
     def open(self) -> list[KickoutDue]:
         """Return the intervals that last, oldest first."""
         chosen = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
-        return [_interval_of(row) for row in self._connection.execute(chosen)]
+        return [interval_of(row) for row in self._connection.execute(chosen)]
 
     def of_node(self, node: Address) -> list[KickoutDue]:
         """Return all intervals of the node, oldest first."""
         chosen = select(kickout).where(kickout.c.node == raw(node)).order_by(*_OPENED_AT)
-        return [_interval_of(row) for row in self._connection.execute(chosen)]
+        return [interval_of(row) for row in self._connection.execute(chosen)]
 
 
-def _interval_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
+def interval_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
+    """Return what stands in a row of kickout."""
     closed_at = None
     if row.closed_block is not None:
         closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)

@@ -21,6 +21,7 @@ from oracle.store.encoding import (
     plain,
     position_or_none,
     position_text,
+    range_of_prefix,
     raw,
     version_of,
     version_text,
@@ -29,6 +30,7 @@ from oracle.store.encoding import (
 from oracle.store.tables.state_tables import node
 
 _PAGE = 1_000
+_ADDRESS_BYTES = 20
 # H in units of 10^-18, and the seconds after which a penalty has healed
 # (docs/reference/scoring-rules.md#numbers).
 _WHOLE = 10**18
@@ -44,6 +46,13 @@ class NodeRepository:
         """Return the nodes of these addresses that are there."""
         rows = fetch(self._connection, node, map(raw, addresses))
         return {found.address: found for found in map(_node_of, rows)}
+
+    def beginning(self, digits: str, limit: int) -> list[Address]:
+        """Return up to `limit` addresses whose hex begins with `digits`, by address."""
+        low, high = range_of_prefix(digits, _ADDRESS_BYTES)
+        chosen = select(node.c.address).where(node.c.address.between(low, high))
+        found = self._connection.execute(chosen.order_by(node.c.address).limit(limit))
+        return [Address(hexed(address)) for (address,) in found]
 
     def save(self, nodes: Iterable[Node]) -> None:
         """Write each node's row, new or not."""

@@ -6,6 +6,7 @@ from hashlib import sha256
 from msgspec.json import Encoder
 from sqlalchemy import Connection, delete, select
 
+from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import (
     accepted_round,
@@ -68,6 +69,7 @@ class ProjectionRepository:
         for table in PROJECTIONS:
             self._connection.execute(delete(table))
         UndoJournal(self._connection).clear()
+        Bookmarks(self._connection).count_remake()
 
     def dump(self) -> Iterator[str]:
         """Yield all projections as text, a line a row, equal on both databases."""

@@ -75,6 +75,25 @@ class RoundRepository:
             chosen = chosen.where(accepted_round.c.block <= up_to_block)
         return [accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
 
+    def accepted_below(self, number: int | None, limit: int) -> list[RoundAccepted]:
+        """Return up to `limit` rounds below this number, the newest first; None: of all."""
+        chosen = select(accepted_round).order_by(accepted_round.c.round.desc()).limit(limit)
+        if number is not None:
+            chosen = chosen.where(accepted_round.c.round < number)
+        return [accepted_of(row) for row in self._connection.execute(chosen)]
+
+    def accepted_from(self, block: int, limit: int) -> list[RoundAccepted]:
+        """Return the first rounds that were accepted in this block or later, in order."""
+        chosen = select(accepted_round).where(accepted_round.c.block >= block)
+        rows = self._connection.execute(chosen.order_by(accepted_round.c.round).limit(limit))
+        return [accepted_of(row) for row in rows]
+
+    def nodes_at(self, indexes: Collection[int]) -> dict[int, Address]:
+        """Return whose lanes these are, those left out that are nobody's."""
+        chosen = select(node_index.c.lane_index, node_index.c.node)
+        rows = self._connection.execute(chosen.where(node_index.c.lane_index.in_(indexes)))
+        return {index: Address(hexed(found)) for index, found in rows}
+
     def newest_digest(self) -> Hash | None:
         """Return the digest of the newest accepted round; None: there is none."""
         newest = [accepted_round.c[name].desc() for name in Position._fields]

@@ -21,6 +21,7 @@ from oracle.store.encoding import (
     plain,
     position_or_none,
     position_text,
+    range_of_prefix,
     raw,
     raw_or_none,
     version_of,
@@ -47,6 +48,13 @@ class TaskRepository:
         """Return the tasks of these keys that are there."""
         rows = fetch(self._connection, task, map(raw, keys))
         return {found.key: found for found in map(_task_of, rows)}
+
+    def beginning(self, digits: str, limit: int) -> list[TaskKey]:
+        """Return up to `limit` keys whose hex begins with `digits`, by key."""
+        low, high = range_of_prefix(digits, 32)
+        chosen = select(task.c.key).where(task.c.key.between(low, high))
+        found = self._connection.execute(chosen.order_by(task.c.key).limit(limit))
+        return [TaskKey(hexed(key)) for (key,) in found]
 
     def waiting(self) -> list[Task]:
         """Return the tasks that were created and neither started nor ended, by creation."""

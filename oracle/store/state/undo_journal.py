@@ -101,6 +101,7 @@ class UndoJournal:
         reopened = update(kickout).where(kickout.c.closed_block > number)
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSING)))
         self._connection.execute(delete(undo).where(undo.c.block > number))
+        self._bookmarks.count_remake()
 
     def nodes_after(self, number: int) -> dict[bytes, Row | None]:
         """Return, of each node that changed above block `number`, its row after it, by key.

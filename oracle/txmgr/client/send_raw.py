@@ -71,7 +71,7 @@ def _refused(error: CallRefusedError) -> SendResult:
 def show_zeros(pool: EndpointPool) -> None:
     """Let alerts see a zero of each endpoint before the first answer that nobody knows."""
     for endpoint in pool:
-        BROADCASTS.labels(endpoint.label, SendOutcome.UNKNOWN.value)
+        BROADCASTS.labels(endpoint.name, SendOutcome.UNKNOWN.value)
 
 
 def _best(answers: Iterable[SendResult]) -> SendResult:

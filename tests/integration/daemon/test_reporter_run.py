@@ -37,7 +37,7 @@ def test_a_reporter_without_a_transmitter_signs_and_sends_nothing(network, tmp_p
         (bound,) = [one for one in uow.reports.latest() if one.digest is not None]
     assert (bound.round, bound.digest) == (1, signed.digest)
     capsys.readouterr()
-    assert run(["status", "--json", "--config", str(path)]) == 0
+    assert run(["status", "--json", "--config", str(path)]) == 1
     assert json.loads(capsys.readouterr().out)["outbox"] == []
 
 

@@ -18,6 +18,7 @@ from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
 from oracle.queries.status import StatusReport
+from oracle.queries.text.health import OLD_HEAD_SECONDS, HealthWord, health_of
 from oracle.queries.text.status_text import situation
 from oracle.store.ops.halts import Halt
 from oracle.store.outbox.records import Account, Pause, PauseKind
@@ -60,8 +61,8 @@ KICK = Kick(
 )
 
 
-def lines(seen: StatusReport = WELL, chain: ChainView = SEEN) -> dict[str, str]:
-    return dict(situation(seen, chain, SETTINGS))
+def lines(seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060) -> dict[str, str]:
+    return dict(situation(seen, chain, SETTINGS, now))
 
 
 def test_where_all_is_well_nothing_is_in_capital_letters():
@@ -70,7 +71,7 @@ def test_where_all_is_well_nothing_is_in_capital_letters():
         *("index", "last report", "contract", "sender", "kickouts", "worked on by")
     ]
     assert said["index"].endswith("; 1 blocks behind the newest, 91")
-    assert said["last report"].startswith("round 7, 100 s old (on chain)")
+    assert said["last report"].startswith("round 7, 1 min old (on chain; by the clock 2 min ago)")
     assert said["contract"] == "takes reports"
     assert said["sender"] == f"{ME.address} may send"
     assert said["worked on by"] == "run on host, process 7"
@@ -89,7 +90,7 @@ HALT = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, Non
     [
         (replace(WELL, halts=(HALT,)), SEEN, "HALTED", "since block 90: block 80 is another"),
         (WELL, ChainView(block(101), OPEN), "BEHIND", "11 blocks behind the newest, 101"),
-        (WELL, ChainView(block(91, 5_051), OPEN), "REPORT-LATE", "round 7, 151 s old"),
+        (WELL, ChainView(block(91, 5_051), OPEN), "REPORT-LATE", "round 7, 2 min old"),
         (WELL, ChainView(block(91), PAUSED), "PAUSED", "until 1970-01-01 01:24:20 UTC, for 60 s"),
         (WELL, ChainView(block(91), replace(OPEN, kicks_paused=True)), "PAUSED", "no kickouts"),
         (
@@ -123,7 +124,7 @@ def test_a_reporter_that_differs_in_every_round_has_one_line_about_it():
     rows = tuple(replace(DISPUTED, period=period) for period in range(20, 320))
     told = [
         told
-        for name, told in situation(replace(WELL, held=rows), SEEN, SETTINGS)
+        for name, told in situation(replace(WELL, held=rows), SEEN, SETTINGS, 5_060)
         if name == "HELD"
     ]
     assert len(told) == 1
@@ -140,7 +141,7 @@ def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknow
     said = lines(chain=ChainView(None, unknown="a.example: did not answer"))
     assert said["NO ENDPOINT"].startswith("folded to block 90, ")
     assert said["NO ENDPOINT"].endswith("how far behind is unknown: a.example: did not answer")
-    assert said["last report"].startswith("round 6, 7 s old (as folded)")
+    assert said["last report"].startswith("round 6, 7 s old (as folded; by the clock 67 s ago)")
     assert said["contract"] == "unknown: a.example: did not answer"
 
 
@@ -185,20 +186,55 @@ def test_a_paused_contract_and_endpoints_that_are_away_are_told(
         until = told["contract"]["paused_until"]
         assert until == network.clock.now + 600
         assert "the contract takes no report until 2027-" in said
-        assert "for 600 s of chain time" in said
+        assert "for 10 min of chain time" in said
         assert (told["head"], told["lag_blocks"]) == (network.head(), 2)
     told, said = _asked(path, capsys)
     assert (told["head"], told["lag_blocks"], told["contract"]["round"]) == (None, None, None)
     assert told["contract"]["unknown"] is not None
     assert "how far behind is unknown: " in said
+    assert told["health"] == {"word": "down", "reasons": ["NO ENDPOINT", "NO-LEADER"]}
 
 
 def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
     capsys.readouterr()
-    assert run(["status", "--config", path, "--json"]) == 0
+    code = run(["status", "--config", path, "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert run(["status", "--config", path]) == 0
+    assert run(["status", "--config", path]) == code == HealthWord[told["health"]["word"].upper()]
     return told, capsys.readouterr().out
+
+
+def test_a_newest_block_that_is_old_by_the_clock_is_told_though_the_chain_says_nothing():
+    assert "OLD-HEAD" not in lines(now=5_000 + OLD_HEAD_SECONDS)
+    said = lines(now=5_000 + 7_200)
+    assert "is 2 h old" in said["OLD-HEAD"]
+    assert "2 h ago" in said["index"]
+
+
+def test_a_chain_ahead_of_the_clock_is_no_fault():
+    said = lines(now=1_000)
+    assert "ahead of this machine's clock" in said["index"]
+    assert health_of(said).word is HealthWord.WELL
+
+
+@pytest.mark.parametrize(
+    ("names", "word"),
+    [
+        ([], HealthWord.WELL),
+        (["index", "last report"], HealthWord.WELL),
+        (["index", "NO-LEADER"], HealthWord.ATTENTION),
+        (["BEHIND"], HealthWord.ATTENTION),
+        (["BEHIND", "NO-LEADER"], HealthWord.DOWN),
+        (["HALTED"], HealthWord.DOWN),
+        (["REPORT-LATE", "NO ENDPOINT"], HealthWord.DOWN),
+        (["REFUSED", "PAUSED"], HealthWord.DOWN),
+        (["STALLED"], HealthWord.DOWN),
+        (["HELD", "HELD", "UNPROVEN"], HealthWord.ATTENTION),
+    ],
+)
+def test_health_is_the_worst_of_what_is_said(names: list[str], word: HealthWord):
+    health = health_of(names)
+    assert health.word is word
+    assert list(health.reasons) == list(dict.fromkeys(one for one in names if one.isupper()))
 
 
 def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():

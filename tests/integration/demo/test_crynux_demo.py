@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from oracle.cli import demo_commands
+from oracle.cli.demo import demo_commands
 from oracle.cli.main import run
 from oracle.devnet.demo.show import ShowOptions
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.cli import demo_commands
+from oracle.cli.demo import demo_commands
 from oracle.cli.main import run
 from oracle.devnet.demo.demo_system import DEMO_SYSTEMS
 from oracle.devnet.demo.show import ShowOptions

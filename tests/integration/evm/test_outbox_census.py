@@ -4,7 +4,12 @@ from dataclasses import fields
 
 import pytest
 
-from oracle.queries.outbox_figures import CALL_KINDS, OutboxRecount, with_accounts, with_contract
+from oracle.queries.outbox.outbox_figures import (
+    CALL_KINDS,
+    OutboxRecount,
+    with_accounts,
+    with_contract,
+)
 from oracle.telemetry.outbox_metrics import BucketCounts
 from tests.support.evm.fixtures import chain
 from tests.support.office import Office

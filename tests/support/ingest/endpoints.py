@@ -17,7 +17,7 @@ def endpoints_of(indexer: Indexer) -> list[Endpoint]:
 
 def labels(indexer: Indexer) -> list[str]:
     """What metrics call them."""
-    return [endpoint.label for endpoint in endpoints_of(indexer)]
+    return [endpoint.name for endpoint in endpoints_of(indexer)]
 
 
 def worker(indexer: Indexer) -> int:

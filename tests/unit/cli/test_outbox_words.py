@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
-from oracle.queries.text.outbox_advice import SentState, advice, after_pause
+from oracle.queries.outbox.outbox_advice import SentState, advice, after_pause
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
     Account,

@@ -195,7 +195,7 @@ def test_without_seconds_it_says_what_to_set(capsys, events):
         (["--unit", "sd=nan"], "must be a decimal"),
         (["--alpha", "0"], "--alpha 0: must be above 0"),
         (["--alpha", "many"], "must be a decimal"),
-        (["--node", "0x12"], "0x and 40 hex digits"),
+        (["--node", "0x12"], "no node that begins so is known"),
         (["--node", node("nobody")], "was never seen"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.cli.inspect.explain_commands import _lines as explained
+from oracle.cli.inspect.explain_full import full_lines as explained
 from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.fold import Fold
 from oracle.queries.explain import EventArchive, Explanation, explain

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.event_reader import Decoded
-from oracle.cli.inspect.explain_commands import _lines as explained
+from oracle.cli.inspect.explain_full import full_lines as explained
 from oracle.domain.coverage import Level
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges

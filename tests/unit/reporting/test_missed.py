@@ -1,6 +1,10 @@
 """What was missed is told in one short line, however much it is."""
 
+import pytest
+
 from oracle.reporting.readiness import in_words
+from oracle.store.reports.report_repository import SUPERSEDED_REASON, ReportState, StoredReport
+from tests.unit.store.test_contract_state import report
 
 
 def test_periods_that_were_missed_for_one_reason_are_told_at_once():
@@ -10,3 +14,20 @@ def test_periods_that_were_missed_for_one_reason_are_told_at_once():
         "period 3: predecessor changed; 3 periods, 5 to 9: its deadline passed; "
         "period 10: predecessor changed"
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "outcome"),
+    [
+        (ReportState.MISSED, SUPERSEDED_REASON, "superseded"),
+        (ReportState.MISSED, "its deadline passed", "missed"),
+        (ReportState.MISSED, None, "missed"),
+        (ReportState.SKIPPED, SUPERSEDED_REASON, "skipped"),
+        (ReportState.LANDED, None, "landed"),
+    ],
+)
+def test_only_what_a_round_came_before_is_superseded(
+    state: ReportState, reason: str | None, outcome: str
+):
+    stored = StoredReport(report(7), state, reason, None, None)
+    assert stored.outcome == outcome

@@ -17,14 +17,14 @@ def shown(name: str, **labels: str) -> float | None:
 def test_an_endpoint_starts_with_zeros():
     (endpoint,) = pool_of("http://a-new-one.example")
     for check in CHECKS:
-        assert shown("endpoint_inconsistent", endpoint=endpoint.label, check=check) == 0
+        assert shown("endpoint_inconsistent", endpoint=endpoint.name, check=check) == 0
     assert shown("verify_missing_logs", endpoint=endpoint.name) == 0
 
 
 def test_what_is_sent_to_starts_with_a_zero_of_words_that_nobody_knows():
     show_zeros(pool_of("http://a-new-pool.example"))
-    label = "1 a-new-pool.example"
-    assert shown("txmgr_broadcasts", endpoint=label, result=SendOutcome.UNKNOWN) == 0
+    name = "http://a-new-pool.example"
+    assert shown("txmgr_broadcasts", endpoint=name, result=SendOutcome.UNKNOWN) == 0
 
 
 @pytest.mark.parametrize("feature", HeaderFeature)

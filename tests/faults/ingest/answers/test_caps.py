@@ -108,7 +108,7 @@ def test_a_cap_is_remembered_told_and_held_against_the_endpoint(
 
     assert kept.of[first.name, MOST_LOGS] == "7"
     assert (second.name, MOST_LOGS) not in kept.of
-    assert shown("oracle_endpoint_inconsistent_total", endpoint=first.label, check="logs") == 1
+    assert shown("oracle_endpoint_inconsistent_total", endpoint=first.name, check="logs") == 1
 
 
 def test_after_a_restart_a_known_cap_is_suspected_at_once(

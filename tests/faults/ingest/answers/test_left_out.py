@@ -70,7 +70,7 @@ def test_case_28_what_a_range_leaves_out_comes_from_the_receipts_and_the_endpoin
 
     indexer.index()
 
-    label = endpoints_of(indexer)[0].label
+    label = endpoints_of(indexer)[0].name
     assert missing(indexer) == 1
     assert shown("oracle_endpoint_inconsistent_total", endpoint=label, check="logs") == 1
     assert indexer.canonical_logs() == busy.logs()

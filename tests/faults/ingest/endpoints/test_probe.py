@@ -128,7 +128,7 @@ def test_what_was_learned_outlives_the_process(
 
 def test_notes_of_another_form_are_passed_over(indexer: Indexer):
     notes = Notes()
-    label = endpoints_of(indexer)[0].label
+    label = endpoints_of(indexer)[0].name
     for key in ("tags", "batch", "oldest_logs", "logs_by_hash"):
         notes.keep(label, key, "what?", 1)
 

@@ -295,5 +295,5 @@ def test_names_of_two_keys_at_one_host_differ(a_chain: AChain, open_indexer: Ope
     first, second = endpoints_of(indexer)
     assert first.name == url
     assert second.name == f"{url}#2"
-    assert "key-of" not in f"{first!r} {first.label} {second!r} {second.label}"
+    assert "key-of" not in f"{first!r} {first.name} {second!r} {second.name}"
     assert isinstance(first, Endpoint)

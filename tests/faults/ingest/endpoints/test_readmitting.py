@@ -45,7 +45,7 @@ def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
     liar, at = busy.urls[0], ("--config", str(caught))
 
     code, said = told(capsys, "status", *at)
-    assert (code, f"PROVEN WRONG  {liar}: gave 1 logs" in said) == (0, True)
+    assert (code, f"PROVEN WRONG  {liar}: gave 1 logs" in said) == (1, True)
     status = json.loads(told(capsys, "status", "--json", *at)[1])
     assert list(status["endpoints_proven_wrong"]) == [liar]
     assert status["suspect_blocks"] == 0

@@ -91,14 +91,14 @@ def test_case_37_the_rate_is_cut_and_comes_back(
     a_chain.provider.faults.append(faults.throttled(5, times=1))
     with pytest.raises(TransientError):
         alone.step()
-    cut = shown("oracle_endpoint_rate_limit", endpoint=endpoint.label)
+    cut = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
     clock.pass_by(20)
     alone.step()
-    later = shown("oracle_endpoint_rate_limit", endpoint=endpoint.label)
+    later = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
     clock.pass_by(1_000)
     alone.step()
-    at_last = shown("oracle_endpoint_rate_limit", endpoint=endpoint.label)
+    at_last = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
     assert 0 < cut < later
     assert at_last == 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.queries.outbox_figures import OutboxRecount
+from oracle.queries.outbox.outbox_figures import OutboxRecount
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in

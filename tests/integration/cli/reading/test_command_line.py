@@ -1,6 +1,7 @@
 """The command line as a whole: help everywhere, and one door for failures."""
 
 import errno
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(leaves(get_command(build())))
 # Commands that change something elsewhere than in a database of their own.
 CHANGING = {
+    "init",
     "run",
     "migrate",
     "resync rewind",
@@ -42,9 +44,11 @@ CHANGING = {
 }
 # Commands whose output is not a report: streams, or something that runs.
 WITHOUT_JSON = {
+    "init",
     "run",
     "devnet",
     "gateway",
+    "serve",
     "replay",
     "export",
     "kickout evidence",
@@ -68,6 +72,25 @@ def test_help_shows_an_example(name, capsys):
     assert run([*name.split(), "--help"]) == 0
     _, _, example = capsys.readouterr().out.partition("Example: ")
     assert f"qos-oracle {name}" in example
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_calls_no_value_by_a_type_of_python(name, capsys):
+    assert run([*name.split(), "--help"]) == 0
+    assert not re.search(r"<\w|\bPATH\b|INTEGER|FLOAT", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands(shell, capsys, monkeypatch):
+    asked = {"bash": "complete_bash", "zsh": "complete_zsh", "fish": "complete_fish"}[shell]
+    monkeypatch.setenv("_QOS_ORACLE_COMPLETE", asked)
+    monkeypatch.setenv("COMP_WORDS", "qos-oracle expl")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "qos-oracle expl")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    with pytest.raises(SystemExit, match="0"):
+        run([])
+    assert "explain" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", sorted(CHANGING))
@@ -96,7 +119,7 @@ def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(main, "build", lambda: app)
+    monkeypatch.setattr(main, "command_line", lambda: app)
 
     assert run([]) == code
     said = capsys.readouterr().err
@@ -128,7 +151,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(main, "build", lambda: app)
+    monkeypatch.setattr(main, "command_line", lambda: app)
 
     with pytest.raises(KeyError):
         run([])

@@ -32,7 +32,7 @@ def test_after_run_refused_an_old_copy_status_does_not_say_that_it_may_send(
 
         assert run(["run", "--once", "--publish", *where]) == 2
         capsys.readouterr()
-        assert run(["status", *where]) == 0
+        assert run(["status", *where]) > 0
         said = capsys.readouterr().out
     assert "may send" not in said
     (line,) = [one for one in said.splitlines() if one.lstrip().startswith("PAUSED-SENDER")]

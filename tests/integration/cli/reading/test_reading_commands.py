@@ -17,12 +17,13 @@ pytestmark = pytest.mark.evm
 
 def told(capsys, *arguments):
     """The JSON that a command prints."""
-    assert run([*map(str, arguments), "--json"]) == 0
+    # No daemon works, which `status` calls for attention.
+    assert run([*map(str, arguments), "--json"]) == (arguments[0] == "status")
     return json.loads(capsys.readouterr().out)
 
 
 def printed(capsys, *arguments):
-    assert run([*map(str, arguments)]) == 0
+    assert run([*map(str, arguments)]) == (arguments[0] == "status")
     return capsys.readouterr().out
 
 
@@ -97,11 +98,37 @@ def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(ind
 def test_people_read_the_same_numbers(indexed, capsys):
     worst = told(capsys, "nodes", "--config", indexed)[-1]["node"]
     why = told(capsys, "explain", worst, "--config", indexed)
-    text = printed(capsys, "explain", worst, "--config", indexed)
+    text = printed(capsys, "explain", worst, "--full", "--config", indexed)
 
     assert why["long_term"] in text
     assert why["reliability"]["at"] in text
     assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
+
+
+def test_the_answer_comes_first_and_the_costs_by_weight(indexed, capsys):
+    worst = told(capsys, "nodes", "--config", indexed)[-1]
+    first, *others = printed(
+        capsys, "explain", worst["node"][:12], "--config", indexed
+    ).splitlines()
+    assert first.startswith(worst["qos"][:4])
+    assert first.endswith(".")
+    assert any("12th of 12 nodes." in line for line in others)
+    costs = [float(line.split()[0]) for line in others if re.match(r" *-\d", line)]
+    assert costs == sorted(costs)
+    # Each is rounded down by itself.
+    assert abs(float(worst["qos"]) - sum(costs) - 1) < 0.01 * (len(costs) + 1)
+    assert any(worst["node"] in line for line in others)
+
+
+def test_a_beginning_that_several_nodes_share_ends_with_2_and_names_them(indexed, capsys):
+    nodes = [node["node"] for node in told(capsys, "nodes", "--config", indexed)]
+    shared = next(
+        one[:3] for one in nodes if sum(other.startswith(one[:3]) for other in nodes) > 1
+    )
+    assert run(["explain", shared, "--config", str(indexed)]) == 2
+    said = capsys.readouterr().err
+    assert "is ambiguous" in said
+    assert all(node in said for node in nodes if node.startswith(shared))
 
 
 @pytest.mark.slow
@@ -109,7 +136,7 @@ def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
     found = 0
     for node in told(capsys, "nodes", "--config", indexed):
         why = told(capsys, "explain", node["node"], "--config", indexed)
-        text = printed(capsys, "explain", node["node"], "--config", indexed)
+        text = printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         for entry in why["pool"]["entries"]:
             group = [entry, *entry["others"]]
             assert len({member["task"] for member in group}) == 3
@@ -132,7 +159,9 @@ def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
     healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
     found = []
     for node in told(capsys, "nodes", "--config", indexed):
-        found += healing.findall(printed(capsys, "explain", node["node"], "--config", indexed))
+        found += healing.findall(
+            printed(capsys, "explain", node["node"], "--full", "--config", indexed)
+        )
 
     assert found
     for seconds, base, again, result in found:
@@ -143,7 +172,7 @@ def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
 
 def test_a_timeout_says_by_what_it_cuts(indexed, capsys):
     text = "".join(
-        printed(capsys, "explain", node["node"], "--config", indexed)
+        printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         for node in told(capsys, "nodes", "--config", indexed)
     )
     cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)

@@ -131,6 +131,30 @@ def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, 
     assert "run on elsewhere" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("rebuild",),
+        ("rewind", "--to-block", "9"),
+        ("backfill", "--from", "0", "--to", "9"),
+        ("dead-letters", "retry"),
+    ],
+)
+def test_a_dry_run_works_beside_a_daemon_and_leaves_all_as_it_was(
+    config, database, capsys, command
+):
+    with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
+        uow.lease.take("run on elsewhere", 60)
+    before = state(database)
+    beside = sorted(database.parent.iterdir())
+
+    assert run(["resync", *command, "--dry-run", "--config", str(config)]) == 0
+
+    assert state(database) == before
+    assert sorted(database.parent.iterdir()) == beside
+    assert capsys.readouterr().out.startswith("dry run, nothing changed")
+
+
 def test_the_settings_of_another_network_are_wrong_input(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["network"]["contracts"]["TaskNetwork"] = "0x" + 40 * "9"

@@ -1,6 +1,8 @@
 """`demo`: the whole product on a local chain, and a verdict."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from oracle.cli.crynux_demo import play_crynux
+from oracle.cli.demo.crynux_demo import play_crynux
+from oracle.cli.demo.relay_demo import play_relay
 from oracle.cli.options import JsonOption
-from oracle.cli.relay_demo import play_relay
 from oracle.daemon.stopping import StopSignal, listening
 from oracle.devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
 from oracle.devnet.demo.ending import Summary
@@ -82,6 +84,7 @@ def _demo(  # noqa: PLR0913 - a command line's options are its parameters
             play_crynux(network, options, keep=keep, as_json=json_)
         return
     with (
+        _told_of_end(stop),
         listening(stop, _ENDS),
         Screen(console, start=START_TIME) as screen,
         show(screen, options) as (play, daemon, at),
@@ -107,6 +110,17 @@ def _system(name: str, network: str) -> DemoSystem:
     if network != _OURS and name != SEED_SYSTEM.name:
         raise InputError(f"--system: is of our own contracts, not of those of {network}")
     return DEMO_SYSTEMS[name]
+
+
+@contextmanager
+def _told_of_end(stop: StopSignal) -> Iterator[None]:
+    """Say what is gone where somebody ended it: the demo leaves nothing behind."""
+    try:
+        yield
+    finally:
+        if stop.reason is not None:
+            gone = "chain and daemon are stopped, and their folder with keys is deleted"
+            typer.echo(f"ended by {stop.reason}: {gone}", err=True)
 
 
 def _devnet(

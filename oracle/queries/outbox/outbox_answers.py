@@ -1,6 +1,6 @@
 """A call of the outbox for programs: `outbox list --json` and `/v1/outbox` answer the same."""
 
-from oracle.queries.text.outbox_advice import SentState, advice
+from oracle.queries.outbox.outbox_advice import SentState, advice
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, Intent, IntentState, NonceSlot
 

@@ -1,0 +1,22 @@
+"""What a panel's sign says: the help texts of the metrics it shows, which are their only ones."""
+
+import re
+
+from dashboard.panels import Panel
+from reference.metrics_page import families
+
+_ENDS = re.compile(r"_(bucket|count|sum)$")
+
+
+def helps() -> dict[str, str]:
+    """Return the help text of every metric by name."""
+    return {name: about for name, _, _, about in families()}
+
+
+def description_of(panel: Panel, known: dict[str, str]) -> str:
+    """Return what the panel's metrics are, a line each where there are several."""
+    named = [name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)]
+    texts = dict.fromkeys(
+        known[_ENDS.sub("", name)] for name in named if _ENDS.sub("", name) in known
+    )
+    return "\n\n".join(texts)

@@ -1,0 +1,67 @@
+"""Brings what the pages load in a browser from npm: `make vendored`.
+
+The files lie in the repository and in the wheel, byte for byte as npm has them, so that nobody who
+installs needs npm; `vendor.json` says of each which package, version and integrity it is from, and
+tests/house/test_vendored.py compares that with ops/pages/package-lock.json.
+"""
+
+import json
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from release.pins import ROOT
+
+PACKAGES = ROOT / "ops/pages"
+FOLDER = ROOT / "oracle/daemon/web/pages/static/vendor"
+LIST = FOLDER / "vendor.json"
+# By the name here: the package, and its file there.
+FILES = {
+    "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
+    "htmx.LICENSE": ("htmx.org", "LICENSE"),
+    "uPlot.iife.min.js": ("uplot", "dist/uPlot.iife.min.js"),
+    "uPlot.min.css": ("uplot", "dist/uPlot.min.css"),
+    "uplot.LICENSE": ("uplot", "LICENSE"),
+}
+
+
+def locked() -> dict[str, Any]:
+    """Return what the lock file says of each package, by name."""
+    lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
+    packages = lock["packages"].items()
+    return {path.removeprefix("node_modules/"): told for path, told in packages if path}
+
+
+def rows() -> list[dict[str, Any]]:
+    """Return what `vendor.json` has to say of the files that lie here."""
+    told = locked()
+    return [
+        {
+            "file": name,
+            "package": package,
+            "version": told[package]["version"],
+            "integrity": told[package]["integrity"],
+            "license": told[package]["license"],
+            "sha256": sha256((FOLDER / name).read_bytes()).hexdigest(),
+        }
+        for name, (package, _) in sorted(FILES.items())
+    ]
+
+
+def main() -> None:
+    """Install what is locked, without any script of it, and copy the files."""
+    with TemporaryDirectory() as folder:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(PACKAGES / name, folder)
+        subprocess.run(["npm", "ci", "--ignore-scripts"], cwd=folder, check=True)  # noqa: S607 - npm is where it is
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        for name, (package, source) in FILES.items():
+            shutil.copyfile(Path(folder) / "node_modules" / package / source, FOLDER / name)
+    LIST.write_text(json.dumps(rows(), indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

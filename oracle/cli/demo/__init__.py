@@ -1,0 +1,1 @@
+"""The demonstrations: one module for each kind of network."""

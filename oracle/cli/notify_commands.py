@@ -1,0 +1,96 @@
+"""`notify test` and `notify list`: whether targets can be told, and how far each was."""
+
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.write_session import unix_seconds
+from oracle.daemon.config.notify_section import targets_of
+from oracle.errors import InputError
+from oracle.notify.target import NotDeliveredError, Target, a_test_message
+from oracle.queries.text.text_tables import in_utc
+from oracle.store.notices.notice_repository import TargetPlace
+
+notify = typer.Typer(no_args_is_help=True)
+_FORM = "%Y-%m-%d %H:%M:%S UTC"
+
+
+def register(app: typer.Typer) -> None:
+    """Put `notify` on the command line."""
+    app.add_typer(notify, name="notify", help="Who is told what happened.")
+
+
+@notify.command("test", epilog="Example: qos-oracle notify test --target pager")
+def send_tests(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="NAME", help="This one alone.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a test message to each target, now; beside a daemon, too.
+
+    It has no number, and nothing is noted: what they are told next stays as it is.
+    """
+    with open_app(config) as app:
+        targets = targets_of(app.config.notify, unix_seconds)
+    chosen = [one for one in targets if target in {None, one.name}]
+    if not chosen:
+        named = ", ".join(one.name for one in targets) or "there are none"
+        raise InputError(f"--target: no such target in [[notify]] ({named})")
+    results = {one.name: _sent(one) for one in chosen}
+    if as_json:
+        print_json([{"target": name, "error": error} for name, error in results.items()])
+    else:
+        for name, error in results.items():
+            typer.echo(f"{name}: {'took it' if error is None else error}")
+    if any(error is not None for error in results.values()):
+        raise typer.Exit(1)
+
+
+def _sent(target: Target) -> str | None:
+    try:
+        target.send(a_test_message(int(unix_seconds())))
+    except NotDeliveredError as error:
+        return str(error)
+    return None
+
+
+@notify.command("list", epilog="Example: qos-oracle notify list --json")
+def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """List the targets: how far each was told, and what keeps the next message."""
+    with open_app(config) as app, app.store.reading() as uow:
+        names = [one.name for one in app.config.notify]
+        newest = uow.notices.newest()
+        places = {one.target: one for one in uow.notices.places()}
+    if as_json:
+        print_json([_answer(name, places.get(name), newest) for name in names])
+        return
+    if not names:
+        typer.echo("nobody is told: [[notify]] names no target")
+    for name in names:
+        typer.echo(f"{name}: {_state(places.get(name), newest)}")
+
+
+def _answer(name: str, place: TargetPlace | None, newest: int) -> dict[str, object]:
+    return {
+        "target": name,
+        "told_up_to": None if place is None else place.seq,
+        "newest": newest,
+        "tries": 0 if place is None else place.tries,
+        "next_at": None if place is None or not place.tries else place.next_at,
+        "last_error": None if place is None else place.last_error,
+    }
+
+
+def _state(place: TargetPlace | None, newest: int) -> str:
+    if place is None:
+        return "new: told of what comes from the daemon's next turn on"
+    if place.tries:
+        return (
+            f"told up to {place.seq} of {newest}; the next failed {place.tries} times "
+            f"({place.last_error}), and is tried again at {in_utc(place.next_at, _FORM)}"
+        )
+    return f"told up to {place.seq} of {newest}"

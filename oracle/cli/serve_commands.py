@@ -1,0 +1,39 @@
+"""`serve`: the read API alone, beside a daemon or on a copy of its database."""
+
+import structlog
+import typer
+
+from oracle import __version__
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, open_folded
+from oracle.daemon.startup import read_api_of
+from oracle.daemon.stopping import StopSignal, until_told
+from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.listener import raise_descriptor_limit
+from oracle.telemetry import logging_setup
+
+
+def register(app: typer.Typer) -> None:
+    """Put `serve` on the command line."""
+    app.command("serve", epilog="Example: qos-oracle serve --config config/local.toml")(serve)
+
+
+def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Answer the read API under [api] host and port; until SIGTERM.
+
+    It opens no key, takes no lease, asks no endpoint and only reads the database, which may be a
+    PostgreSQL replica of the daemon's: every answer says how far that is behind. As many as you
+    like may run.
+    """
+
+    def work(stop: StopSignal) -> None:
+        with open_folded(config) as app:
+            told = app.config
+            logging_setup.configure(told.log.format, told.log.level)
+            web = read_api_of(app, lambda: None)
+            with serving(web, told.api.listener) as address:
+                structlog.get_logger().info("serving", version=__version__, api=address)
+                stop.event.wait()
+            structlog.get_logger().info("stopped", by=stop.reason)
+
+    raise_descriptor_limit()
+    until_told(work)

@@ -1,0 +1,85 @@
+"""The sections `[[notify]]` and `[metrics]`: who is told what (docs/how-to/be-told.md)."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from oracle.daemon.config.sections import ContractAddress, Section
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.notify.apprise_target import AppriseTarget
+from oracle.notify.notice_kinds import NoticeKind
+from oracle.notify.target import NoticeChoice, Target
+from oracle.notify.webhook import Webhook, WebhookAddress
+from oracle.signing.keystore import read_secret
+
+_LEAST_SECRET = 16
+
+
+class NotifySection(Section):
+    # What it is called in commands, metrics and the log; keeps its place when the address changes.
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
+    # `https://…`: a webhook; else an address of Apprise's (`mailto://…`, `slack://…`), which needs
+    # the extra `notify`.
+    url: str = Field(repr=False, min_length=1)
+    # Of a webhook: a file (mode 600) with the secret, 16 characters at least, that signs messages.
+    secret_file: Path | None = None
+    # What it is told of; none: of everything.
+    kinds: tuple[NoticeKind, ...] = ()
+    # The nodes that it is told of; none: of all, and of reports and halts as well.
+    nodes: tuple[ContractAddress, ...] = Field(default=(), max_length=1000)
+    # Of a webhook: how long an answer may take.
+    timeout_seconds: float = Field(default=10.0, gt=0, le=60)
+    # Of a webhook: let it resolve to an address that is not public.
+    allow_private: bool = False
+
+    @property
+    def is_webhook(self) -> bool:
+        """Tell whether we send it ourselves."""
+        return self.url.startswith(("http://", "https://"))
+
+
+class MetricsSection(Section):
+    # A series of QoS, reliability and exclusion for each member.
+    nodes: bool = False
+    # For so many members at most, those that are scored most: each is three series.
+    most_nodes: int = Field(default=1000, ge=1, le=20_000)
+
+
+def faults_in_notify(targets: Sequence[NotifySection]) -> list[str]:
+    """Return what cannot stand together in `[[notify]]`, in one line each."""
+    faults = [
+        f"notify.name: {name} names {times} targets"
+        for name, times in Counter(one.name for one in targets).items()
+        if times > 1
+    ]
+    for one in targets:
+        if one.is_webhook and one.secret_file is None:
+            faults.append(f"notify.secret_file: is missing, and {one.name} is a webhook")
+        if not one.is_webhook and one.secret_file is not None:
+            faults.append(f"notify.secret_file: {one.name} is no webhook")
+    return faults
+
+
+def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
+    """Return who is told. `clock`: unix seconds.
+
+    Raises:
+        InputError: a secret is missing, short or readable by others; Apprise is missing or does
+            not know an address.
+    """
+    return [_target(one, clock) for one in told]
+
+
+def _target(one: NotifySection, clock: Callable[[], float]) -> Target:
+    nodes = frozenset(Address(node) for node in one.nodes)
+    choice = NoticeChoice(frozenset(kind.value for kind in one.kinds), nodes)
+    if one.secret_file is None:
+        return AppriseTarget(one.name, choice, one.url)
+    secret = read_secret(one.secret_file).strip()
+    if len(secret) < _LEAST_SECRET:
+        raise InputError(f"{one.secret_file}: a secret has {_LEAST_SECRET} characters at least")
+    address = WebhookAddress(one.url, secret.encode(), one.timeout_seconds, one.allow_private)
+    return Webhook(one.name, choice, address, clock)

@@ -1,0 +1,126 @@
+"""`/v1/network` and `/v1/nodes`: how the network is, and how each of its nodes is."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from oracle.daemon.web.api.answering import ApiAnswers
+from oracle.queries.api.network_view import NetworkAnswer, network
+from oracle.queries.api.node_explanation import NodeExplanation, node_explanation
+from oracle.queries.api.node_history import (
+    MOST_POINTS,
+    HistoryQuery,
+    NodeHistory,
+    node_history,
+)
+from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, NodePage, named, nodes
+from oracle.queries.api.node_order import NodeSort, NodeState
+from oracle.queries.api.node_view import NodeView, node_view
+from oracle.queries.api.source import looking
+
+# 64 bits with a sign: what a database counts in.
+LARGEST = 2**63 - 1
+_LEAST_POINTS = 12
+_MOST_OF = 200
+_ADDRESS = 42
+
+NodePrefix = Annotated[
+    str,
+    Path(
+        description="An address, or the beginning of one, in lower case.",
+        pattern="^0x[0-9a-f]{1,40}$",
+        examples=["0xfabb0ac9d68b0b445fb7357272ff202c5651694a", "0xfabb"],
+    ),
+]
+
+
+class NodeListParameters(BaseModel):
+    """The query of the list of nodes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sort: NodeSort = Field("qos", description="The best first; with a minus the other way.")
+    state: NodeState | None = Field(None, description="Only nodes in this state.")
+    prefix: str | None = Field(
+        None, pattern="^0x[0-9a-f]{0,40}$", description="Only addresses that begin so."
+    )
+    of: str | None = Field(
+        None,
+        pattern=r"^0x[0-9a-f]{40}(,0x[0-9a-f]{40})*$",
+        max_length=_MOST_OF * (_ADDRESS + 1),
+        description="Only these nodes: up to 200 addresses with commas between.",
+    )
+    cursor: str | None = Field(
+        None, pattern="^[A-Za-z0-9_-]{1,400}$", description="`next` of the page before."
+    )
+    limit: int = Field(100, ge=1, le=MOST_ROWS)
+
+
+class HistoryParameters(BaseModel):
+    """The query of a node's history."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    first: int | None = Field(None, ge=0, le=LARGEST, description="Unix seconds; the beginning.")
+    last: int | None = Field(None, ge=0, le=LARGEST, description="Unix seconds; now.")
+    points: int = Field(MOST_POINTS, ge=_LEAST_POINTS, le=MOST_POINTS)
+
+
+def node_routes(answering: ApiAnswers) -> APIRouter:
+    """Return the paths; all of them only read."""
+    web = APIRouter(prefix="/v1", tags=["nodes"])
+
+    @web.get("/network", operation_id="network", response_model=NetworkAnswer)
+    def _network(
+        request: Request, span: Annotated[Literal["1h", "24h", "7d"], Query()] = "24h"
+    ) -> Response:
+        """Totals, distribution, activity, and what waits for a person."""
+        return answering.look(request, lambda look: network(look, span))
+
+    @web.get("/nodes", operation_id="nodes", response_model=NodePage)
+    def _nodes(request: Request, asked: Annotated[NodeListParameters, Query()]) -> Response:
+        """All nodes in order, in pages.
+
+        Within one block no node comes twice and none is left out; `moved` says that the block is
+        another by now.
+        """
+        of = frozenset() if asked.of is None else frozenset(asked.of.split(","))
+        query = NodeListQuery(**asked.model_dump(exclude={"of"}), of=of)
+        return answering.look(request, lambda look: nodes(look, query))
+
+    @web.get("/nodes/{node}", operation_id="node", response_model=NodeView)
+    def _node(request: Request, node: NodePrefix) -> Response:
+        """One node: score here and on chain, place, distance to exclusion and kickout."""
+        return answering.look(request, lambda look: node_view(look, named(look, node)))
+
+    @web.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)
+    def _history(
+        request: Request, node: NodePrefix, asked: Annotated[HistoryParameters, Query()]
+    ) -> Response:
+        """QoS, long-term score and reliability over time, at most 2,000 points."""
+        query = HistoryQuery(asked.first, asked.last, asked.points)
+        return answering.look(
+            request, lambda look: node_history(look, named(look, node).address, query)
+        )
+
+    @web.get("/nodes/{node}/explain", operation_id="explain", response_model=NodeExplanation)
+    def _explain(
+        request: Request,
+        node: NodePrefix,
+        at: Annotated[int | None, Query(ge=0, le=LARGEST, description="A block.")] = None,
+    ) -> Response:
+        """Every number behind a score, each with its log and transaction.
+
+        Of an earlier block it is folded anew, one question at a time: 503 where another is.
+        """
+
+        def made() -> NodeExplanation:
+            with looking(answering.source) as look:
+                address = named(look, node).address
+            return node_explanation(answering.source, address, at)
+
+        return answering.make(request, made, is_slow=at is not None)
+
+    return web

@@ -1,0 +1,92 @@
+"""What a question gets that has no answer: `application/problem+json` (RFC 9457)."""
+
+import time
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from oracle.errors import OracleError
+from oracle.queries.api.source import AmbiguousError, NotKnownError, QuestionError
+
+_MEDIA_TYPE = "application/problem+json"
+_RETRY_SECONDS = 2
+
+
+class Problem(BaseModel):
+    """Why there is no answer."""
+
+    type: str = Field(examples=["about:blank"])
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["no node of this network begins with 0xabc"])
+    at: int = Field(description="Unix seconds, by the server's clock.")
+    found: list[str] | None = Field(None, description="What an ambiguous prefix stands for.")
+
+
+def _described(status: HTTPStatus, told: str) -> dict[str, Any]:
+    content = {_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": f"{status.phrase}: {told}", "content": content, "model": Problem}
+
+
+# What any path may answer beside its own.
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    300: _described(HTTPStatus.MULTIPLE_CHOICES, "the prefix stands for several; `found`."),
+    304: {"description": "Nothing is newer than what `If-None-Match` names."},
+    400: _described(HTTPStatus.BAD_REQUEST, "it cannot be answered as it is asked."),
+    404: _described(HTTPStatus.NOT_FOUND, "the network never mentioned it."),
+    422: _described(HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter is not as the schema has it."),
+    429: {"description": "Too many requests from one address; ask again a little later."},
+    503: _described(HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed or the database away."),
+}
+
+
+def problem(status: int, detail: str, found: list[str] | None = None) -> Response:
+    """Return the answer of a question that has none."""
+    body = Problem(
+        type="about:blank",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        at=int(time.clock_gettime(time.CLOCK_REALTIME)),
+        found=found,
+    )
+    headers = {"cache-control": "no-store"}
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["retry-after"] = str(_RETRY_SECONDS)
+    return JSONResponse(body.model_dump(exclude_none=True), status, headers, _MEDIA_TYPE)
+
+
+def problem_of(error: OracleError) -> Response:
+    """Say what went wrong; only texts that are made for who asks are shown.
+
+    Others may name a host or a file, and stand in the log.
+    """
+    if isinstance(error, AmbiguousError):
+        return problem(HTTPStatus.MULTIPLE_CHOICES, str(error), error.found)
+    if isinstance(error, NotKnownError):
+        return problem(HTTPStatus.NOT_FOUND, str(error))
+    if isinstance(error, QuestionError):
+        return problem(HTTPStatus.BAD_REQUEST, str(error))
+    return problem(
+        HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database cannot be read"
+    )
+
+
+def register_problems(web: FastAPI) -> None:
+    """Let the framework's own refusals look like ours."""
+
+    @web.exception_handler(RequestValidationError)
+    def _invalid(_request: Request, error: RequestValidationError) -> Response:
+        told = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+        )
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, told)
+
+    @web.exception_handler(HTTPException)
+    def _refused(_request: Request, error: HTTPException) -> Response:
+        return problem(error.status_code, str(error.detail))

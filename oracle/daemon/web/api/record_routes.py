@@ -1,0 +1,145 @@
+"""What happened, one by one, and what is in force: tasks, rounds, kickouts, rules, health."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query, Request
+from fastapi.responses import Response
+
+from oracle.daemon.web.api.answering import ApiAnswers
+from oracle.daemon.web.api.node_routes import LARGEST
+from oracle.daemon.web.api.problems import problem, problem_of
+from oracle.domain.events.jsonl import parse_wanted_task
+from oracle.domain.ids import GroupKey, Hash, TaskKey
+from oracle.errors import OracleError
+from oracle.queries.api.answers import HASH_PATTERN
+from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, draws, draws_of
+from oracle.queries.api.records.kickout_view import KickoutPage, evidence_file, kickouts
+from oracle.queries.api.records.round_view import RoundAnswer, RoundPage, round_view, rounds
+from oracle.queries.api.records.task_view import GroupAnswer, TaskAnswer, group_view, task_view
+from oracle.queries.api.rule_view import RulesAnswer, rules_view
+from oracle.queries.api.selection_view import SelectionAnswer, selection_view
+from oracle.queries.api.source import looking
+from oracle.queries.api.status_view import StatusAnswer, status_view
+
+_UNPROCESSABLE = 422
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+KeyText = Annotated[str, Path(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32])]
+Rows = Annotated[int, Query(ge=1, le=200)]
+
+
+def record_routes(answering: ApiAnswers) -> APIRouter:
+    """Return the paths of single things."""
+    web = APIRouter(prefix="/v1", tags=["records"])
+
+    @web.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
+    def _task(request: Request, task: KeyText) -> Response:
+        """The life of a task, and the score that it brought."""
+        return answering.look(request, lambda look: task_view(look, TaskKey(task)))
+
+    @web.get("/groups/{group}", operation_id="group", response_model=GroupAnswer)
+    def _group(request: Request, group: KeyText) -> Response:
+        """Members, ranks, times and scores of a group."""
+        return answering.look(request, lambda look: group_view(look, GroupKey(group)))
+
+    @web.get("/rounds", operation_id="rounds", response_model=RoundPage)
+    def _rounds(
+        request: Request,
+        before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+        limit: Rows = 50,
+    ) -> Response:
+        """Rounds that the oracle contract accepted, the newest first."""
+        return answering.look(request, lambda look: rounds(look, before, limit))
+
+    @web.get("/rounds/{number}", operation_id="round", response_model=RoundAnswer)
+    def _round(request: Request, number: Annotated[int, Path(ge=0, le=LARGEST)]) -> Response:
+        """One round, lane by lane, as the contract hashed it."""
+        return answering.look(request, lambda look: round_view(look, number))
+
+    @web.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
+    def _kickouts(request: Request) -> Response:
+        """Kickouts that are due, and those that were proposed on chain."""
+        return answering.look(request, kickouts)
+
+    @web.get("/draws", operation_id="draws", response_model=DrawPage)
+    def _draws(request: Request, limit: Rows = 50) -> Response:
+        """Draws that stand, and the last of the others."""
+        return answering.look(request, lambda look: draws(look, limit))
+
+    @web.get("/draws/{task}", operation_id="task_draws", response_model=TaskDraws)
+    def _draws_of(request: Request, task: KeyText) -> Response:
+        """Every draw of one task."""
+        return answering.look(request, lambda look: draws_of(look, TaskKey(task)))
+
+    return web
+
+
+def rule_routes(answering: ApiAnswers) -> APIRouter:
+    """Return the paths of what is in force, and of how the oracle is."""
+    web = APIRouter(prefix="/v1", tags=["state"])
+
+    @web.get("/rules", operation_id="rules", response_model=RulesAnswer)
+    def _rules(request: Request) -> Response:
+        """Every number that scores are made by, with its meaning and source."""
+        return answering.look(request, rules_view)
+
+    @web.get("/status", operation_id="status", response_model=StatusAnswer)
+    def _status(request: Request) -> Response:
+        """Health in a word, and the reasons."""
+        return answering.look(request, status_view)
+
+    @web.post("/select", operation_id="select", response_model=SelectionAnswer)
+    def _select(
+        request: Request,
+        task: Annotated[
+            dict[str, Any],
+            Body(
+                description="What the task asks for: the fields of `task_created`, none of them "
+                "required.",
+                examples=[{"min_vram": 8, "timeout": 300}],
+            ),
+        ],
+    ) -> Response:
+        """Who could be given a task, with what weight and what chance; nobody is drawn."""
+        try:
+            said = parse_wanted_task(json.dumps(task))
+        except ValueError as error:
+            return problem(_UNPROCESSABLE, str(error))
+        return answering.make(request, lambda: selection_view(answering.source, said))
+
+    return web
+
+
+def evidence_routes(answering: ApiAnswers, read: Callable[[Hash], str | None]) -> APIRouter:
+    """Return the path of evidence; `read` gives the text of a file by its name."""
+    web = APIRouter(prefix="/v1", tags=["records"])
+
+    @web.get(
+        "/kickouts/{name}/evidence",
+        operation_id="evidence",
+        responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
+    )
+    def _evidence(
+        name: Annotated[str, Path(pattern="^0x([0-9a-f]{40}|[0-9a-f]{64})$")],
+    ) -> Response:
+        """The evidence of a kickout, byte for byte as it was hashed.
+
+        By the node's address, or by the hash of the evidence; `x-sha256` is of the bytes.
+        """
+        try:
+            with looking(answering.source) as look:
+                named, text = evidence_file(look, name, read)
+        except OracleError as error:
+            return problem_of(error)
+        content = text.encode()
+        headers = {
+            "content-disposition": f'attachment; filename="{named}.json"',
+            "x-sha256": hashlib.sha256(content).hexdigest(),
+            "cache-control": _FOR_EVER if name == named else "no-cache",
+        }
+        return Response(content, headers=headers, media_type="application/json")
+
+    return web

@@ -1,0 +1,1 @@
+"""The page `/`: what the read API answers, rendered for people, with and without scripts."""

@@ -1,0 +1,120 @@
+"""The page `/`: the network in a sentence, then how good its nodes are, and what happened."""
+
+from typing import NamedTuple
+
+from fastapi.responses import Response
+
+from oracle.daemon.web.pages.drawings import Bar, bars, shares
+from oracle.daemon.web.pages.page_frame import PageRequest, page
+from oracle.daemon.web.pages.status_line import framed
+from oracle.domain.ids import Address
+from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
+from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
+from oracle.queries.api.node_view import node_view
+from oracle.queries.api.records.event_feed import FeedEvent, events_after, newest_place
+from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.sentences.node_sentences import short_reason
+from oracle.queries.sentences.node_standing import standing_of
+from oracle.queries.text.human_numbers import capital, counted, in_words
+
+_SPAN = "24h"
+# Each of them has its reason beside it.
+_BEST = 12
+# What is told of the last hour.
+_FEED_SECONDS, _MOST_EVENTS, _EVENTS = 3_600, 5_000, 9
+_WIDE = 1_120
+_BOX = 500
+_HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX, 130), (_BOX, 60), (_BOX, 40)
+
+
+class NetworkTold(NamedTuple):
+    """The sentences and drawings of the page."""
+
+    headline: str
+    lead: str
+    shares: list[tuple[str, Bar]]
+    shares_words: str
+    histogram: list[Bar]
+    scores: int
+    timeouts: int
+    most_scores: int
+    most_timeouts: int
+    score_bars: list[Bar]
+    timeout_bars: list[Bar]
+
+
+def network_page(look: ApiLook, asked: PageRequest) -> Response:
+    """The network at a glance: how many nodes, how good, what happened, what waits."""
+    span = asked.text("range") or _SPAN
+    if span not in SPAN_SECONDS:
+        raise QuestionError(f"range: is one of {', '.join(SPAN_SECONDS)}")
+    answer, best = network(look, span), nodes(look, NodeListQuery(limit=_BEST)).nodes
+    return page(
+        "network.html",
+        **framed(look, "Network", "/v1/network"),
+        network=answer,
+        told=told_of(answer, span),
+        best=best,
+        reasons={row.node: _reason(look, row) for row in best},
+        feed=_newest_events(look),
+        spans=list(SPAN_SECONDS),
+        span_name=span,
+    )
+
+
+def _newest_events(look: ApiLook) -> list[FeedEvent]:
+    """Return what happened in the last hour, the newest first."""
+    since = newest_place(look)._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)
+    events = [one.event for one in events_after(look, since, _MOST_EVENTS)]
+    return list(reversed(events[-_EVENTS:]))
+
+
+def _reason(look: ApiLook, row: NodeEntry) -> str:
+    node = look.ranking().nodes[Address(row.node)]
+    return short_reason(standing_of(look, node, node_view(look, node)).standing)
+
+
+def told_of(answer: NetworkAnswer, span: str) -> NetworkTold:
+    """Return what is said and drawn of an answer."""
+    scores = [part.scores for part in answer.activity]
+    timeouts = [part.timeouts for part in answer.activity]
+    states = list(answer.states.items())
+    return NetworkTold(
+        headline=headline(answer),
+        lead=lead(answer, sum(scores), sum(timeouts), span),
+        shares=shares(states, _WIDE),
+        shares_words=", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
+        histogram=bars(answer.histogram, len(answer.histogram), _HISTOGRAM),
+        scores=sum(scores),
+        timeouts=sum(timeouts),
+        most_scores=max(scores, default=0),
+        most_timeouts=max(timeouts, default=0),
+        score_bars=bars(scores, len(scores), _SCORES),
+        timeout_bars=bars(timeouts, len(timeouts), _TIMEOUTS),
+    )
+
+
+def headline(answer: NetworkAnswer) -> str:
+    """Return how many nodes can be given tasks, in one sentence."""
+    able = answer.states["selectable"] + answer.states["recovering"]
+    if not answer.members:
+        return "No node is in the network yet."
+    if able == answer.members:
+        word = "The only node" if able == 1 else f"All {answer.members} nodes"
+        return f"{word} can be given tasks."
+    return f"{capital(in_words(able))} of {answer.members} nodes can be given tasks."
+
+
+def lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
+    """Return why the others cannot, and what happened lately."""
+    parts = [
+        f"{capital(in_words(count))} {'is' if count == 1 else 'are'} {word}."
+        for state, word in (
+            ("excluded", "excluded after timeouts"),
+            ("paused", "paused"),
+            ("kicked_out", "kicked out"),
+        )
+        if (count := answer.states[state])  # type: ignore[index]  # each is a state
+    ]
+    happened = f"{capital(counted(scores, 'task score'))}, {counted(timeouts, 'timeout')}"
+    return " ".join([*parts, f"{happened} in the last {span}."])

@@ -1,0 +1,152 @@
+"""The page of one node: its answer in a sentence, and everything that it is made of."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fastapi.responses import Response
+
+from oracle.daemon.web.pages.drawings import (
+    BROAD,
+    NARROW,
+    Bar,
+    CourseChart,
+    Marks,
+    Sample,
+    bars,
+    course_chart,
+)
+from oracle.daemon.web.pages.node_words import (
+    ScoreWords,
+    exclusion_words,
+    kickout_words,
+    mark_label,
+    on_chain_words,
+    score_words,
+)
+from oracle.daemon.web.pages.nodes_page import prefix_of
+from oracle.daemon.web.pages.page_frame import PageRequest, page, two_digits
+from oracle.daemon.web.pages.status_line import framed
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
+from oracle.queries.api.node_list import named
+from oracle.queries.api.node_view import NodeView, node_view
+from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.node_standing import standing_of
+
+# Seconds; all: since the node was first heard of.
+_RANGES = {
+    "1h": 3_600,
+    "6h": 21_600,
+    "24h": 86_400,
+    "7d": 604_800,
+    "30d": 2_592_000,
+    "all": None,
+}
+_DEFAULT = "all"
+_SCORE_BOX = (1_120, 118)
+# A course no longer than this is told by the clock, a longer one by days.
+_CLOCK_SECONDS = 129_600
+# Points of a drawing: as many as it has columns to show them in.
+_POINTS = 600
+
+
+class NodeTold(NamedTuple):
+    """The sentences and drawings of the page; lengths of distances are fractions."""
+
+    headline: str
+    details: str
+    lift: str | None
+    on_chain: str
+    on_chain_words: str
+    exclusion: str
+    kickout: str
+    reliability: float
+    exclude_below: float
+    mean: float
+    kick_below: float
+    best_score: int
+    bars: list[tuple[Bar, ScoreWords]]
+
+
+def node_page(look: ApiLook, asked: PageRequest) -> Response:
+    """One node: the answer in a sentence, then everything that it is made of."""
+    span = asked.text("range") or _DEFAULT
+    if span not in _RANGES:
+        raise QuestionError(f"range: is one of {', '.join(_RANGES)}")
+    node = named(look, prefix_of(asked.path["address"]))
+    answer = node_view(look, node)
+    standing, scores = standing_of(look, node, answer)
+    length = _RANGES[span]
+    first = None if length is None else max(0, look.cursor.time - length)
+    history = node_history(look, node.address, HistoryQuery(first=first, points=_POINTS))
+    return page(
+        "node.html",
+        **framed(look, "Nodes", f"/v1/nodes/{node.address}"),
+        node=answer,
+        told=told_of(answer, standing, scores),
+        history=history,
+        charts=charts_of(history, standing.rules),
+        marks=_marks(history, look, standing.rules),
+        ranges=list(_RANGES),
+        range_name=span,
+    )
+
+
+def told_of(answer: NodeView, standing: NodeStanding, scores: Sequence[ScoreEntry]) -> NodeTold:
+    """Return what is said and drawn of an answer."""
+    rules, (qos, words) = standing.rules, on_chain_words(answer)
+    places = max(answer.pool_size, len(scores))
+    lengths = bars([entry.score for entry in scores], places, _SCORE_BOX, rules.q_max)
+    return NodeTold(
+        headline=headline(standing),
+        details=details(standing),
+        lift=lifted(standing),
+        on_chain=qos,
+        on_chain_words=words,
+        exclusion=exclusion_words(answer),
+        kickout=kickout_words(answer),
+        reliability=float(answer.row.reliability),
+        exclude_below=float(answer.excluded_below),
+        mean=float(answer.kickout.mean or 0),
+        kick_below=float(answer.kickout.below),
+        best_score=rules.q_max,
+        bars=[
+            (bar, score_words(entry, rules)) for bar, entry in zip(lengths, scores, strict=False)
+        ],
+    )
+
+
+def charts_of(history: NodeHistory, rules: Rules) -> list[CourseChart]:
+    """Return the course twice, for broad screens and for narrow ones; nothing: it is unknown."""
+    samples = [
+        Sample(time, float(qos), float(long_term), float(reliability))
+        for time, qos, long_term, reliability in history.rows
+    ]
+    timed_out = ReliabilityCause.TIMED_OUT.value
+    changes = [(one.time, float(one.after), at) for at, one in enumerate(history.marks)]
+    causes = [one.cause for one in history.marks]
+    marks = Marks(
+        timeouts=[one for one, cause in zip(changes, causes, strict=True) if cause == timed_out],
+        successes=[
+            one
+            for one, mark in zip(changes, history.marks, strict=True)
+            if mark.cause not in (timed_out, ReliabilityCause.JOINED.value)
+            and mark.before != mark.after
+        ],
+        excluded=[(one.time, one.back_at) for one in history.marks if one.back_at is not None],
+    )
+    limit = rules.exclude_enter / UNIT
+    made = [course_chart(samples, marks, limit, width) for width in (BROAD, NARROW)]
+    return [one for one in made if one is not None]
+
+
+def _marks(history: NodeHistory, look: ApiLook, rules: Rules) -> dict[str, Any]:
+    return {
+        "labels": [mark_label(one) for one in history.marks],
+        "is_short": history.last - history.first < _CLOCK_SECONDS,
+        "now_text": "now" if history.last == look.cursor.time else "",
+        "limit": two_digits(f"{rules.exclude_enter / UNIT:.4f}"),
+    }

@@ -1,0 +1,88 @@
+"""The page `/nodes`: every node, sorted, filtered, cut by key."""
+
+from functools import partial
+from types import MappingProxyType
+from typing import Any, cast, get_args
+from urllib.parse import urlencode
+
+from fastapi.responses import Response
+
+from oracle.daemon.web.pages.page_frame import PageRequest, page
+from oracle.daemon.web.pages.status_line import framed
+from oracle.queries.api.node_list import NodeListQuery, nodes
+from oracle.queries.api.node_order import NODE_STATES, NodeSort
+from oracle.queries.api.source import ApiLook, QuestionError
+
+_HEX = frozenset("0123456789abcdef")
+_DIGITS = 40
+_COLUMNS = (
+    ("qos", "QoS"),
+    ("long_term", "Long-term"),
+    ("reliability", "H"),
+    ("scored", "Scores"),
+)
+_ORDERS = MappingProxyType({
+    "qos": "the best first",
+    "-qos": "the worst first",
+    "long_term": "the best long-term first",
+    "-long_term": "the worst long-term first",
+    "reliability": "the most reliable first",
+    "-reliability": "the least reliable first",
+    "scored": "the most scored first",
+    "-scored": "the least scored first",
+    "changed_at": "the last changed first",
+    "-changed_at": "the longest unchanged first",
+    "address": "by address",
+})  # fmt: skip
+
+
+def nodes_page(look: ApiLook, asked_of: PageRequest) -> Response:
+    """Every node, sorted and filtered, a hundred at a time."""
+    asked = query_of(asked_of)
+    found = nodes(look, asked)
+    return page(
+        "nodes.html",
+        **framed(look, "Nodes", "/v1/nodes"),
+        page=found,
+        asked=asked,
+        order_words=_ORDERS[asked.sort],
+        counts=[(state, found.counts.get(state, 0)) for state in NODE_STATES],
+        columns=_COLUMNS,
+        link=partial(link, asked),
+    )
+
+
+def query_of(asked: PageRequest) -> NodeListQuery:
+    """Return what is asked for. Raises QuestionError: no such order, state or beginning."""
+    sort, state, prefix = asked.text("sort") or "qos", asked.text("state"), asked.text("prefix")
+    if sort not in get_args(NodeSort):
+        raise QuestionError(f"sort: is one of {', '.join(get_args(NodeSort))}")
+    if state is not None and state not in NODE_STATES:
+        raise QuestionError(f"state: is one of {', '.join(NODE_STATES)}")
+    return NodeListQuery(
+        sort=cast("NodeSort", sort),
+        state=state,
+        prefix=None if prefix is None else prefix_of(prefix),
+        cursor=asked.text("cursor"),
+    )
+
+
+def prefix_of(text: str) -> str:
+    """Return what was given as the beginning of an address. Raises QuestionError: it is none."""
+    wanted = text.strip().lower()
+    digits = wanted.removeprefix("0x")
+    if (not digits and wanted != "0x") or len(digits) > _DIGITS or set(digits) - _HEX:
+        raise QuestionError("an address is 0x and up to forty digits 0 to f")
+    return f"0x{digits}"
+
+
+def link(asked: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
+    """Return the query of the same list with something changed; None leaves a field out."""
+    fields = {
+        "sort": asked.sort,
+        "state": asked.state,
+        "prefix": asked.prefix,
+        "cursor": asked.cursor,
+    }
+    told = {name: value for name, value in (fields | changes).items() if value is not None}
+    return urlencode(told)

@@ -1,0 +1,148 @@
+"""The pages as one application: routes, headers, and what is said where nothing can be shown.
+
+It only reads. Every answer is rendered whole, so that nothing of it needs a script; each part of
+it comes from `queries`, as the answers of the API do.
+"""
+
+from collections.abc import Callable
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse, Response
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from oracle import __version__
+from oracle.daemon.web.pages import static_files
+from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
+from oracle.daemon.web.pages.page_cache import PageCache, tag_of
+from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, page
+from oracle.daemon.web.pages.status_line import OUT_OF_REACH
+from oracle.daemon.web.rate_limit import ConcurrencyLimit
+from oracle.errors import OracleError
+from oracle.queries.api.source import (
+    AmbiguousError,
+    ApiLook,
+    ApiSource,
+    NotKnownError,
+    QuestionError,
+    looking,
+)
+
+# Pages that may be read from the database at once.
+_SEATS = 8
+_DONE, _SEVERAL, _NOT_MODIFIED = 200, 300, 304
+_NOT_FOUND, _WRONG, _NOT_NOW = 404, 422, 503
+_OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
+_ELSEWHERE = "It may be on another chain, or not indexed yet."
+
+
+def page_app(source: ApiSource) -> FastAPI:
+    """Return the application, to be mounted at `/` behind the paths of the read API."""
+    renderer = _Renderer(source)
+    web = FastAPI(
+        title="qos-oracle", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    web.add_middleware(_SafeHeaders)
+    for path, show in PAGES.items():
+        web.add_api_route(path, _route(renderer, show), methods=["GET"])
+
+    @web.get("/static/{digest}/{name:path}")
+    def static(digest: str, name: str) -> Response:
+        """A file of the pages; its address has its digest, so that it may be kept for ever."""
+        found = static_files.answer(digest, name)
+        return found or _message("There is no such file.", "", _NOT_FOUND)
+
+    @web.get("/{path:path}")
+    def nothing(path: str) -> Response:  # noqa: ARG001 - FastAPI wants it named
+        """Say that there is no such page."""
+        return _message("There is no such page.", "", _NOT_FOUND)
+
+    return web
+
+
+def _route(renderer: "_Renderer", show: ShowPage) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        return renderer.answer(request, show)
+
+    answer.__doc__ = show.__doc__
+    return answer
+
+
+class _Renderer:
+    """Renders each page once as long as nothing moves; any thread may ask."""
+
+    def __init__(self, source: ApiSource) -> None:
+        self._source = source
+        self._seats = ConcurrencyLimit(_SEATS)
+        self._cache = PageCache()
+
+    def answer(self, request: Request, show: ShowPage) -> Response:
+        """Return a page, or one that says why there is none."""
+        with self._seats.one() as is_seated:
+            if not is_seated:
+                return _message("Too many ask at this moment.", "Try again soon.", _NOT_NOW)
+            try:
+                with looking(self._source) as look:
+                    return self._shown(look, request, show)
+            except OracleError as error:
+                return _refusal(error)
+
+    def _shown(self, look: ApiLook, request: Request, show: ShowPage) -> Response:
+        tag, question = tag_of(look.as_of), f"{request.url.path}?{request.url.query}"
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=_NOT_MODIFIED, headers=headers)
+        body = self._cache.get(tag, question)
+        if body is None:
+            made = show(look, PageRequest(request.path_params, request.query_params))
+            if made.status_code != _DONE:
+                return made
+            body = bytes(made.body)
+            self._cache.put(tag, question, body)
+        return HTMLResponse(body, headers=headers)
+
+
+def _refusal(error: OracleError) -> Response:
+    if isinstance(error, AmbiguousError):
+        return _message("That is the beginning of several.", f"{error}.", _SEVERAL, error.found)
+    if isinstance(error, NotKnownError):
+        return _message("That is not known here.", f"{error}. {_ELSEWHERE}", _NOT_FOUND)
+    if isinstance(error, QuestionError):
+        return _message("That cannot be shown.", f"{error}.", _WRONG)
+    # Its text may name the machine that the database is on.
+    return _message("There is nothing to be shown now.", _OUT_OF_REACH, _NOT_NOW)
+
+
+def _message(headline: str, words: str, status: int, found: list[str] | None = None) -> Response:
+    return page(
+        "message.html",
+        status=status,
+        here=None,
+        standing=OUT_OF_REACH,
+        as_of=None,
+        json_path=None,
+        headline=headline,
+        words=words,
+        found=found or [],
+    )
+
+
+class _SafeHeaders:
+    """Puts what a browser has to be told on every answer, whatever made it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the headers beside those of the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message["headers"], *told]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)

@@ -1,0 +1,147 @@
+"""What every page has: the frame, how numbers are written, and what a browser may do with it.
+
+Templates escape everything; none of them may switch that off (tests/unit/daemon/pages).
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from oracle.queries.api.node_list import harmless
+from oracle.queries.api.source import QuestionError
+from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
+from oracle.queries.text.text_tables import in_utc
+
+FOLDER = Path(__file__).parent
+STATIC = FOLDER / "static"
+NAVIGATION = (
+    ("Network", "/"),
+    ("Nodes", "/nodes"),
+    ("Rounds", "/rounds"),
+    ("Kickouts", "/kickouts"),
+    ("Draws", "/draws"),
+    ("Health", "/health"),
+    ("Rules", "/rules"),
+)
+# Scripts, styles and pictures come from here and are in files: a text of a stranger that found
+# its way into a page would still not run.
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+# A sign and a word for each state: colour never stands alone.
+STATE_SIGNS = {
+    "selectable": "●",
+    "recovering": "◐",
+    "excluded": "▲",
+    "kicked_out": "✕",
+    "slashed": "✕",
+    "paused": "‖",
+    "quit": "‖",
+    "unknown": "‖",
+}
+_FRACTION = re.compile(r"(\d+\.\d\d)\d{16}")
+_SHOWN_OF_HASH = 6, 4
+# Where there is no number.
+NOTHING = "\N{EN DASH}"
+_HASH_FROM = 20
+_LONGEST_FIELD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What a page is asked: the parts of its path by name, and the fields of its query."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        """Return a field of the query; an empty one of a form asks nothing.
+
+        Raises:
+            QuestionError: it is longer than anything that a page is asked.
+        """
+        told = self.query.get(name, "").strip()
+        if len(told) > _LONGEST_FIELD:
+            raise QuestionError(f"{name}: is longer than {_LONGEST_FIELD} signs")
+        return told or None
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
+    """Render a template; what it needs and does not get is a bug, and ends the answer."""
+    text = environment().get_template(template).render(**values)
+    return HTMLResponse(text, status, headers={"cache-control": "no-cache"})
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; everything that is put into one is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(navigation=NAVIGATION, asset=asset, signs=STATE_SIGNS)
+    made.filters.update(
+        utc=moment,
+        span=span,
+        clock=lambda seconds: in_utc(seconds, "%H:%M"),
+        day=lambda seconds: in_utc(seconds, "%d %b"),
+        words=in_words,
+        opened=capital,
+        counted=counted,
+        ordinal=ordinal,
+        two=two_digits,
+        short=shortened,
+        state=state_words,
+        shown=with_two_digits,
+        harmless=harmless,
+    )
+    return made
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the address of a file that never changes under it: it has the file's digest."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{digest}/{name}"
+
+
+def two_digits(fraction: str | None) -> str:
+    """Write the text of a fraction with two digits, rounded down; nothing: a dash."""
+    if fraction is None:
+        return NOTHING
+    whole, _, rest = fraction.partition(".")
+    return f"{whole}.{rest[:2]:0<2}"
+
+
+def with_two_digits(text: str) -> str:
+    """Return a text whose fractions of 18 digits have two."""
+    return _FRACTION.sub(r"\1", text)
+
+
+def shortened(hashed: str) -> str:
+    """Return the beginning and the end of an address or a hash; the link has all of it."""
+    first, last = _SHOWN_OF_HASH
+    return hashed if len(hashed) < _HASH_FROM else f"{hashed[:first]}…{hashed[-last:]}"
+
+
+def state_words(state: str) -> str:
+    """Return a state as people write it."""
+    return state.replace("_", " ")

@@ -1,0 +1,34 @@
+"""The files of the pages: what is in the folder, under the digest of its bytes."""
+
+from functools import cache
+from types import MappingProxyType
+
+from fastapi.responses import Response
+
+from oracle.daemon.web.pages.page_frame import STATIC, asset
+
+_KINDS = MappingProxyType({
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+})  # fmt: skip
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@cache
+def _names() -> frozenset[str]:
+    """Return the files that are given out; licences and lists stay where they are."""
+    found = (path for path in STATIC.rglob("*") if path.suffix in _KINDS)
+    return frozenset(path.relative_to(STATIC).as_posix() for path in found)
+
+
+def answer(digest: str, name: str) -> Response | None:
+    """Return a file; None: there is none of this name with this digest."""
+    if name not in _names() or asset(name) != f"/static/{digest}/{name}":
+        return None
+    path = STATIC / name
+    return Response(
+        path.read_bytes(),
+        media_type=_KINDS[path.suffix],
+        headers={"cache-control": _FOR_EVER},
+    )

@@ -1,0 +1,4 @@
+"""Tells subscribers what happened, at least once and in order (docs/how-to/be-told.md).
+
+The door: `Notifier`, `Webhook`, `AppriseTarget`, `Target`.
+"""

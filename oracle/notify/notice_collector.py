@@ -1,0 +1,184 @@
+"""Finds in the database what is to be told, and writes it down as notices, in one transaction.
+
+See docs/how-to/be-told.md#what-is-told.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address
+from oracle.domain.reports.kicks import EXPELLED
+from oracle.domain.scoring.node_scores import is_excluded
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership
+from oracle.notify.halt_notices import begin_with_halts, halts_and_holds
+from oracle.notify.notice_kinds import NoticeKind
+from oracle.store.database import UnitOfWork
+from oracle.store.notices.notice_repository import NewNotice
+from oracle.store.state.cursor_repository import Cursor
+
+# Up to which block it was looked, and up to which fork.
+_THROUGH, _FORK = "notify_block", "notify_fork"
+# So many blocks at a time: a daemon that was away does not hold the database for long.
+_MOST_BLOCKS = 2_000
+# What is older, in the chain's seconds, is forgotten: thirty days.
+_KEPT_SECONDS = 30 * 86_400
+
+
+@dataclass(slots=True)
+class NoticeCollector:
+    """Remembers nothing that is not in the database: after a failure, take a new one."""
+
+    rules: Rules
+    # Of whom it was told that they are excluded; None: to be read.
+    _excluded: set[Address] | None = None
+    _epoch: int | None = None
+
+    def is_due(self, uow: UnitOfWork) -> bool:
+        """Tell whether something may be new, without writing."""
+        cursor = uow.cursor.get()
+        if cursor is None:
+            return False
+        if uow.bookmarks.get(_THROUGH) is None:
+            return True
+        return cursor.epoch != self._epoch or bool(halts_and_holds(uow, cursor.time))
+
+    def collect(self, uow: UnitOfWork, *, is_at_head: bool) -> bool:
+        """Write down what is new; tell whether anything was looked at.
+
+        History is not told: it begins at the first look with `is_at_head`.
+        """
+        cursor = uow.cursor.get()
+        if cursor is None:
+            return False
+        through = uow.bookmarks.number(_THROUGH)
+        if through is None:
+            return is_at_head and _begin(uow, cursor)
+        through, has_gone_back = _taken_back(uow, through, cursor)
+        last = min(cursor.number, through + _MOST_BLOCKS)
+        if self._excluded is None or has_gone_back:
+            self._excluded = uow.notices.excluded()
+        found = self._of_blocks(uow, last, cursor, through) if last > through else []
+        uow.notices.append(found + halts_and_holds(uow, cursor.time))
+        uow.bookmarks.set(_THROUGH, last)
+        uow.notices.prune(cursor.time - _KEPT_SECONDS)
+        # There is more where history is long.
+        self._epoch = cursor.epoch if last == cursor.number else None
+        return True
+
+    def _of_blocks(
+        self, uow: UnitOfWork, last: int, cursor: Cursor, through: int
+    ) -> list[NewNotice]:
+        blocks, sources = BlockRange(through + 1, last), uow.notices.sources
+        excluded = self._excluded or set()
+        self._excluded = excluded
+        placed = [
+            *_of_nodes(sources.changes(blocks), excluded, self.rules),
+            *_of_kickouts(uow, blocks, cursor.time),
+            *(
+                (
+                    one.at,
+                    NewNotice(
+                        NoticeKind.REPORT_ACCEPTED,
+                        one.at.block,
+                        one.time,
+                        {"round": one.round, "as_of": one.as_of} | _place(one.at),
+                    ),
+                )
+                for one in sources.rounds(blocks)
+            ),
+        ]
+        found = [each for _, each in sorted(placed, key=lambda one: one[0])]
+        return found + (self._healed(uow, cursor) if last == cursor.number else [])
+
+    def _healed(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
+        """Return who has recovered by healing alone, which no event says."""
+        excluded = self._excluded or set()
+        healed = [
+            address
+            for address, node in sorted(uow.nodes.named(sorted(excluded)).items())
+            if node.membership is Membership.MEMBER
+            and not is_excluded(node, cursor.time, self.rules)
+        ]
+        excluded.difference_update(healed)
+        kind, body = NoticeKind.RECOVERED, {"block": cursor.number}
+        return [NewNotice(kind, cursor.number, cursor.time, body, address) for address in healed]
+
+
+def _of_nodes(
+    changes: list[ReliabilityChange], excluded: set[Address], rules: Rules
+) -> Iterator[tuple[Position, NewNotice]]:
+    """Yield timeouts, and by what a node begins or ends to be excluded; keep the set so."""
+    for one in changes:
+        said = {"before": str(one.before), "after": str(one.after), "task": one.task}
+        kinds = []
+        if one.node in excluded and max(one.before, one.after) >= rules.exclude_exit:
+            excluded.discard(one.node)
+            kinds.append(NoticeKind.RECOVERED)
+        if one.cause is ReliabilityCause.TIMED_OUT:
+            kinds.append(NoticeKind.TIMED_OUT)
+            if one.node not in excluded and one.after < rules.exclude_enter:
+                excluded.add(one.node)
+                kinds.append(NoticeKind.EXCLUDED)
+        for kind in kinds:
+            body = said | _place(one.at)
+            yield one.at, NewNotice(kind, one.at.block, one.time, body, one.node)
+
+
+def _begin(uow: UnitOfWork, cursor: Cursor) -> bool:
+    uow.bookmarks.set(_THROUGH, cursor.number)
+    uow.bookmarks.set(_FORK, uow.notices.sources.newest_fork())
+    begin_with_halts(uow)
+    # Halts that stand now are told: who begins to listen wants to know of them.
+    uow.notices.append(halts_and_holds(uow, cursor.time))
+    return True
+
+
+def _taken_back(uow: UnitOfWork, through: int, cursor: Cursor) -> tuple[int, bool]:
+    """Take back what was told of blocks that a fork, or an operator, left; return how far it is.
+
+    Also where they are folded again by now, and nothing else shows that they were left.
+    """
+    forks = uow.notices.sources.forks_after(uow.bookmarks.number(_FORK) or 0)
+    left = [(fork.ancestor, fork.old_tip, fork.time) for fork in forks]
+    lowest = min([ancestor for ancestor, _, _ in left], default=through)
+    if cursor.number < min(through, lowest):
+        left.append((cursor.number, through, cursor.time))
+    for ancestor, old_tip, time in left:
+        body = {"ancestor": ancestor, "old_tip": old_tip}
+        seq = uow.notices.append([NewNotice(NoticeKind.REORG, None, time, body)])
+        uow.notices.undo_above(ancestor, seq)
+        through = min(through, ancestor)
+    if forks:
+        uow.bookmarks.set(_FORK, forks[-1].id)
+    return through, bool(left)
+
+
+def _of_kickouts(
+    uow: UnitOfWork, blocks: BlockRange, time: int
+) -> Iterator[tuple[Position, NewNotice]]:
+    for due in uow.notices.sources.kickouts(blocks):
+        for kind, at in (
+            (NoticeKind.KICKOUT_DUE, due.opened_at),
+            (NoticeKind.KICKOUT_OVER, due.closed_at),
+        ):
+            if at is not None and blocks.first <= at.block <= blocks.last:
+                yield at, NewNotice(kind, at.block, time, _place(at), due.node)
+    for kick in uow.rounds.kicks():
+        at = kick.proposed_at
+        if blocks.first <= at.block <= blocks.last:
+            body = {"round": kick.round, "ready_at": kick.ready_at} | _place(at)
+            yield at, NewNotice(NoticeKind.KICKOUT_PROPOSED, at.block, time, body, kick.node)
+        gone = kick.expulsion if kick.state in EXPELLED else None
+        if gone is not None and blocks.first <= gone.at.block <= blocks.last:
+            body = {"round": gone.round, "until": gone.until} | _place(gone.at)
+            yield (
+                gone.at,
+                NewNotice(NoticeKind.KICKOUT_EXECUTED, gone.at.block, time, body, kick.node),
+            )
+
+
+def _place(at: Position) -> dict[str, object]:
+    return {"block": at.block, "position": ":".join(str(number) for number in at)}

@@ -1,0 +1,52 @@
+"""What subscribers may be told of; the words that `[[notify]]` chooses by."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class NoticeKind(StrEnum):
+    TIMED_OUT = "timed_out"
+    EXCLUDED = "excluded"
+    RECOVERED = "recovered"
+    KICKOUT_DUE = "kickout_due"
+    KICKOUT_OVER = "kickout_over"
+    KICKOUT_PROPOSED = "kickout_proposed"
+    KICKOUT_EXECUTED = "kickout_executed"
+    REPORT_ACCEPTED = "report_accepted"
+    REPORT_HELD = "report_held"
+    REORG = "reorg"
+    HALTED = "halted"
+    HALT_CLEARED = "halt_cleared"
+
+
+# One line each, filled in from what the notice says.
+_TEXTS: Mapping[str, str] = {
+    NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
+    NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
+    NoticeKind.RECOVERED: "{node} can be given tasks again",
+    NoticeKind.KICKOUT_DUE: "{node} is due to be kicked out",
+    NoticeKind.KICKOUT_OVER: "{node} is not due to be kicked out any more",
+    NoticeKind.KICKOUT_PROPOSED: "the kickout of {node} was proposed, with round {round}",
+    NoticeKind.KICKOUT_EXECUTED: "{node} was kicked out",
+    NoticeKind.REPORT_ACCEPTED: "round {round} was accepted; it speaks of block {as_of}",
+    NoticeKind.REPORT_HELD: "the report of period {period} is held: {reason}",
+    NoticeKind.REORG: "a reorganisation from block {ancestor} on: what was told of later blocks"
+    " does not hold",
+    NoticeKind.HALTED: "halted: {reason}",
+    NoticeKind.HALT_CLEARED: "the halt was cleared by {by}: {reason}",
+}
+_DIGITS = 10**14
+
+
+def text_of(kind: str, said: Mapping[str, object]) -> str:
+    """Return the line of a notice of this kind; `said` is its body, and its node."""
+    shown = {name: _shown(name, value) for name, value in said.items()}
+    return _TEXTS[NoticeKind(kind)].format_map(shown)
+
+
+def _shown(name: str, value: object) -> object:
+    """Reliabilities stand in bodies as text, in units of 10^-18; a person wants two digits."""
+    if name in {"before", "after"}:
+        hundredths = int(str(value)) // _DIGITS // 100
+        return f"{hundredths // 100}.{hundredths % 100:02}"
+    return value

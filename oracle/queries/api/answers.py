@@ -1,0 +1,71 @@
+"""What every answer of `/v1` has in common: its block, and how numbers are written.
+
+Answers are pydantic models, so that the schema that is published is the one that is kept
+(docs/reference/read-api.md#conventions). Times are unix seconds, amounts and fractions text.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
+HASH_PATTERN = "^0x[0-9a-f]{64}$"
+
+AddressText = Annotated[
+    str,
+    Field(pattern=ADDRESS_PATTERN, examples=["0xfabb0ac9d68b0b445fb7357272ff202c5651694a"]),
+]
+HashText = Annotated[str, Field(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32])]
+# Units of 10^-18 as a decimal with 18 digits.
+FractionText = Annotated[
+    str, Field(pattern=r"^[0-9]+\.[0-9]{18}$", examples=["0.581000000000000000"])
+]
+# A whole number that JavaScript would lose digits of: wei, weights, sums.
+IntegerText = Annotated[str, Field(pattern="^[0-9]+$", examples=["1000000000000000000"])]
+
+
+class ApiModel(BaseModel):
+    """A part of an answer; nothing in it changes once it is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AsOf(ApiModel):
+    """The block that an answer speaks of, and how far behind it is."""
+
+    block: int = Field(description="The last block that was folded.", examples=[293])
+    hash: HashText
+    time: int = Field(description="Its time, in unix seconds.", examples=[1_800_003_580])
+    final: int | None = Field(description="The newest final block.", examples=[281])
+    is_final: bool = Field(description="Whether `block` cannot be taken back any more.")
+    head: int | None = Field(
+        description="The newest block of the chain; null where only the daemon knows it.",
+        examples=[294],
+    )
+    lag_blocks: int | None = Field(description="From `block` to `head`.", examples=[1])
+    lag_seconds: int = Field(
+        ge=0, description="Age of `block` when the answer was made.", examples=[4]
+    )
+    replica_lag_seconds: float | None = Field(
+        description="How far the database itself is behind the one that it copies; null: it is "
+        "no copy.",
+        examples=[None],
+    )
+    rules: str = Field(description="What folded it: rule set and version.", examples=["seed 2"])
+    epoch: int = Field(description="Counts the moves of the index, back and forth.")
+
+
+class Answer(ApiModel):
+    """What every answer begins with."""
+
+    as_of: AsOf
+
+
+class LogPlace(ApiModel):
+    """Where something was said; `log` -1: by a call itself. Rows of a feed have no transaction."""
+
+    block: int = Field(examples=[287])
+    tx: int | None = Field(examples=[3])
+    log: int | None = Field(examples=[5])
+    feed_row: int | None = Field(description="Its id, where a feed said it: nobody proves it.")
+    transaction: HashText | None = Field(description="null: the raw log is not kept.")

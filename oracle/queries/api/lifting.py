@@ -1,0 +1,99 @@
+"""What would change a node's standing: played by the fold's own functions, never by a formula."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pydantic import Field
+
+from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.scoring.node_scores import is_below_line, is_excluded, reliability_at
+from oracle.domain.scoring.reliability import boosted, penalized
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import mean_of, pool_at, with_score
+from oracle.domain.state.node import Membership, Node
+from oracle.queries.api.answers import ApiModel
+from oracle.queries.api.node_order import NodeRanking, SortKey
+
+T = TypeVar("T")
+
+# Nothing is played for longer.
+MOST_STEPS = 200
+
+
+class NodeLift(ApiModel):
+    """Numbers of events in a row, from now on; null: not within 200 of them, or no member."""
+
+    first_places: int | None = Field(
+        description="First places until it passes the next better node, which stands still."
+    )
+    place_then: int | None = Field(description="Its place after those.")
+    successes: int | None = Field(description="Successful tasks until reliability is 1.")
+    timeouts: int | None = Field(description="Timeouts at once until it is excluded; 0: it is.")
+    zeros: int | None = Field(description="Scores of 0 until a kickout is due; 0: it is.")
+    over_line: int | None = Field(description="First places until no kickout is due; 0: none is.")
+
+
+NO_LIFT = NodeLift(
+    first_places=None, place_then=None, successes=None, timeouts=None, zeros=None, over_line=None
+)
+
+
+def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) -> NodeLift:
+    """Play on from a block time; under legacy rules nothing can be played.
+
+    `ranking` of the same block; None: it is an earlier one, and nobody's place is known.
+    """
+    if node.membership is not Membership.MEMBER or rules.legacy is not None:
+        return NO_LIFT
+    pool, reliability = pool_at(node, time, rules), reliability_at(node, time, rules)
+
+    def is_due(scores: Sequence[int]) -> bool:
+        return len(scores) == rules.pool_size and is_below_line(sum(scores), rules)
+
+    place = None if ranking is None else ranking.place_of(node.address)
+    is_behind = ranking is not None and place is not None and place > 1
+    firsts = _first_places(node, ranking, rules) if ranking and is_behind else None
+    return NodeLift(
+        first_places=None if firsts is None else firsts[0],
+        place_then=None if firsts is None else firsts[1],
+        successes=_steps(reliability, lambda h: boosted(h, rules), lambda h: h == UNIT),
+        timeouts=0
+        if is_excluded(node, time, rules)
+        else _steps(reliability, lambda h: penalized(h, rules), lambda h: h < rules.exclude_enter),
+        zeros=_steps(
+            pool,
+            lambda scores: with_score(scores, 0, rules),
+            is_due,
+        ),
+        over_line=_steps(
+            pool,
+            lambda scores: with_score(scores, max(rules.rank_scores), rules),
+            lambda scores: not is_due(scores),
+        ),
+    )
+
+
+def _first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, int] | None:
+    """Return how many first places pass the next better one, and the place after them."""
+    time, order = ranking.cursor.time, ranking.ordered("qos")
+    mine = ranking.key("qos", node)
+    better = order[bisect_left(order, mine) - 1]
+    pool, reliability = pool_at(node, time, rules), reliability_at(node, time, rules)
+    for step in range(1, MOST_STEPS + 1):
+        pool = with_score(pool, max(rules.rank_scores), rules)
+        reliability = boosted(reliability, rules)
+        qos = times(mean_of(pool, None, rules), reliability)
+        then = SortKey(0, -qos, node.address)
+        if then < better:
+            return step, bisect_left(order, then) + 1
+    return None
+
+
+def _steps(start: T, step: Callable[[T], T], is_there: Callable[[T], bool]) -> int | None:
+    """Return how many steps lead there; None: more than anybody waits for."""
+    for taken in range(MOST_STEPS + 1):
+        if is_there(start):
+            return taken
+        start = step(start)
+    return None

@@ -1,0 +1,73 @@
+"""Why a node's score is what it is, at a block: what `explain --json` says, with its schema.
+
+Of the cursor's block the stored state is read; an earlier one is folded anew from the raw logs,
+which takes seconds: whoever answers lets one at a time do so.
+"""
+
+from typing import Any
+
+from pydantic import Field
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Address
+from oracle.errors import InputError
+from oracle.queries.api.answers import Answer
+from oracle.queries.api.source import (
+    ApiLook,
+    ApiSource,
+    NotKnownError,
+    QuestionError,
+    looking,
+)
+from oracle.queries.explain import Explanation, explain
+from oracle.queries.json_answers import explain_answer
+
+
+class NodeExplanation(Answer):
+    """Every number behind a score, each with its log."""
+
+    explanation: dict[str, Any] = Field(
+        description="As `qos-oracle explain --json` prints it "
+        "(docs/reference/read-api.md#explain): pool, long_term, reliability, qos, lanes."
+    )
+
+
+def node_explanation(source: ApiSource, address: Address, at: int | None) -> NodeExplanation:
+    """Explain a node at a block; None: the cursor's.
+
+    Raises:
+        QuestionError: the block lies beyond what is indexed.
+        NotKnownError: the node was not there yet, or nothing tells the time of the block.
+    """
+    with looking(source) as look:
+        as_of, block = look.as_of, _block(look, at)
+    return NodeExplanation(
+        as_of=as_of, explanation=explain_answer(explained(source, address, block))
+    )
+
+
+def explained(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
+    """Return it as it is told to people, too. Raises NotKnownError: not there yet."""
+    try:
+        return explain(source.archive, address, block)
+    except InputError as error:
+        raise NotKnownError(str(error)) from error
+
+
+def _block(look: ApiLook, at: int | None) -> BlockRef:
+    """Return the block asked for, from its header or from a log in it."""
+    cursor = look.cursor
+    if at is None or at == cursor.number:
+        return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)
+    if at > cursor.number:
+        raise QuestionError(f"block {at} is not indexed; the last one is {cursor.number}")
+    known = look.uow.blocks.at(at)
+    if known is not None:
+        return known
+    log = next(iter(look.uow.logs.between(at, at)), None)
+    if log is None:
+        raise NotKnownError(
+            f"nothing was said in block {at}, and its time is not kept: name one in which "
+            "something happened"
+        )
+    return BlockRef(at, log.block_hash, ZERO_HASH, log.time)

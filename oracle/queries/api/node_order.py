@@ -1,0 +1,182 @@
+"""The order of nodes as of a block, kept in memory and brought up to each block by what changed.
+
+QoS is never sorted by in SQL: reliability heals without an event, so that the order of a block
+is a function of its time (docs/explanation/read-api.md#order).
+"""
+
+import threading
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple, get_args
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address, Hash
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
+from oracle.domain.scoring.node_scores import is_excluded, long_term, qos_at, reliability_at
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
+
+# A member whose reliability is below this, and not excluded, is called recovering: a word of
+# ours, the rules know only the line of exclusion.
+RECOVERING_BELOW = 95 * UNIT // 100
+
+NodeState = Literal[
+    "selectable", "recovering", "excluded", "paused", "quit", "slashed", "kicked_out", "unknown"
+]
+NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+_AWAY: Mapping[Membership, NodeState] = {
+    Membership.UNKNOWN: "unknown",
+    Membership.QUIT: "quit",
+    Membership.SLASHED: "slashed",
+    Membership.KICKED_OUT: "kicked_out",
+}
+# With a minus the least comes first; who has no QoS comes last either way.
+NodeSort = Literal[
+    "qos", "-qos", "long_term", "-long_term", "reliability", "-reliability",
+    "scored", "-scored", "changed_at", "-changed_at", "address",
+]  # fmt: skip
+
+
+class SortKey(NamedTuple):
+    """Where a node stands in an order; unique, as the address ends it."""
+
+    group: int
+    value: int
+    address: str
+
+
+def state_at(node: Node, time: int, rules: Rules) -> NodeState:
+    """Name what a node is at a block time."""
+    if node.membership is not Membership.MEMBER:
+        return _AWAY[node.membership]
+    if node.paused:
+        return "paused"
+    if is_excluded(node, time, rules):
+        return "excluded"
+    reliability = reliability_at(node, time, rules)
+    return "recovering" if reliability < RECOVERING_BELOW else "selectable"
+
+
+class NodeRanking:
+    """All nodes as of one block; each order is made when it is first asked for."""
+
+    def __init__(self, cursor: Cursor, nodes: Mapping[Address, Node], rules: Rules) -> None:
+        self.cursor = cursor
+        self.nodes = nodes
+        self._rules = rules
+        self.peers: PopulationMaxima | None = peers_at(nodes.values(), cursor.time, rules)
+        self._orders: dict[NodeSort, list[SortKey]] = {}
+        self._places: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.counts = Counter(self.state_of(node) for node in nodes.values())
+
+    def qos(self, node: Node) -> int | None:
+        """Return its QoS, in units of 10^-18; None: no member."""
+        return qos_at(node, self.cursor.time, self._rules, self.peers)
+
+    def state_of(self, node: Node) -> NodeState:
+        """Name what a node is now."""
+        return state_at(node, self.cursor.time, self._rules)
+
+    def ordered(self, sort: NodeSort) -> list[SortKey]:
+        """Return the keys of all nodes, sorted."""
+        with self._lock:
+            known = self._orders.get(sort)
+            if known is None:
+                key = self._key_of(sort)
+                known = self._orders[sort] = sorted(key(node) for node in self.nodes.values())
+        return known
+
+    def after(self, sort: NodeSort, key: SortKey | None) -> Iterator[Node]:
+        """Yield the nodes that stand behind a key, which need not be there any more."""
+        order = self.ordered(sort)
+        start = 0 if key is None else bisect_right(order, key)
+        for index in range(start, len(order)):
+            yield self.nodes[Address(order[index].address)]
+
+    def key(self, sort: NodeSort, node: Node) -> SortKey:
+        """Return where a node stands in an order."""
+        return self._key_of(sort)(node)
+
+    def place_of(self, address: Address) -> int | None:
+        """Return the place of a member by QoS, from 1; None: no member."""
+        order = self.ordered("qos")
+        with self._lock:
+            if not self._places:
+                members = (key.address for key in order if key.group == 0)
+                self._places = {name: place for place, name in enumerate(members, start=1)}
+        return self._places.get(address)
+
+    @property
+    def members(self) -> int:
+        """Count those who have a QoS."""
+        return bisect_right(self.ordered("qos"), SortKey(0, UNIT, "g"))
+
+    def _key_of(self, sort: NodeSort) -> Callable[[Node], SortKey]:
+        name = sort.removeprefix("-")
+        if name == "address":
+            return lambda node: SortKey(0, 0, node.address)
+        value, sign = self._values()[name], 1 if sort.startswith("-") else -1
+
+        def key(node: Node) -> SortKey:
+            found = value(node)
+            return SortKey(int(found is None), sign * (found or 0), node.address)
+
+        return key
+
+    def _values(self) -> dict[str, Callable[[Node], int | None]]:
+        rules, time = self._rules, self.cursor.time
+        return {
+            "qos": self.qos,
+            "long_term": lambda node: long_term(node, rules, time),
+            "reliability": lambda node: reliability_at(node, time, rules),
+            "scored": lambda node: node.scored,
+            "changed_at": lambda node: node.changed_at,
+        }
+
+
+class _Held(NamedTuple):
+    number: int
+    hash: Hash
+    remakes: int
+
+
+class NodeOrder:
+    """Gives the ranking of the cursor's block; any thread may ask, one of them makes it."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._lock = threading.Lock()
+        self._held: _Held | None = None
+        self._nodes: dict[Address, Node] = {}
+        self._ranking: NodeRanking | None = None
+
+    def at(self, uow: UnitOfWork, cursor: Cursor) -> NodeRanking:
+        """Return the nodes as of the cursor of this snapshot."""
+        with self._lock:
+            if self._ranking is None or self._ranking.cursor.epoch != cursor.epoch:
+                self._read(uow, cursor)
+                self._ranking = NodeRanking(cursor, self._nodes, self._rules)
+            return self._ranking
+
+    def _read(self, uow: UnitOfWork, cursor: Cursor) -> None:
+        remakes = uow.bookmarks.remakes()
+        held = self._held
+        if held is not None and self._goes_on(uow, held, cursor, remakes):
+            changed = uow.nodes.changed_since(held.number)
+            # A ranking that somebody still reads keeps its own.
+            self._nodes = self._nodes | {node.address: node for node in changed}
+        else:
+            self._nodes = {node.address: node for node in uow.nodes.all()}
+        self._held = _Held(cursor.number, cursor.hash, remakes)
+
+    @staticmethod
+    def _goes_on(uow: UnitOfWork, held: _Held, cursor: Cursor, remakes: int) -> bool:
+        """Tell whether what is held only grew since: no rewind, no rebuild between."""
+        if remakes != held.remakes or cursor.number < held.number:
+            return False
+        block = uow.blocks.at(held.number)
+        return block is not None and block.hash == held.hash

@@ -1,0 +1,239 @@
+"""What subscribers are told, in one order that can be taken up again: read, never stored apart.
+
+An event's id names how many reorganisations and halts there were, the block time, and how many
+events of that time were told. A reorganisation is an event, after which those of the blocks that
+took the place of others follow (docs/explanation/read-api.md#events).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pydantic import Field
+from typing_extensions import override
+
+from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.api.answers import AddressText, ApiModel
+from oracle.queries.api.history_course import excluded_until
+from oracle.queries.api.source import ApiLook, QuestionError
+
+ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
+# Changes read at once; more of one second than these would never be passed.
+_MOST_CHANGES = 5_000
+_MOST_ROUNDS = 500
+_MOST_HALTS = 1_000
+# What has no place on the chain comes first of its second.
+_NOWHERE = Position(-1, -1, -1)
+
+
+class FeedEvent(ApiModel):
+    """One thing that happened; `kind` is the event's name in the stream."""
+
+    kind: str = Field(
+        examples=["timed_out"],
+        description="timed_out, recovered, joined, kickout_due, kickout_proposed, "
+        "kickout_executed, report_accepted, reorg, halted.",
+    )
+    time: int = Field(description="Of the block, unix seconds.")
+    block: int | None
+    node: AddressText | None
+    text: str = Field(examples=["timed out: reliability 0.150000000000000000 to 0.045…"])
+    excluded_until: int | None = Field(
+        default=None, description="Unix seconds, if nothing comes between."
+    )
+
+
+class EventCursor(NamedTuple):
+    """How far a subscriber has come."""
+
+    reorgs: int
+    halts: int
+    time: int
+    told: int
+
+    @override
+    def __str__(self) -> str:
+        """Write it as an event's id."""
+        return "-".join(map(str, self))
+
+    @classmethod
+    def parsed(cls, text: str) -> "EventCursor":
+        """Read an event's id. Raises QuestionError: it is none."""
+        if re.fullmatch(ID_PATTERN, text) is None:
+            raise QuestionError("Last-Event-ID: is none that this API gave out")
+        return cls(*map(int, text.split("-")))
+
+
+class NumberedEvent(NamedTuple):
+    """An event, and how far who has heard it has come."""
+
+    after: EventCursor
+    event: FeedEvent
+
+
+def newest_place(look: ApiLook) -> EventCursor:
+    """Return where somebody stands who has heard everything up to the cursor."""
+    time = look.cursor.time
+    told = sum(event.time == time for _, event in _events_from(look, time))
+    return EventCursor(look.uow.reorgs.count(), len(_halts(look)), time, told)
+
+
+def events_after(look: ApiLook, place: EventCursor, most: int) -> list[NumberedEvent]:
+    """Return the next events behind a place, at most so many; none: it is the newest."""
+    found: list[NumberedEvent] = []
+    halts = _halts(look)
+    if look.uow.reorgs.count() < place.reorgs or len(halts) < place.halts:
+        # Told by another database: what came since cannot be known.
+        place = newest_place(look)
+    for event in halts[place.halts :]:
+        place = place._replace(halts=place.halts + 1)
+        found.append(NumberedEvent(place, event))
+    reorged = _reorged(look, place)
+    if reorged is not None:
+        found.append(reorged)
+        place = reorged.after
+    passed = 0
+    for _, event in _events_from(look, place.time):
+        passed = passed + 1 if event.time == place.time else 1
+        if event.time == place.time and passed <= place.told:
+            continue
+        place = place._replace(time=event.time, told=passed)
+        found.append(NumberedEvent(place, event))
+    return found[:most]
+
+
+def _reorged(look: ApiLook, place: EventCursor) -> NumberedEvent | None:
+    """Return what takes back the blocks that are gone since; the reorgs of a while are one."""
+    count = look.uow.reorgs.count()
+    since = look.uow.reorgs.newest(count - place.reorgs)
+    if not since:
+        return None
+    ancestor = min(one.ancestor for one in since)
+    block = look.uow.blocks.at(ancestor)
+    time = look.cursor.time if block is None else min(block.time, place.time)
+    told = sum(
+        event.time == time and (event.block or 0) <= ancestor
+        for _, event in _events_from(look, time)
+    )
+    depth = max(one.depth for one in since)
+    text = f"{depth} blocks were given up: forget what was told of blocks above {ancestor}"
+    event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=text)
+    return NumberedEvent(EventCursor(count, place.halts, time, told), event)
+
+
+def _halts(look: ApiLook) -> list[FeedEvent]:
+    """Return every halt there was, the oldest first."""
+    return [
+        FeedEvent(
+            kind="halted",
+            time=halt.since_time,
+            block=halt.since_block,
+            node=None,
+            text=f"nothing is sent any more: {halt.name}",
+        )
+        for halt in reversed(look.uow.halts.history(_MOST_HALTS))
+    ]
+
+
+def _events_from(look: ApiLook, time: int) -> list[tuple[Position, FeedEvent]]:
+    """Return what happened at this time or later, in order."""
+    rules = look.source.archive.rules
+    # The longest that an exclusion can last: what heals now may have been lowered then.
+    longest = excluded_until(0, 0, rules) or 0
+    activity, newest = look.uow.activity, look.cursor.number
+    first = activity.first_block_at(time - longest, newest)
+    changes = activity.changes_since(time - longest, newest, _MOST_CHANGES)
+    is_cut = len(changes) == _MOST_CHANGES
+    last = changes[-1].time - 1 if is_cut else look.cursor.time
+    found = [
+        *_of_changes(changes, rules),
+        *_healed(changes, rules),
+        *_of_rounds(look, first),
+        *_of_kickouts(look, first),
+    ]
+    return sorted(
+        (pair for pair in found if time <= pair[1].time <= last),
+        key=lambda pair: (pair[1].time, pair[0], pair[1].kind, pair[1].node or ""),
+    )
+
+
+def _of_changes(
+    changes: list[ReliabilityChange], rules: Rules
+) -> Iterator[tuple[Position, FeedEvent]]:
+    for change in changes:
+        words = f"reliability {decimal_text(change.before)} to {decimal_text(change.after)}"
+        if change.cause is ReliabilityCause.TIMED_OUT:
+            until = excluded_until(change.after, change.time, rules)
+            yield change.at, _event("timed_out", change, f"timed out: {words}", until)
+        elif change.cause is ReliabilityCause.JOINED:
+            is_same = change.before == change.after
+            yield change.at, _event("joined", change, "joined" if is_same else f"joined: {words}")
+        elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
+            yield change.at, _event("recovered", change, f"recovered by a success: {words}")
+
+
+def _event(kind: str, change: ReliabilityChange, text: str, until: int | None = None) -> FeedEvent:
+    return FeedEvent(
+        kind=kind,
+        time=change.time,
+        block=change.at.block,
+        node=change.node,
+        text=text,
+        excluded_until=until,
+    )
+
+
+def _healed(
+    changes: list[ReliabilityChange], rules: Rules
+) -> Iterator[tuple[Position, FeedEvent]]:
+    """Yield who may be given tasks again by healing alone, which no log says."""
+    newest: dict[Address, ReliabilityChange] = {}
+    for change in reversed(changes):
+        later = newest.get(change.node)
+        newest[change.node] = change
+        until = excluded_until(change.after, change.time, rules)
+        if until is None or (later is not None and later.time < until):
+            continue
+        text = "recovered: it can be given tasks again"
+        yield (
+            _NOWHERE,
+            FeedEvent(kind="recovered", time=until, block=None, node=change.node, text=text),
+        )
+
+
+def _of_rounds(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEvent]]:
+    for one in look.uow.rounds.accepted_from(first, _MOST_ROUNDS):
+        text = f"round {one.round} was accepted: {len(one.words)} words as of block {one.as_of}"
+        yield (
+            one.at,
+            FeedEvent(
+                kind="report_accepted", time=one.time, block=one.at.block, node=None, text=text
+            ),
+        )
+
+
+def _of_kickouts(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEvent]]:
+    told = [
+        (one.opened_at, one.node, "kickout_due", "its kickout is due")
+        for one in look.uow.activity.kickouts_since(first)
+    ]
+    for kick in look.uow.rounds.kicks():
+        told.append((kick.proposed_at, kick.node, "kickout_proposed", "a kickout was proposed"))
+        if kick.expulsion is not None:
+            told.append((kick.expulsion.at, kick.node, "kickout_executed", "it was kicked out"))
+    for at, node, kind, text in told:
+        time = _time_of(look, at) if at.block >= first else None
+        if time is not None:
+            yield at, FeedEvent(kind=kind, time=time, block=at.block, node=node, text=text)
+
+
+def _time_of(look: ApiLook, at: Position) -> int | None:
+    """Return the time of a block in which something was said; None: its logs are not kept."""
+    block = look.uow.blocks.at(at.block)
+    if block is not None:
+        return block.time
+    return next((log.time for log in look.uow.logs.between(at.block, at.block)), None)

@@ -1,0 +1,160 @@
+"""The life of a task, and how a group of tasks was ranked and scored."""
+
+from pydantic import Field
+
+from oracle.domain.blocks import Position
+from oracle.domain.ids import GroupKey, TaskKey
+from oracle.domain.state.group import GroupResult
+from oracle.domain.state.task import Task
+from oracle.queries.api.answers import (
+    AddressText,
+    Answer,
+    ApiModel,
+    HashText,
+    IntegerText,
+    LogPlace,
+)
+from oracle.queries.api.source import ApiLook, NotKnownError
+
+
+class TaskMoment(ApiModel):
+    """A step in the life of a task."""
+
+    what: str = Field(examples=["created", "started", "stopped", "ended"])
+    time: int | None = Field(description="Unix seconds; null: the block's header is not kept.")
+    place: LogPlace
+
+
+class GroupEntry(ApiModel):
+    """One task of a group that was compared."""
+
+    task: HashText
+    node: AddressText | None
+    rank: int | None = Field(description="From 1; null: it was not ranked.")
+    elapsed: int | None = Field(description="Seconds from start to submission or error report.")
+    score: int | None = Field(description="null: it scores nobody.")
+
+
+class GroupAnswer(Answer):
+    """A group as it closed; the newest time, where a chain names it twice."""
+
+    group: HashText
+    closed: bool
+    scored: bool = Field(description="False: no task of it was ranked.")
+    closed_at: LogPlace | None
+    time: int | None
+    members: list[GroupEntry]
+    tasks_seen: list[HashText] = Field(description="Of a group that is open: its tasks so far.")
+
+
+class TaskAnswer(Answer):
+    """A task: what it asks for, who had it, how it ended, and its score."""
+
+    task: HashText
+    creator: AddressText | None
+    fee: IntegerText | None
+    kind: str | None
+    min_vram: int | None
+    required_gpu: str | None
+    models: list[str]
+    timeout: int | None = Field(description="Its limit, in seconds.")
+    group: HashText | None
+    node: AddressText | None
+    queued: bool
+    error_reported: bool
+    ending: str | None = Field(description="null: it has not ended.", examples=["succeeded"])
+    abort_reason: str | None
+    moments: list[TaskMoment]
+    scored_in: HashText | None
+    score: GroupEntry | None = Field(description="Its row in the group that scored it.")
+
+
+def task_view(look: ApiLook, key: TaskKey) -> TaskAnswer:
+    """Return a task. Raises NotKnownError: it was never seen."""
+    task = look.uow.tasks.named([key]).get(key)
+    if task is None:
+        raise NotKnownError(f"no task {key} was seen in what is indexed")
+    members = [] if task.scored_in is None else _members(look, task.scored_in)
+    return TaskAnswer(
+        as_of=look.as_of,
+        task=task.key,
+        creator=task.creator,
+        fee=None if task.fee is None else str(task.fee),
+        kind=None if task.kind is None else task.kind.value,
+        min_vram=task.min_vram,
+        required_gpu=task.required_gpu,
+        models=list(task.models),
+        timeout=task.timeout,
+        group=task.group,
+        node=task.node,
+        queued=task.queued,
+        error_reported=task.error_reported,
+        ending=None if task.ending is None else task.ending.value,
+        abort_reason=None if task.abort_reason is None else task.abort_reason.value,
+        moments=_moments(look, task),
+        scored_in=task.scored_in,
+        score=next((entry for entry in members if entry.task == key), None),
+    )
+
+
+def group_view(look: ApiLook, group: GroupKey) -> GroupAnswer:
+    """Return a group, closed or not. Raises NotKnownError: no task names it."""
+    results = look.uow.results.of_group(group)
+    if results:
+        newest = results[-1]
+        places = look.places([newest.closed_at])
+        return GroupAnswer(
+            as_of=look.as_of,
+            group=group,
+            closed=True,
+            scored=newest.scored,
+            closed_at=places[newest.closed_at],
+            time=newest.time,
+            members=_entries(newest),
+            tasks_seen=[],
+        )
+    tasks = look.uow.tasks.of_groups([group])
+    if not tasks:
+        raise NotKnownError(f"no group {group} was seen in what is indexed")
+    return GroupAnswer(
+        as_of=look.as_of,
+        group=group,
+        closed=False,
+        scored=False,
+        closed_at=None,
+        time=None,
+        members=[],
+        tasks_seen=sorted(task.key for task in tasks),
+    )
+
+
+def _members(look: ApiLook, group: GroupKey) -> list[GroupEntry]:
+    return [entry for one in look.uow.results.of_group(group) for entry in _entries(one)]
+
+
+def _entries(result: GroupResult) -> list[GroupEntry]:
+    return [
+        GroupEntry(
+            task=member.task,
+            node=member.node,
+            rank=member.rank,
+            elapsed=member.elapsed,
+            score=member.score,
+        )
+        for member in result.members
+    ]
+
+
+def _moments(look: ApiLook, task: Task) -> list[TaskMoment]:
+    known: list[tuple[str, Position | None, int | None]] = [
+        ("created", task.created_at, None),
+        ("started", task.started_at, task.started_time),
+        ("stopped", task.stopped_at, task.stopped_time),
+        ("ended", task.ended_at, task.ended_time),
+    ]
+    places = look.places(at for _, at, _ in known if at is not None)
+    return [
+        TaskMoment(what=what, time=time, place=places[at])
+        for what, at, time in known
+        if at is not None
+    ]

@@ -1,0 +1,55 @@
+"""The rules that scores are made by: every number, what it means, and where it comes from."""
+
+from pydantic import Field
+
+from oracle.queries.api.answers import Answer, ApiModel
+from oracle.queries.api.source import ApiLook
+from oracle.store.state.rule_set_repository import named_by
+from oracle.systems.registry import changes_in, published, systems
+from oracle.systems.rule_docs import MEANINGS
+
+
+class RuleEntry(ApiModel):
+    """One number of the rules."""
+
+    name: str = Field(examples=["tau_seconds"])
+    value: str | None = Field(examples=["1800"], description="null: none is set.")
+    published: str | None = Field(description="What the rule set says where nobody changed it.")
+    meaning: str
+
+
+class RulesAnswer(Answer):
+    """The rule set that everything here was scored by."""
+
+    name: str
+    version: int
+    sha256: str = Field(description="Of its canonical JSON.")
+    source: str | None = Field(description="The document that it follows.")
+    rules: list[RuleEntry]
+
+
+def rules_view(look: ApiLook) -> RulesAnswer:
+    """Return every number of the rules in force."""
+    rules = look.source.archive.rules
+    known = published(rules.name)
+    system = systems().get(rules.name)
+    values = {**known, **changed_numbers(look)}
+    return RulesAnswer(
+        as_of=look.as_of,
+        name=rules.name,
+        version=rules.version,
+        sha256=named_by(rules).sha256,
+        source=None if system is None else system.source,
+        rules=[
+            RuleEntry(
+                name=name, value=values[name], published=known.get(name), meaning=MEANINGS[name]
+            )
+            for name in MEANINGS
+            if name in values
+        ],
+    )
+
+
+def changed_numbers(look: ApiLook) -> dict[str, str]:
+    """Return the numbers that are not as published."""
+    return changes_in(look.source.archive.rules)

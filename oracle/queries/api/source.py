@@ -1,0 +1,109 @@
+"""Where answers come from, and the one look at the database that an answer is made in."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from oracle.domain.blocks import Position
+from oracle.domain.feed_rows import is_of_feed, row_of
+from oracle.domain.ids import Hash
+from oracle.errors import InputError, TransientError
+from oracle.indexer.rules_binding import refuse_other_rules
+from oracle.queries.api.answers import AsOf, LogPlace
+from oracle.queries.api.node_order import NodeOrder, NodeRanking
+from oracle.queries.explain import EventArchive
+from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
+
+
+class QuestionError(InputError):
+    """What was asked cannot be answered as it stands; its text is for who asked."""
+
+
+class NotKnownError(QuestionError):
+    """The network never mentioned it up to the block that is spoken of."""
+
+
+class AmbiguousError(QuestionError):
+    """A prefix stands for several; `found` are the first of them."""
+
+    def __init__(self, prefix: str, found: list[str]) -> None:
+        self.found = found
+        super().__init__(f"{prefix} is the beginning of {len(found)} or more")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSource:
+    """What every answer is made from.
+
+    `head` tells the newest block of the chain, None where only the daemon knows; `clock` unix
+    seconds. `order` is kept between answers.
+    """
+
+    archive: EventArchive
+    order: NodeOrder
+    head: Callable[[], int | None]
+    clock: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiLook:
+    """One snapshot of the database; everything of one answer is read in it."""
+
+    source: ApiSource
+    uow: UnitOfWork
+    cursor: Cursor
+    as_of: AsOf
+
+    def ranking(self) -> NodeRanking:
+        """Return all nodes as of the cursor, in order."""
+        return self.source.order.at(self.uow, self.cursor)
+
+    def places(self, wanted: Iterable[Position]) -> dict[Position, LogPlace]:
+        """Return each position with the transaction that it lies in."""
+        places = set(wanted)
+        hashes: dict[tuple[int, int], Hash] = {}
+        for block in {at.block for at in places}:
+            for log in self.uow.logs.between(block, block):
+                hashes[(block, log.index)] = log.tx_hash
+        return {at: _place(at, hashes.get((at.block, at.log))) for at in places}
+
+
+def _place(at: Position, transaction: Hash | None) -> LogPlace:
+    if is_of_feed(at):
+        row = row_of(at)[1]
+        return LogPlace(block=at.block, tx=None, log=None, feed_row=row, transaction=None)
+    return LogPlace(block=at.block, tx=at.tx, log=at.log, feed_row=None, transaction=transaction)
+
+
+@contextmanager
+def looking(source: ApiSource) -> Iterator[ApiLook]:
+    """Open one snapshot; keep it short, a reader holds up SQLite's checkpoints.
+
+    Raises:
+        TransientError: nothing is indexed yet, or the database does not answer.
+        InputError: other rules folded it.
+    """
+    with source.archive.store.reading() as uow:
+        cursor = uow.cursor.get()
+        if cursor is None:
+            raise TransientError("nothing is indexed yet")
+        refuse_other_rules(uow, source.archive.rules)
+        yield ApiLook(source, uow, cursor, _as_of(source, uow, cursor))
+
+
+def _as_of(source: ApiSource, uow: UnitOfWork, cursor: Cursor) -> AsOf:
+    head, rules, final = source.head(), source.archive.rules, cursor.final_number
+    return AsOf(
+        block=cursor.number,
+        hash=cursor.hash,
+        time=cursor.time,
+        final=final,
+        is_final=final is not None and cursor.number <= final,
+        head=head,
+        lag_blocks=None if head is None else max(0, head - cursor.number),
+        lag_seconds=max(0, source.clock() - cursor.time),
+        replica_lag_seconds=uow.replica_lag_seconds(),
+        rules=f"{rules.name} {rules.version}",
+        epoch=cursor.epoch,
+    )

@@ -1,0 +1,1 @@
+"""What is asked of the outbox: figures for metrics, answers for programs."""

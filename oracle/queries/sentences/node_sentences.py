@@ -1,0 +1,252 @@
+"""What is to be said of a node, the answer first: state, cause, place, what would change it.
+
+Pure: the same standing gives the same sentences, on the page and wherever else they are said
+(docs/explanation/pages.md#sentences).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.scoring.legacy_factors import Factors
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.api.lifting import NodeLift
+from oracle.queries.text.human_numbers import (
+    capital,
+    counted,
+    in_words,
+    listed,
+    ordinal,
+    place,
+    span,
+    two_digits,
+)
+
+# Timeouts of this long ago are still a cause.
+_RECENT_SECONDS = 7_200
+_EXCLUSION_SECONDS = 1_800
+# A cause that costs less is not worth a sentence.
+_WORTH_SAYING = UNIT // 100
+_GONE = {
+    "slashed": "Slashed, and out of the network.",
+    "quit": "It left the network.",
+    "unknown": "It never joined.",
+    "paused": "Paused by its owner.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStanding:
+    """What the sentences are made of, as of block time `time` in seconds.
+
+    `ranks` of the scores that count, oldest first, None: no answer. `points` is their mean, in
+    units of 10^-18. `group_size`: of all groups they come from, None where those differ.
+    `timeouts` are block times, oldest first. `back_at`: unix seconds at which its exclusion ends,
+    `kick_at`: at which a kickout that is proposed may be executed; None: there is none.
+    `factors`: of legacy rules, where ranks are of rounds and no cause; None under others.
+    """
+
+    state: str
+    time: int
+    rules: Rules
+    ranks: tuple[int | None, ...]
+    points: int
+    group_size: int | None
+    timeouts: tuple[int, ...]
+    long_term: int
+    reliability: int
+    place: int | None
+    members: int
+    lift: NodeLift
+    back_at: int | None = None
+    kick_at: int | None = None
+    factors: Factors | None = None
+    is_kickout_due: bool = False
+
+
+def headline(told: NodeStanding) -> str:
+    """Return the answer, in one sentence."""
+    if told.state in _GONE:
+        return _GONE[told.state]
+    if told.state == "kicked_out":
+        return f"Kicked out: {_last(told)} brought {two_digits(told.points)} points on average."
+    if told.kick_at is not None:
+        return f"To be kicked out {_in(told.kick_at - told.time)}, unless its scores rise."
+    if told.is_kickout_due:
+        return f"To be kicked out: {_last(told)} brought {two_digits(told.points)} on average."
+    return _excluded(told) if told.state == "excluded" else _of_member(told)
+
+
+def _of_member(told: NodeStanding) -> str:
+    if told.factors is not None:
+        return _of_factors(told, told.factors)
+    if _is_about_timeouts(told):
+        return f"{capital(_recent(told, _RECENT_SECONDS))}: reliability is {_trust(told)}."
+    return _ranks_headline(told)
+
+
+def details(told: NodeStanding) -> str:
+    """Return the other cause, and the place among the members."""
+    parts = [_line(told)] if told.state == "kicked_out" or told.is_kickout_due else []
+    is_ranked = told.factors is None and headline(told) == _ranks_headline(told)
+    if told.factors is not None and told.is_kickout_due:
+        parts.append(_of_factors(told, told.factors))
+    elif told.ranks and told.factors is not None:
+        parts.append(f"{capital(_of_window(told))} {two_digits(told.points)} points on average.")
+    elif told.ranks and not is_ranked:
+        parts.append(f"Of {_last(told)} it {_by_rank(told)}.")
+    cost = UNIT - told.reliability
+    if told.place is not None and is_ranked and cost >= _WORTH_SAYING:
+        parts.append(f"Reliability is {_trust(told)}, and heals by itself.")
+    if told.place is not None:
+        parts.append(_place(told.place, told.members))
+    return " ".join(parts)
+
+
+def lifted(told: NodeStanding) -> str | None:
+    """Return what would lift the node, two parts at most; None: nothing is to be said."""
+    parts = []
+    if told.back_at is not None:
+        parts.append(f"{_in(told.back_at - told.time)} it can be given tasks again")
+    steps = told.lift
+    if told.is_kickout_due and steps.over_line:
+        words = counted(steps.over_line, "first place") + _in_a_row(steps.over_line)
+        parts.append(f"{words} would lift it over the line")
+    if steps.first_places and steps.place_then is not None:
+        words = counted(steps.first_places, "first place") + _in_a_row(steps.first_places)
+        target = f"the {ordinal(steps.place_then)} of {told.members}"
+        parts.append(f"{'then ' if parts else ''}{words} would make it {target}")
+    if steps.successes and told.back_at is None:
+        words = counted(steps.successes, "success", "successes") + _in_a_row(steps.successes)
+        parts.append(f"{words} would make its reliability whole")
+    return capital("; ".join(parts[:2])) + "." if parts else None
+
+
+def short_reason(told: NodeStanding) -> str:
+    """Return the cause in the few words that a row of a list has room for."""
+    if told.back_at is not None:
+        return f"back in {span(told.back_at - told.time)}"
+    if told.factors is not None:
+        return _shown_factors(told.factors)
+    if _is_about_timeouts(told):
+        return f"{_recent(told, _RECENT_SECONDS)}, H {two_digits(told.reliability)}"
+    rank, many = _commonest(told)
+    if not many:
+        return "no score yet"
+    return f"{'no answer' if rank is None else place(rank)} in {many} of {len(told.ranks)}"
+
+
+def _of_factors(told: NodeStanding, found: Factors) -> str:
+    """Say R, P and B, and which of them costs most by its weight."""
+    legacy = told.rules.legacy
+    if legacy is None:
+        raise ValueError("factors come from legacy rules")
+    costs = {
+        "its memory": times(legacy.vram_weight, UNIT - found.size),
+        "its timeout": times(legacy.timeout_weight, UNIT - found.promptness),
+        "its speed": times(legacy.speed_weight, UNIT - (found.speed or 0)),
+    }
+    heaviest = max(costs, key=lambda cause: costs[cause])
+    said = _shown_factors(found)
+    return f"{said}: {heaviest} costs it most." if costs[heaviest] else f"{said}: at its best."
+
+
+def _shown_factors(found: Factors) -> str:
+    speed = "none" if found.speed is None else two_digits(found.speed)
+    return f"R {two_digits(found.size)}, P {two_digits(found.promptness)}, B {speed}"
+
+
+def _of_window(told: NodeStanding) -> str:
+    many = len(told.ranks)
+    said = "its only task" if many == 1 else f"its {in_words(many)} tasks"
+    return f"{said} of this window brought"
+
+
+def _excluded(told: NodeStanding) -> str:
+    cause = _recent(told, _EXCLUSION_SECONDS)
+    if told.back_at is None:
+        return f"Excluded: {cause}."
+    return f"Excluded for {span(told.back_at - told.time)} more: {cause}."
+
+
+def _in_a_row(count: int) -> str:
+    return "" if count == 1 else " in a row"
+
+
+def _in(seconds: int) -> str:
+    return "now" if seconds <= 0 else f"in {span(seconds)}"
+
+
+def _is_about_timeouts(told: NodeStanding) -> bool:
+    lost = UNIT - told.reliability
+    is_recent = any(told.time - at <= _RECENT_SECONDS for at in told.timeouts)
+    return lost > 0 and lost >= UNIT - told.long_term and is_recent
+
+
+def of_timeouts(told: NodeStanding) -> str:
+    """Say how many timeouts there were of late, and since when."""
+    return _recent(told, _RECENT_SECONDS)
+
+
+def _recent(told: NodeStanding, seconds: int) -> str:
+    recent = [at for at in told.timeouts if told.time - at <= seconds]
+    if not recent:
+        return "its timeouts have not healed yet"
+    return f"{counted(len(recent), 'timeout')} in the last {span(told.time - recent[0])}"
+
+
+def _trust(told: NodeStanding) -> str:
+    return f"down to {two_digits(told.reliability)}"
+
+
+def _line(told: NodeStanding) -> str:
+    legacy = told.rules.legacy
+    below = told.rules.kickout_below if legacy is None else legacy.kickout_below
+    return f"At least {two_digits(below)} are needed."
+
+
+def _last(told: NodeStanding) -> str:
+    many = len(told.ranks)
+    return "its last task" if many == 1 else f"its last {in_words(many)} tasks"
+
+
+def _place(place: int, members: int) -> str:
+    if members == 1:
+        return "It is the only node."
+    if place == 1:
+        return f"Best of {members} nodes."
+    return f"It is the {ordinal(place)} of {members} nodes."
+
+
+def _commonest(told: NodeStanding) -> tuple[int | None, int]:
+    found = Counter(told.ranks).most_common(1)
+    return found[0] if found else (None, 0)
+
+
+def _of_size(told: NodeStanding) -> str:
+    return "" if told.group_size is None else f" of {in_words(told.group_size)}"
+
+
+def _ranks_headline(told: NodeStanding) -> str:
+    rank, many = _commonest(told)
+    if not told.ranks:
+        return "No task was scored yet, so it counts as an average node."
+    if rank is None or 2 * many <= len(told.ranks):
+        return f"Of {_last(told)} it {_by_rank(told)}."
+    word = capital(place(rank)) + _of_size(told)
+    if many == len(told.ranks):
+        return f"{word} in {'' if many == 1 else 'all of '}{_last(told)}."
+    silent = told.ranks.count(None)
+    rest = f", and no answer in {in_words(silent)}" if silent else ""
+    return f"{word} in {in_words(many)} of {_last(told)}{rest}."
+
+
+def _by_rank(told: NodeStanding) -> str:
+    found = Counter(told.ranks)
+    ranked = sorted(rank for rank in found if rank is not None)
+    parts = [f"{place(rank)} in {in_words(found[rank])}" for rank in ranked]
+    if parts:
+        parts[0] = f"was {parts[0]}"
+    if found[None]:
+        parts.append(f"gave no answer in {in_words(found[None])}")
+    return listed(parts)

@@ -1,0 +1,68 @@
+"""Gathers what is to be said of a node, from its answer and from the rows behind its score."""
+
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
+from oracle.domain.reports.kicks import KickState
+from oracle.domain.scoring.node_scores import (
+    factors_of,
+    long_term,
+    reliability_at,
+    scores_counted,
+)
+from oracle.domain.state.node import Node
+from oracle.queries.api.node_view import NodeView
+from oracle.queries.api.source import ApiLook
+from oracle.queries.sentences.node_sentences import NodeStanding
+
+# The newest changes: a sentence speaks of the last two hours.
+_CHANGES = 100
+
+
+class NodeScores(NamedTuple):
+    """A node's standing, and the task scores that count, oldest first."""
+
+    standing: NodeStanding
+    scores: list[ScoreEntry]
+
+
+def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
+    """Return what the sentences about a node are made of, as of the cursor."""
+    rules, time = look.source.archive.rules, look.cursor.time
+    counted = scores_counted(node, time, rules)
+    scores = look.uow.scores.of_node_at(node.address, look.cursor.number, counted)
+    changes = look.uow.reliability.of_node(node.address, _CHANGES)
+    standing = NodeStanding(
+        state=told.row.state,
+        time=time,
+        rules=rules,
+        ranks=tuple(entry.rank for entry in scores),
+        points=sum(entry.score for entry in scores) * UNIT // max(1, len(scores)),
+        group_size=_group_size(look, scores),
+        timeouts=tuple(
+            change.time for change in changes if change.cause is ReliabilityCause.TIMED_OUT
+        ),
+        long_term=long_term(node, rules, time),
+        reliability=reliability_at(node, time, rules),
+        place=told.row.place,
+        members=told.members,
+        lift=told.lift,
+        back_at=told.back_at,
+        kick_at=_kick_at(told),
+        factors=factors_of(node, time, rules, look.ranking().peers),
+        is_kickout_due=told.kickout.is_due,
+    )
+    return NodeScores(standing, scores)
+
+
+def _group_size(look: ApiLook, scores: list[ScoreEntry]) -> int | None:
+    results = look.uow.results.closed_at([entry.at for entry in scores])
+    sizes = {len(result.members) for result in results}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _kick_at(told: NodeView) -> int | None:
+    found = told.kickout.proposed
+    is_live = found is not None and found.state == KickState.LIVE.value
+    return found.ready_at if found is not None and is_live else None

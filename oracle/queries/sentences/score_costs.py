@@ -1,0 +1,86 @@
+"""What costs a node's score how much, the heaviest first: what `explain` says below its answer.
+
+See docs/how-to/explain-a-score.md#the-answer-first.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT, times
+from oracle.domain.scoring.node_scores import factors_of, long_term, qos_at, reliability_at
+from oracle.queries.explain import Explanation
+from oracle.queries.sentences.node_sentences import NodeStanding, of_timeouts
+from oracle.queries.text.human_numbers import in_words, place, two_digits
+
+
+class ScoreCost(NamedTuple):
+    """What costs a part of QoS, in units of 10^-18; all of them and the QoS make one."""
+
+    costs: int
+    words: str
+
+
+def reasons(told: Explanation, standing: NodeStanding) -> list[ScoreCost]:
+    """Return what keeps QoS from one, the heaviest first; nothing for who is no member."""
+    node, rules, now = told.node, told.rules, told.as_of.time
+    if qos_at(node, now, rules, told.peers) is None:
+        return []
+    if rules.legacy is not None:
+        found = _of_factors(told)
+    else:
+        lost = times(long_term(node, rules, now), UNIT - reliability_at(node, now, rules))
+        found = [*_of_scores(told), ScoreCost(lost, _of_reliability(standing))]
+    return sorted((one for one in found if one.costs > 0), key=lambda one: -one.costs)
+
+
+def _of_scores(told: Explanation) -> list[ScoreCost]:
+    """Share out what the long-term score lacks among the places that lack it."""
+    node, rules, now = told.node, told.rules, told.as_of.time
+    lacks = UNIT - long_term(node, rules, now)
+    entries = told.scores
+    if not entries or sum(entry.score for entry in entries) != sum(told.pool):
+        words = "no task was scored yet" if not told.pool else "scores from before a restart"
+        return [ScoreCost(lacks, words)]
+    lost: Counter[int | None] = Counter()
+    for entry in entries:
+        lost[entry.rank] += rules.q_max - entry.score
+    all_lost, total = sum(lost.values()), len(entries)
+    many = Counter(entry.rank for entry in entries)
+    return [
+        ScoreCost(lacks * points // all_lost, f"{_placed(told, rank)} in {many[rank]} of {total}")
+        for rank, points in lost.items()
+        if points
+    ]
+
+
+def _placed(told: Explanation, rank: int | None) -> str:
+    """Say a place and of how many, where all the groups were as large."""
+    if rank is None:
+        return "no result"
+    sizes = {len(told.groups.get(entry.at, ())) for entry in told.scores}
+    size = next(iter(sizes)) if len(sizes) == 1 else 0
+    return f"{place(rank)} of {in_words(size)}" if size > 1 else place(rank)
+
+
+def _of_factors(told: Explanation) -> list[ScoreCost]:
+    """Return what R, P and B lack, by their weights."""
+    legacy, found = told.rules.legacy, factors_of(
+        told.node, told.as_of.time, told.rules, told.peers
+    )  # fmt: skip
+    if legacy is None or found is None:
+        return []
+    speed = found.speed or 0
+    return [
+        ScoreCost(
+            times(legacy.vram_weight, UNIT - found.size), f"R {two_digits(found.size)}, VRAM"
+        ),
+        ScoreCost(
+            times(legacy.timeout_weight, UNIT - found.promptness),
+            f"P {two_digits(found.promptness)}, its timeout setting",
+        ),
+        ScoreCost(times(legacy.speed_weight, UNIT - speed), f"B {two_digits(speed)}, its speed"),
+    ]
+
+
+def _of_reliability(standing: NodeStanding) -> str:
+    return f"{of_timeouts(standing)}: reliability {two_digits(standing.reliability)}"

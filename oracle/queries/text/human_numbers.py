@@ -1,0 +1,82 @@
+"""How spans, ages and small numbers are said to people; programs get them raw, by --json."""
+
+from oracle.domain.fixed_point import UNIT
+from oracle.queries.text.text_tables import in_utc
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+# Up to which a smaller unit is said (docs/how-to/explain-a-score.md#how-numbers-are-said).
+_LAST_SECOND, _LAST_MINUTE, _LAST_HOUR = 90, 90 * _MINUTE, 36 * _HOUR
+_WORDS = (
+    *("no", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+_PLACES = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+_TEENS = range(11, 14)
+
+
+def span(seconds: int) -> str:
+    """Say how long something takes: `41 s`, `12 min`, `5 h`, `3 days`; rounded down."""
+    if seconds < _LAST_SECOND:
+        return f"{seconds} s"
+    if seconds < _LAST_MINUTE:
+        return f"{seconds // _MINUTE} min"
+    if seconds < _LAST_HOUR:
+        return f"{seconds // _HOUR} h"
+    return f"{seconds // _DAY} days" if seconds >= 2 * _DAY else "1 day"
+
+
+def age(time: int, now: int) -> str:
+    """Say how long before `now` a block time lies, both in unix seconds.
+
+    The clocks of a chain and of this machine may differ, a local chain's by years.
+    """
+    if time > now:
+        return f"{span(time - now)} ahead of this machine's clock"
+    return f"{span(now - time)} ago"
+
+
+def moment(seconds: int) -> str:
+    """Write a block time: `15 Jan 2027, 08:59:40 UTC`."""
+    return in_utc(seconds, "%d %b %Y, %H:%M:%S UTC")
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Say how many: `one timeout`, `three timeouts`, `13 timeouts`."""
+    return f"{in_words(number)} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def in_words(number: int) -> str:
+    """Say a number up to twelve in words, others in digits."""
+    return _WORDS[number] if number < len(_WORDS) else f"{number:,}"
+
+
+def place(rank: int) -> str:
+    """Say a place among others: `first`, `third`, `12th`, `21st`."""
+    if 0 < rank < len(_PLACES):
+        return _PLACES[rank]
+    return ordinal(rank)
+
+
+def ordinal(rank: int) -> str:
+    """Write a place in digits: `1st`, `12th`, `22nd`."""
+    last = "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{last}"
+
+
+def two_digits(units: int) -> str:
+    """Write units of 10^-18 with two digits, rounded down, as all scores are."""
+    hundredths = units * 100 // UNIT
+    return f"{hundredths // 100}.{hundredths % 100:02d}"
+
+
+def listed(parts: list[str]) -> str:
+    """Join parts of a sentence: `a, b, and c`."""
+    *before, last = parts
+    if not before:
+        return last
+    return f"{before[0]} and {last}" if before[1:] == [] else f"{', '.join(before)}, and {last}"
+
+
+def capital(sentence: str) -> str:
+    """Return a sentence with its first letter as it begins one."""
+    return sentence[:1].upper() + sentence[1:]

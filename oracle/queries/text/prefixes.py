@@ -1,0 +1,73 @@
+"""Shown names come back as they were shown: whole, or by how they begin.
+
+An address or hash may be cut after any digit; what fits several is refused, never guessed
+(docs/decisions/0207-one-face-of-the-command-line.md).
+"""
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+from oracle.domain.ids import Address, TaskKey
+from oracle.errors import InputError
+from oracle.queries.text.text_tables import foreign
+from oracle.store.database import UnitOfWork
+
+T = TypeVar("T", bound=str)
+
+# Shown of those that fit; more would be no help.
+_SHOWN = 5
+_ADDRESS_DIGITS, _HASH_DIGITS = 40, 64
+
+
+def node_named(uow: UnitOfWork, text: str) -> Address:
+    """Return the node whose address is or begins with `text`.
+
+    A whole address comes back as it is: whether there is such a node, its reader says.
+
+    Raises:
+        InputError: it is no part of an address, no node begins so, or several do.
+    """
+    written = _digits(text, "node", _ADDRESS_DIGITS)
+    if len(written) == _ADDRESS_DIGITS:
+        return Address(f"0x{written}")
+    return _only("node", text, uow.nodes.beginning(written, _SHOWN + 1))
+
+
+def task_named(uow: UnitOfWork, text: str) -> TaskKey:
+    """Return the task whose key is or begins with `text`. Raises as `node_named`."""
+    written = _digits(text, "task", _HASH_DIGITS)
+    if len(written) == _HASH_DIGITS:
+        return TaskKey(f"0x{written}")
+    return _only("task", text, uow.tasks.beginning(written, _SHOWN + 1))
+
+
+def address_among(known: Sequence[Address], what: str, text: str) -> Address:
+    """Return the one of a few that is or begins with `text`, which is called a `what`.
+
+    Raises as `node_named`.
+    """
+    written = _digits(text, what, _ADDRESS_DIGITS)
+    if len(written) == _ADDRESS_DIGITS:
+        return Address(f"0x{written}")
+    return _only(what, text, [one for one in known if one.startswith(f"0x{written}")])
+
+
+def _digits(text: str, what: str, most: int) -> str:
+    """Return its hex digits in lower case; a shortened name may end in `…` or `...`."""
+    found = re.fullmatch(r"0x([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
+    if found is None or len(found[1]) > most:
+        raise InputError(
+            f"{foreign(text)}: a {what} is named by 0x and {most} hex digits, or the first of them"
+        )
+    return found[1].lower()
+
+
+def _only(what: str, text: str, found: Sequence[T]) -> T:
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(f"{text}: no {what} that begins so is known")
+    shown = ", ".join(found[:_SHOWN])
+    more = ", …" if len(found) > _SHOWN else ""
+    raise InputError(f"{text}: is ambiguous; {what}s that begin so: {shown}{more}")

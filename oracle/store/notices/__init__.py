@@ -1,0 +1,1 @@
+"""Repositories of what subscribers are told, and how far each was."""

@@ -1,0 +1,157 @@
+"""Notices, and how far each target was told of them (docs/how-to/be-told.md)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, delete, func, select, update
+
+from oracle.domain.ids import Address
+from oracle.store.bulk import append, upsert
+from oracle.store.encoding import hexed, raw_or_none
+from oracle.store.notices.notice_sources import NoticeSources
+from oracle.store.tables.notice_tables import notice, notify_place
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotice:
+    """Something to tell; `block` None: no fork takes it back. `time` in the chain's seconds."""
+
+    kind: str
+    block: int | None
+    time: int
+    body: Mapping[str, object]
+    node: Address | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to tell in its place among all others; `seq` counts from 1."""
+
+    seq: int
+    kind: str
+    block: int | None
+    time: int
+    body: Mapping[str, object]
+    node: Address | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlace:
+    """How far a target was told: up to `seq`; the next one failed `tries` times so far.
+
+    It is tried again at `next_at`, in unix seconds.
+    """
+
+    target: str
+    seq: int
+    tries: int = 0
+    next_at: int = 0
+    last_error: str | None = None
+
+
+class NoticeRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        # What the other tables have to tell.
+        self.sources = NoticeSources(connection)
+
+    def append(self, found: Sequence[NewNotice]) -> int:
+        """Write notices down behind all others; return the number of the last one."""
+        newest = self.newest()
+        rows = [
+            (
+                seq,
+                one.block,
+                one.time,
+                one.kind,
+                raw_or_none(one.node),
+                one.subject,
+                msgspec.json.encode(dict(one.body)).decode(),
+                None,
+            )
+            for seq, one in enumerate(found, newest + 1)
+        ]
+        append(self._connection, notice, rows)
+        return newest + len(rows)
+
+    def newest(self) -> int:
+        """Return the number of the newest notice; 0: there was none."""
+        return int(self._connection.execute(select(func.max(notice.c.seq))).scalar() or 0)
+
+    def oldest(self) -> int | None:
+        """Return the number of the oldest notice that is kept."""
+        return self._connection.execute(select(func.min(notice.c.seq))).scalar()
+
+    def after(self, seq: int, limit: int) -> list[Notice]:
+        """Return the next notices that hold, in order."""
+        return self._found(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
+
+    def undo_above(self, block: int, by: int) -> int:
+        """Note that notice `by` takes back what was told of higher blocks; return how many."""
+        above = (notice.c.block > block) & notice.c.undone_by.is_(None) & (notice.c.seq < by)
+        return self._connection.execute(update(notice).where(above).values(undone_by=by)).rowcount
+
+    def undone_by(self, seq: int, limit: int) -> list[Notice]:
+        """Return what this notice took back, in order."""
+        return self._found(notice.c.undone_by == seq, limit=limit)
+
+    def excluded(self) -> set[Address]:
+        """Return the nodes of whom it was told last that they are excluded."""
+        kinds = notice.c.kind.in_(["excluded", "recovered"])
+        of_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
+        last = (
+            of_node.where(kinds, notice.c.undone_by.is_(None)).group_by(notice.c.node).subquery()
+        )
+        chosen = select(notice.c.node).join(last, notice.c.seq == last.c.seq)
+        rows = self._connection.execute(chosen.where(notice.c.kind == "excluded")).scalars()
+        return {Address(hexed(node)) for node in rows}
+
+    def known(self, kind: str, subjects: Collection[str]) -> set[str]:
+        """Return those of these subjects that a notice of this kind names."""
+        chosen = select(notice.c.subject).where(
+            notice.c.subject.in_(list(subjects)), notice.c.kind == kind
+        )
+        return set(self._connection.execute(chosen).scalars())
+
+    def prune(self, before: int) -> None:
+        """Delete what is older than this, in the chain's seconds, and holds or was taken back."""
+        newest = self.newest()
+        # Numbers are given from the newest one on: it stays.
+        old = (notice.c.time < before) & (notice.c.seq < newest)
+        upto = self._connection.execute(select(func.max(notice.c.seq)).where(old)).scalar()
+        if upto is not None:
+            self._connection.execute(delete(notice).where(notice.c.seq <= upto))
+
+    def place(self, target: str) -> TargetPlace | None:
+        """Return how far a target was told; None: it is new."""
+        return next((one for one in self.places() if one.target == target), None)
+
+    def places(self) -> list[TargetPlace]:
+        """Return how far each target was told, those that are configured no more too."""
+        rows = self._connection.execute(select(notify_place).order_by(notify_place.c.target))
+        return [TargetPlace(*row) for row in rows]
+
+    def set_place(self, place: TargetPlace) -> None:
+        """Write down how far a target was told."""
+        row = (place.target, place.seq, place.tries, place.next_at, place.last_error)
+        upsert(self._connection, notify_place, [row])
+
+    def _found(self, *where: ColumnElement[bool], limit: int) -> list[Notice]:
+        chosen = select(notice).where(*where).order_by(notice.c.seq).limit(limit)
+        return [_notice_of(row) for row in self._connection.execute(chosen)]
+
+
+def _notice_of(row: Any) -> Notice:  # noqa: ANN401  a row of any driver
+    return Notice(
+        seq=row.seq,
+        kind=row.kind,
+        block=row.block,
+        time=row.time,
+        body=msgspec.json.decode(row.body, type=dict[str, Any]),
+        node=None if row.node is None else Address(hexed(row.node)),
+        subject=row.subject,
+    )

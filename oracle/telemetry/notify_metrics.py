@@ -1,0 +1,31 @@
+"""Metrics of telling subscribers; a target by its name in the settings."""
+
+from prometheus_client import Counter, Gauge
+
+from oracle.telemetry.metrics import REGISTRY
+
+SENT = Counter(
+    "oracle_notify_messages_total",
+    "Messages that a target took.",
+    ["target"],
+    registry=REGISTRY,
+)
+FAILED = Gauge(
+    "oracle_notify_failures_in_a_row",
+    "How often the next message failed so far; it is tried again.",
+    ["target"],
+    registry=REGISTRY,
+)
+WAITING = Gauge(
+    "oracle_notify_notices_waiting",
+    "Notices that a target was not told of yet, those included that it does not want.",
+    ["target"],
+    registry=REGISTRY,
+)
+
+
+def first_zeros(target: str) -> None:
+    """Show a target's zeros: alerts see them before the first message."""
+    SENT.labels(target)
+    FAILED.labels(target)
+    WAITING.labels(target)

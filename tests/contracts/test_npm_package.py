@@ -1,0 +1,59 @@
+"""Who consumes the contracts installs them from npm, and compiles against them."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent / "consumer"
+IN_PACKAGE = Path("node_modules", "@qos-oracle", "contracts")
+
+
+def run(*command: str, cwd: Path) -> str:
+    program = shutil.which(command[0]) or str(ROOT / ".venv" / "bin" / command[0])
+    done = subprocess.run(
+        [program, *command[1:]], cwd=cwd, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of somebody else's, which installed what `npm pack` made; no registry is asked."""
+    folder = tmp_path_factory.mktemp("consumer")
+    cache = ("--cache", str(folder / "cache"))
+    packed = run("npm", "pack", str(ROOT / "contracts"), "--json", *cache, cwd=folder)
+    (made,) = json.loads(packed)
+    (folder / "package.json").write_text('{"name": "consumer", "private": true}', "utf-8")
+    run("npm", "install", "--offline", f"./{made['filename']}", *cache, cwd=folder)
+    shutil.copy(HERE / "Consumer.sol", folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_consumers_project_installs_the_package_and_compiles_against_it(project: Path):
+    compiled = run("node", str(HERE / "compile.mjs"), str(project), "Consumer.sol", cwd=project)
+
+    assert {"Consumer", "IQoSOracle", "IKickTarget"} <= set(compiled.split())
+
+
+@pytest.mark.slow
+def test_the_package_has_every_source_of_ours_and_none_of_our_tests(project: Path):
+    package = project / IN_PACKAGE
+    inside = {str(path.relative_to(package)) for path in package.rglob("*.sol")}
+    ours = ROOT / "contracts"
+    wanted = {str(path.relative_to(ours)) for path in ours.rglob("*.sol")}
+
+    assert inside == {name for name in wanted if not name.startswith(("testing/", "bench/"))}
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_the_contracts_themselves_compile_from_the_package(project: Path):
+    name = "@qos-oracle/contracts/QoSOracle.sol"
+
+    assert "QoSOracle" in run("node", str(HERE / "compile.mjs"), str(project), name, cwd=project)

@@ -1,0 +1,164 @@
+"""`init`: from an endpoint and an address to a configuration that a daemon can work with."""
+
+import io
+import json
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.cli.setup.network_survey import proposed_finality
+from tests.support.cli.local_network import LocalNetwork
+from tests.support.cli.refusal import refused
+from tests.support.sending import faults
+from tests.support.sending.proxy import Proxy, proxy
+
+pytestmark = pytest.mark.evm
+Capture = pytest.CaptureFixture[str]
+
+
+def told(network: LocalNetwork, folder: Path) -> list[str]:
+    """Return every flag that it needs."""
+    contract = f"TaskNetwork={network.stage.network}"
+    return [
+        *("init", "--yes", "--config", str(folder / "config.toml"), "--endpoint", network.url),
+        *("--contract", contract, "--database", f"sqlite:///{folder / 'oracle.sqlite'}"),
+    ]
+
+
+def first_block_with_code(network: LocalNetwork) -> int:
+    """Return it by looking at every block."""
+    address, ask = network.stage.network, network.stage.chain.ask
+    return next(
+        block
+        for block in range(network.head() + 1)
+        if ask("eth_getCode", address, hex(block)) != "0x"
+    )
+
+
+def test_what_it_writes_can_be_run_at_once_and_reads_the_whole_network(
+    network: LocalNetwork, tmp_path: Path, capsys: Capture
+):
+    assert run(told(network, tmp_path)) == 0
+    written = capsys.readouterr()
+    assert "fit" in written.err
+    assert "Next:" in written.out
+    path = tmp_path / "config.toml"
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    capsys.readouterr()
+    assert run(["nodes", "--json", "--config", str(path)]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 12
+
+
+def test_it_finds_the_block_of_the_contract_and_proposes_what_is_final(
+    network: LocalNetwork, tmp_path: Path
+):
+    assert run(told(network, tmp_path)) == 0
+    path = tmp_path / "config.toml"
+    chain = tomllib.loads(path.read_text("utf-8"))["chain"]
+    assert (chain["id"], chain["endpoints"]) == (31337, [network.url])
+    assert chain["start_block"] == first_block_with_code(network)
+    # Anvil says itself what is final.
+    assert (chain["finality_depth"], chain["finality_seconds"]) == (12, 0)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_no_flag_says_is_asked_for(
+    network: LocalNetwork, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+):
+    answers = [network.url, "", network.stage.network, network.stage.oracle]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{one}\n" for one in answers)))
+    assert run(["init", "--dry-run", "--config", str(tmp_path / "config.toml")]) == 0
+    written = tomllib.loads(capsys.readouterr().out)
+    assert written["network"]["profile"] == "reference"
+    assert written["network"]["contracts"] == {"TaskNetwork": network.stage.network.lower()}
+    assert written["oracle"]["address"] == network.stage.oracle.lower()
+    assert not (tmp_path / "config.toml").exists()
+
+
+def without_states_below(door: Proxy, block: int) -> None:
+    """Let an endpoint forget what the state was below a block, as one that prunes does."""
+    door.rule(
+        "eth_getCode",
+        faults.error("missing trie node"),
+        when=lambda asked: asked["params"][1] != "latest" and int(asked["params"][1], 16) < block,
+    )
+
+
+def test_an_endpoint_without_old_states_leaves_the_block_to_a_person(
+    network: LocalNetwork, tmp_path: Path, capsys: Capture
+):
+    with proxy(network.url) as door:
+        without_states_below(door, network.head() - 5)
+        pruned = [door.url if one == network.url else one for one in told(network, tmp_path)]
+        assert run([*pruned, "--dry-run"]) == 0
+    written = capsys.readouterr().out
+    assert tomllib.loads(written)["chain"]["start_block"] == 0
+    assert "put it here" in written
+
+
+def test_of_several_endpoints_one_with_old_states_is_enough(
+    network: LocalNetwork, tmp_path: Path, capsys: Capture
+):
+    with proxy(network.url) as door:
+        without_states_below(door, network.head() - 5)
+        flags = told(network, tmp_path)
+        place = flags.index("--endpoint")
+        flags[place:place] = ["--endpoint", door.url]
+        assert run([*flags, "--dry-run"]) == 0
+    written = capsys.readouterr().out
+    assert f"start_block = {first_block_with_code(network)}\n" in written
+
+
+def test_it_overwrites_nothing(network: LocalNetwork, tmp_path: Path, capsys: Capture):
+    (tmp_path / "config.toml").write_text("mine", "utf-8")
+    assert "is there already" in refused(capsys, *told(network, tmp_path))
+    assert (tmp_path / "config.toml").read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (["--contract", "Other=0x" + "1" * 40], "reads TaskNetwork"),
+        (["--contract", "TaskNetwork=0x" + "1" * 40], "there is no contract at this address"),
+        (["--profile", "nobody"], "no 'nobody'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    network: LocalNetwork, tmp_path: Path, capsys: Capture, changed: list[str], why: str
+):
+    assert run([*told(network, tmp_path), *changed]) == 2
+    # What was found before stands above it.
+    assert why in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "config.toml").exists()
+
+
+def test_without_an_answer_and_with_yes_the_missing_option_is_named(
+    tmp_path: Path, capsys: Capture
+):
+    said = refused(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
+    assert said == "qos-oracle: --endpoint: is missing; without --yes it is asked for"
+
+
+def test_no_endpoint_that_answers_may_pass(tmp_path: Path, capsys: Capture):
+    gone = ["--endpoint", "http://127.0.0.1:1", "--contract", "TaskNetwork=0x" + "1" * 40]
+    path = tmp_path / "config.toml"
+    assert "none answers" in refused(capsys, "init", "--yes", "--config", path, *gone, code=1)
+
+
+@pytest.mark.parametrize(
+    ("block_seconds", "tags", "proposed"),
+    [
+        (12.0, {"safe", "finalized"}, (12, 0)),
+        (12.0, set(), (64, 0)),
+        (2.0, {"safe"}, (64, 768)),
+        (0.25, {"finalized"}, (12, 0)),
+    ],
+)
+def test_a_chain_that_says_nothing_of_finality_gets_depth_and_quick_ones_seconds_too(
+    block_seconds: float, tags: set[str], proposed: tuple[int, int]
+):
+    found = proposed_finality(block_seconds, tags)
+    assert (found.depth, found.seconds) == proposed

@@ -1,0 +1,31 @@
+"""The SQL of the documents runs on both databases, over what a chain left there."""
+
+import re
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from oracle.store.database import Store
+from oracle.store.engine import parsed
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import Follower, mined
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "ask-the-database.md"
+EXAMPLE = re.compile(r"^## ([^\n]+)\n\n```sql\n(.+?);\n```", re.MULTILINE | re.DOTALL)
+EXAMPLES = dict(EXAMPLE.findall(PAGE.read_text("utf-8")))
+# What this history has nothing of.
+EMPTY = {"Which kickouts are due now?", "What was told to whom?"}
+
+
+@pytest.mark.slow
+def test_each_example_runs_and_finds_something(database_url: str):
+    with Store.open(database_url) as store:
+        Follower(mined(Traffic(3).blocks(150)), store).catch_up()
+    engine = create_engine(parsed(database_url))
+    with engine.connect() as connection:
+        found = {name: connection.execute(text(sql)).all() for name, sql in EXAMPLES.items()}
+    engine.dispose()
+
+    assert len(EXAMPLES) == PAGE.read_text("utf-8").count("```sql")
+    assert {name for name, rows in found.items() if not rows} == EMPTY

@@ -1,0 +1,114 @@
+"""`qos-oracle serve` as a process of its own: it answers, tells events, and ends when told to."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+import requests
+
+from oracle.store.database import Store
+from tests.support.api import IndexedHistory
+from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
+from tests.support.cli.local_network import write
+from tests.support.histories import History, node
+
+
+@pytest.fixture
+def history() -> History:
+    return History().joins("A", "B").scores("A", 10, 0, 0).scores("B", 5)
+
+
+@pytest.fixture
+def indexed(sqlite_url: str, history: History) -> Iterator[IndexedHistory]:
+    with Store.open(sqlite_url) as store:
+        yield IndexedHistory(store).whole(history)
+
+
+@pytest.fixture
+def server(sound, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
+    told = sound | {
+        "database": {"url": sqlite_url},
+        "api": {"port": 0, "cors": ["https://example.org"]},
+        "log": {"format": "json"},
+    }
+    config, log = write(told, tmp_path / "config.toml"), tmp_path / "serve.log"
+    command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            running = Daemon(process, log)
+            running.url = running.wait_for("serving")["api"]
+            yield running
+        finally:
+            process.kill()
+
+
+def events_of(answer: requests.Response) -> Iterator[dict[str, str]]:
+    """The frames of a stream that carry something."""
+    frame: dict[str, str] = {}
+    for line in answer.iter_lines(chunk_size=1, decode_unicode=True):
+        if line:
+            name, _, value = line.partition(": ")
+            frame[name] = value
+            continue
+        if frame:
+            yield frame
+        frame = {}
+
+
+def listening(server: Daemon, **headers: str) -> requests.Response:
+    return requests.get(
+        f"{server.url}/v1/events", headers=headers, stream=True, timeout=PATIENCE_SECONDS
+    )
+
+
+def test_it_answers_without_a_chain_and_takes_no_lease(server, indexed):
+    answer = server.get("/v1/nodes")
+    assert answer.status_code == 200
+    assert answer.json()["counts"]["excluded"] == 1
+    with indexed.store.reading() as uow:
+        assert uow.lease.current().epoch == 0
+
+
+def test_it_says_what_happened_since_the_last_event_that_was_heard(server):
+    with listening(server, **{"Last-Event-ID": "0-0-0-0"}) as answer:
+        told = [frame for _, frame in zip(range(3), events_of(answer), strict=False)]
+    assert [frame.get("event") for frame in told] == [None, "joined", "joined"]
+    with listening(server, **{"Last-Event-ID": told[1]["id"]}) as answer:
+        again = next(frame for frame in events_of(answer) if "event" in frame)
+    assert (again["id"], again["data"]) == (told[2]["id"], told[2]["data"])
+
+
+def test_who_listens_hears_of_new_blocks(server, indexed, history):
+    with listening(server) as answer:
+        frames = events_of(answer)
+        # The place where it begins, so that nothing before it is told.
+        assert next(frame for frame in frames if "id" in frame)
+        done = len(history.events)
+        history.after(30).starts("late", "B").after(9).times_out("late")
+        indexed.index(history.events[done:], history.block, history.time)
+        heard = [frame["event"] for _, frame in zip(range(2), frames, strict=False)]
+    # A's exclusion ended between the two blocks; no log says so.
+    assert heard == ["recovered", "timed_out"]
+
+
+def test_half_a_request_and_a_large_body_keep_nobody_else_out(server):
+    large = requests.post(f"{server.url}/v1/select", data=b"x" * 20_000, timeout=PATIENCE_SECONDS)
+    assert large.status_code == 413
+    assert server.get("/v1/status").status_code == 200
+
+
+def test_candidates_of_a_task_are_told_with_their_chances(server):
+    answer = requests.post(f"{server.url}/v1/select", json={}, timeout=PATIENCE_SECONDS).json()
+    chances = {one["node"]: one["chance"] for one in answer["nodes"] if one["candidate"]}
+    assert chances[node("B")] is not None
+    assert answer["candidates"] == len(chances)
+
+
+def test_it_ends_at_once_when_it_is_told_to(server):
+    server.process.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
+    assert server.process.wait(PATIENCE_SECONDS) in {0, 128 + signal.SIGTERM}
+    assert time.monotonic() - begun < PATIENCE_SECONDS

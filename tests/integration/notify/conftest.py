@@ -1,0 +1,26 @@
+"""What the tests of this folder are given."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from oracle.store.database import Store
+from tests.integration.notify.told import Told
+from tests.support.receiver import Receiver, receiving
+from tests.support.txmgr.stores import new_postgresql_store, new_sqlite_store, new_store, store
+
+__all__ = ["new_postgresql_store", "new_sqlite_store", "new_store", "store"]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as one:
+        yield one
+
+
+@pytest.fixture
+def told(store: Store, receiver: Receiver) -> Told:
+    """A daemon at the head of a chain with three nodes, which tells one receiver of everything."""
+    made = Told(store, receiver)
+    made.begin()
+    return made

@@ -1,0 +1,266 @@
+"""Whoever listens is told of everything, in order, at least once, whatever fails between."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.notify.delivery import backoff_seconds
+from oracle.notify.target import NoticeChoice
+from oracle.store.ops.halts import Cleared
+from tests.integration.notify.told import Told, only_about
+from tests.support.examples import examples
+from tests.support.histories import node
+from tests.support.receiver import receiving
+from tests.support.txmgr.stores import NewStore
+
+OFTEN = examples(20)
+
+
+def test_timeouts_until_a_node_is_excluded_are_told_in_order(told: Told):
+    told.times_out("A", 2)
+
+    told.tell()
+
+    assert told.receiver.kinds == ["timed_out", "timed_out", "excluded"]
+    assert [one.said["node"] for one in told.receiver.got] == 3 * [node("A")]
+    assert [int(one) for one in told.receiver.ids] == [1, 2, 3]
+
+
+def test_history_is_told_to_nobody(told: Told):
+    # `begin` folded three joins before it listened; nothing of that time was said.
+    assert told.receiver.got == []
+
+
+def test_a_node_that_heals_is_told_to_be_back_although_no_event_says_so(told: Told):
+    told.times_out("A", 2)
+    told.tell()
+    told.chain.mine(after=3600)
+
+    told.tell()
+
+    assert told.receiver.kinds[-1] == "recovered"
+    assert told.receiver.got[-1].said["node"] == node("A")
+
+
+def test_a_node_that_healed_and_was_excluded_again_while_nobody_looked_is_told_so(told: Told):
+    told.times_out("A", 2)
+    told.tell()
+    told.chain.mine(after=3600)
+    told.times_out("A", 2)
+
+    told.tell()
+
+    later = ["recovered", "timed_out", "timed_out", "excluded"]
+    assert told.receiver.kinds[3:] == later
+
+
+def test_a_receiver_that_refuses_is_told_the_same_again_later_and_nothing_before(told: Told):
+    told.receiver.statuses.extend([500, 503])
+    told.times_out("A", 2)
+    told.tell()
+    assert told.receiver.ids == ["1"]
+    assert told.place().tries == 1
+    told.tell()
+    assert told.receiver.ids == ["1"]
+
+    told.now += backoff_seconds(1)
+    told.tell()
+    told.now += backoff_seconds(2)
+    told.tell()
+
+    assert told.receiver.ids == ["1", "1", "1", "2", "3"]
+    assert told.place().tries == 0
+
+
+def test_a_restart_forgets_neither_the_place_nor_the_rest(told: Told):
+    told.receiver.statuses.extend([200, 500])
+    told.times_out("A", 2)
+    told.tell()
+    told.restart()
+    told.tell()
+    assert told.receiver.ids == ["1", "2"]
+
+    told.now += backoff_seconds(1)
+    told.tell()
+
+    assert told.receiver.ids == ["1", "2", "2", "3"]
+
+
+def test_who_dies_between_telling_and_noting_it_tells_it_again(told: Told):
+    told.receiver.gate.clear()
+    told.times_out("A")
+    told.tell(wait_seconds=0)
+    told.receiver.arrived.wait()
+    told.restart()
+    told.receiver.gate.set()
+
+    told.tell()
+
+    assert told.receiver.ids == ["1", "1"]
+
+
+def test_a_slow_receiver_keeps_neither_the_daemon_nor_the_others(told: Told):
+    with receiving() as other:
+        told.restart([told.webhook(), told.webhook("quick", url=other.url)])
+        told.tell()
+        told.receiver.gate.clear()
+        told.times_out("A", 2)
+        while len(other.got) < 3:
+            told.tell(wait_seconds=0.02)
+        assert other.kinds == ["timed_out", "timed_out", "excluded"]
+        assert told.follower.catch_up() == []
+        assert told.place().seq == 0
+
+        told.receiver.gate.set()
+        told.tell()
+
+        assert told.receiver.kinds == other.kinds
+
+
+def test_a_fork_takes_back_what_was_told_and_tells_what_is_true_now(told: Told):
+    told.times_out("A", 2)
+    told.tell()
+    told.chain.fork(1)
+    told.chain.mine_many(2)
+
+    told.tell()
+
+    fork = told.receiver.got[3].said
+    assert (fork["kind"], fork["undone"]) == ("reorg", [2, 3])
+    told.times_out("A")
+    told.tell()
+    assert told.receiver.kinds[4:] == ["timed_out", "excluded"]
+
+
+def test_what_a_fork_took_back_before_it_was_told_is_not_told(told: Told):
+    told.receiver.statuses.append(500)
+    told.times_out("A", 2)
+    told.tell()
+    told.chain.fork(2)
+    told.chain.mine_many(3)
+    told.now += backoff_seconds(1)
+
+    told.tell()
+
+    assert told.receiver.kinds == ["timed_out", "reorg"]
+
+
+def test_the_owner_of_a_node_hears_of_no_other_but_of_the_fork_that_took_its_own_back(told: Told):
+    told.restart([told.webhook(choice=only_about(node("B")))])
+    told.times_out("A", 2)
+    told.tell()
+    told.chain.fork(1)
+    told.chain.mine_many(2)
+    told.tell()
+    assert told.receiver.got == []
+    told.times_out("B")
+    told.tell()
+    told.chain.fork(1)
+    told.chain.mine_many(2)
+
+    told.tell()
+
+    assert told.receiver.kinds == ["timed_out", "reorg"]
+    assert told.receiver.got[1].said["undone"] == [int(told.receiver.ids[0])]
+
+
+def test_a_target_hears_only_of_the_kinds_it_chose(told: Told):
+    told.restart([told.webhook(choice=NoticeChoice(kinds=frozenset({"excluded"})))])
+    told.times_out("A", 2)
+
+    told.tell()
+
+    assert told.receiver.kinds == ["excluded"]
+
+
+def test_a_halt_is_told_at_once_and_no_fork_takes_it_back(told: Told):
+    with told.store.transaction() as uow:
+        uow.halts.close("by hand", (1, 10), "a final block changed")
+    told.tell()
+    told.chain.mine()
+    told.tell()
+    told.chain.fork(1)
+    told.chain.mine_many(2)
+    told.tell()
+    with told.store.transaction() as uow:
+        uow.halts.clear("by hand", Cleared(99, "somebody", "seen to"))
+
+    told.tell()
+
+    assert told.receiver.kinds == ["halted", "reorg", "halt_cleared"]
+    assert told.receiver.got[1].said["undone"] == []
+
+
+def test_a_halt_that_came_and_went_while_nobody_looked_is_told_with_its_end(told: Told):
+    with told.store.transaction() as uow:
+        uow.halts.close("by hand", (1, 10), "a final block changed")
+        uow.halts.clear("by hand", Cleared(99, "somebody", "seen to"))
+
+    told.tell()
+
+    assert told.receiver.kinds == ["halted", "halt_cleared"]
+
+
+def test_a_target_that_comes_later_hears_of_what_comes_later(told: Told):
+    told.times_out("A", 2)
+    told.tell()
+    told.restart([told.webhook("new")])
+    told.tell()
+    told.times_out("B")
+
+    told.tell()
+
+    assert [one.said["node"] for one in told.receiver.got[3:]] == [node("B")]
+
+
+def test_what_is_older_than_thirty_days_is_forgotten(told: Told):
+    told.times_out("A")
+    told.tell()
+    told.chain.mine(after=31 * 86_400)
+    told.times_out("B")
+    told.tell()
+    told.chain.mine()
+    told.tell()
+
+    with told.store.reading() as uow:
+        assert [one.node for one in uow.notices.after(0, 10)] == [node("B")]
+
+
+@pytest.mark.slow
+@OFTEN
+@given(
+    turns=st.lists(
+        st.tuples(
+            st.sampled_from("ABC"),
+            st.integers(0, 2),
+            st.lists(st.sampled_from([200, 500]), max_size=3),
+            st.booleans(),
+        ),
+        max_size=6,
+    )
+)
+def test_whatever_fails_or_forks_what_was_told_and_not_taken_back_is_what_holds(
+    new_sqlite_store: NewStore, turns: list[tuple[str, int, list[int], bool]]
+):
+    with new_sqlite_store() as store, receiving() as receiver:
+        told = Told(store, receiver)
+        told.begin()
+        for name, depth, statuses, is_restarted in turns:
+            told.times_out(name)
+            told.receiver.statuses.extend(statuses)
+            told.tell()
+            if depth:
+                told.chain.fork(depth)
+                told.chain.mine_many(depth + 1)
+            if is_restarted:
+                told.restart()
+            told.now += 4000
+        for _ in range(20):
+            told.tell()
+            told.now += 4000
+
+        with store.reading() as uow:
+            holds = [one.seq for one in uow.notices.after(0, 1000)]
+        undone = {seq for one in receiver.got for seq in one.said.get("undone", [])}
+        heard = [int(one) for one in dict.fromkeys(receiver.ids)]
+        assert heard == sorted(heard)
+        assert [seq for seq in heard if seq not in undone] == holds

@@ -1,0 +1,82 @@
+"""A daemon that follows a scripted chain and tells one receiver, restarted at will."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oracle.domain.ids import Address
+from oracle.notify.notifier import Notifier
+from oracle.notify.target import NoticeChoice, Target
+from oracle.notify.webhook import Webhook, WebhookAddress
+from oracle.store.database import Store
+from oracle.store.notices.notice_repository import TargetPlace
+from tests.support.histories import History
+from tests.support.receiver import Receiver
+from tests.support.scripted import ScriptedChain
+from tests.support.txmgr.follower import Follower
+
+SECRET = b"a secret of sixteen"
+
+
+@dataclass
+class Told:
+    store: Store
+    receiver: Receiver
+    now: float = 5_000.0
+    follower: Follower = field(init=False)
+    notifier: Notifier = field(init=False)
+    _tasks: int = 0
+
+    def __post_init__(self) -> None:
+        self.follower = Follower(ScriptedChain(), self.store)
+        self.restart()
+
+    @property
+    def chain(self) -> ScriptedChain:
+        return self.follower.chain
+
+    def begin(self) -> None:
+        """Three nodes join, and it listens from there on."""
+        self.chain.mine(*History().joins("A", "B", "C").events)
+        self.follower.catch_up()
+        self.tell()
+
+    def restart(self, targets: Sequence[Target] | None = None) -> None:
+        """Go on as another process would."""
+        self.follower.restart()
+        told = [self.webhook()] if targets is None else targets
+        self.notifier = Notifier(told, self.store, self.follower.folder.rules, lambda: self.now)
+
+    def webhook(
+        self,
+        name: str = "ours",
+        choice: NoticeChoice | None = None,
+        *,
+        private: bool = True,
+        url: str | None = None,
+    ) -> Webhook:
+        url = url or self.receiver.url
+        address = WebhookAddress(url, SECRET, seconds=60, may_be_private=private)
+        return Webhook(name, choice or NoticeChoice(), address, lambda: self.now)
+
+    def tell(self, wait_seconds: float | None = None) -> None:
+        """Turn until there is nothing to do, after the daemon has folded what there is."""
+        self.follower.catch_up()
+        while self.notifier.turn(self.chain.newest.number, wait_seconds):
+            pass
+
+    def times_out(self, name: str, times: int = 1) -> None:
+        """Let tasks of a node time out, a block each; nothing is folded yet."""
+        for _ in range(times):
+            self._tasks += 1
+            task = f"t{self._tasks}"
+            self.chain.mine(*History().creates(task).starts(task, name).times_out(task).events)
+
+    def place(self, target: str = "ours") -> TargetPlace:
+        with self.store.reading() as uow:
+            found = uow.notices.place(target)
+        assert found is not None
+        return found
+
+
+def only_about(*nodes: Address) -> NoticeChoice:
+    return NoticeChoice(nodes=frozenset(nodes))

@@ -1,0 +1,60 @@
+"""A database with a history, and the read API over it."""
+
+from collections.abc import Sequence
+
+from fastapi.testclient import TestClient
+
+from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.domain.blocks import BlockRef
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Hash
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.rules_binding import check_rules
+from oracle.queries.api.node_order import NodeOrder
+from oracle.queries.api.source import ApiSource
+from oracle.queries.explain import EventArchive
+from oracle.store.database import Store
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.histories import History
+from tests.unit.reporting.test_reporting import Unread
+
+# Between the last block and the clock of who answers.
+LAG_SECONDS = 4
+
+
+def a_block(number: int, time: int) -> BlockRef:
+    return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{max(0, number - 1):064x}"), time)
+
+
+class IndexedHistory:
+    """Writes a history down as the daemon would, as far as `index` is told to."""
+
+    def __init__(self, store: Store, rules: Rules = SEED) -> None:
+        self.store = store
+        self.rules = rules
+        self.fold = Fold(rules)
+        self._epoch = 0
+        self.now = 0
+        archive = EventArchive(store, Unread(), rules)
+        self.source = ApiSource(archive, NodeOrder(rules), lambda: None, lambda: self.now)
+
+    def index(self, events: Sequence[DomainEvent], block: int, time: int) -> None:
+        """Fold some more events and put the cursor on a block."""
+        self.fold.many(list(events))
+        as_of = a_block(block, time)
+        with self.store.transaction() as uow:
+            check_rules(uow, self.rules)
+            uow.changes(self.fold.drain(), uow.rule_sets.number_of(self.rules))
+            uow.blocks.save([as_of])
+            self._epoch = uow.cursor.move_to(as_of, None, self._epoch)
+        self.now = time + LAG_SECONDS
+
+    def whole(self, history: History) -> "IndexedHistory":
+        """Index all of a history at once."""
+        self.index(history.events, history.block, history.time)
+        return self
+
+    def client(self, **options: Sequence[str]) -> TestClient:
+        """Ask as a browser would."""
+        return TestClient(read_api(self.source, ReadApiOptions(**options)))  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""A subscriber's server: keeps what it is sent, and answers as a test says."""
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any
+
+
+@dataclass
+class Received:
+    """One message as it came in."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def said(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.body)
+        return told
+
+
+@dataclass
+class Receiver:
+    """`statuses` are the next answers, then 200; while `gate` is clear none is given."""
+
+    url: str = ""
+    got: list[Received] = field(default_factory=list)
+    statuses: deque[int] = field(default_factory=deque)
+    gate: Event = field(default_factory=Event)
+    arrived: Event = field(default_factory=Event)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [one.said["kind"] for one in self.got]
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.headers["X-QoS-Id"] for one in self.got]
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """One on a free port."""
+    receiver = Receiver()
+    receiver.gate.set()
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.got.append(Received(dict(self.headers), body))
+            receiver.arrived.set()
+            receiver.gate.wait()
+            status = receiver.statuses.popleft() if receiver.statuses else 200
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            if status in {301, 302, 307}:
+                self.send_header("Location", receiver.url)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.gate.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,168 @@
+"""The read API as a browser or a gateway sees it: schema, tags, refusals, origins."""
+
+import gzip
+import json
+
+import pytest
+from fastapi.testclient import TestClient
+
+from oracle.queries.node_rows import node_rows
+from tests.support.api import LAG_SECONDS, IndexedHistory
+from tests.support.histories import History, node
+
+SCORES = {"A": (10, 10, 5), "B": (0, 0), "C": (2, 10, 0, 5)}
+
+
+@pytest.fixture
+def indexed(store):
+    history = History().joins(*SCORES)
+    for name, scores in SCORES.items():
+        history.scores(name, *scores)
+    return IndexedHistory(store).whole(history.after(5))
+
+
+@pytest.fixture
+def api(indexed: IndexedHistory) -> TestClient:
+    return indexed.client()
+
+
+def test_every_answer_names_its_block_its_finality_and_its_lag(api, indexed):
+    paths = [path for path in api.get("/v1/openapi.json").json()["paths"] if "{" not in path]
+    answers = [api.get(path) for path in paths if path not in NOT_FOR_GET]
+    assert {answer.status_code for answer in answers} == {200}
+    with indexed.store.reading() as uow:
+        cursor = uow.cursor.get()
+    for answer in answers:
+        as_of = answer.json()["as_of"]
+        assert (as_of["block"], as_of["final"], as_of["is_final"]) == (cursor.number, None, False)
+        assert as_of["lag_seconds"] == LAG_SECONDS
+
+
+NOT_FOR_GET = {"/v1/select", "/v1/events"}
+
+
+def test_the_schema_is_openapi_31_and_every_answer_in_it_is_described(api):
+    schema = api.get("/v1/openapi.json").json()
+    assert schema["openapi"].startswith("3.1")
+    for path, methods in schema["paths"].items():
+        for told in methods.values():
+            assert told["operationId"]
+            assert told["responses"]["200"]["content"], path
+
+
+def test_nodes_come_the_best_first(api, indexed):
+    rows = api.get("/v1/nodes").json()["nodes"]
+    wanted = [row.node.address for row in node_rows(indexed.store, indexed.rules)]
+    assert [row["node"] for row in rows] == wanted
+    assert [row["place"] for row in rows if row["place"]] == list(range(1, len(SCORES) + 1))
+
+
+def test_the_same_question_at_the_same_block_is_answered_by_304(api):
+    first = api.get("/v1/nodes")
+    again = api.get("/v1/nodes", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_new_block_has_another_tag(api, indexed):
+    first = api.get("/v1/nodes")
+    indexed.index([], indexed.fold.last.at.block + 9, indexed.now)
+    again = api.get("/v1/nodes", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.headers["etag"] == first.headers["etag"]) == (200, False)
+
+
+def test_where_the_index_stands_still_the_lag_that_is_told_grows(api, indexed):
+    first = api.get("/v1/network")
+    indexed.now += 600
+    again = api.get("/v1/network", headers={"if-none-match": first.headers["etag"]})
+    assert again.json()["as_of"]["lag_seconds"] == LAG_SECONDS + 600
+
+
+def test_long_answers_are_packed_for_who_takes_them(api):
+    plain = api.get("/v1/nodes", headers={"accept-encoding": "identity"})
+    with api.stream("GET", "/v1/nodes", headers={"accept-encoding": "gzip"}) as answer:
+        packed = b"".join(answer.iter_raw())
+    assert (plain.headers.get("content-encoding"), answer.headers["content-encoding"]) == (
+        None,
+        "gzip",
+    )
+    assert json.loads(gzip.decompress(packed)) == plain.json()
+
+
+def test_a_node_is_found_by_the_beginning_of_its_address(api):
+    whole = node("A")
+    prefix = next(
+        whole[:length]
+        for length in range(3, 43)
+        if api.get(f"/v1/nodes/{whole[:length]}").status_code == 200
+    )
+    answer = api.get(f"/v1/nodes/{prefix}").json()
+    assert answer["row"]["node"] == whole
+    assert answer["pool"] == list(SCORES["A"])
+
+
+def test_a_beginning_that_several_share_is_a_list_and_no_guess(api):
+    answer = api.get("/v1/nodes/0x00")
+    assert answer.status_code == 300
+    assert {node("A"), node("B")} <= set(answer.json()["found"])
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/nodes/0x" + "ee" * 20, 404),
+        ("/v1/nodes/0xEE", 422),
+        ("/v1/nodes/nobody", 422),
+        ("/v1/nodes?limt=5", 422),
+        ("/v1/nodes?limit=0", 422),
+        ("/v1/nodes?cursor=abc", 400),
+        ("/v1/network?span=1y", 422),
+        ("/v1/nothing", 404),
+    ],
+)
+def test_what_cannot_be_answered_is_a_problem(api, path, status):
+    answer = api.get(path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["status"] == status
+
+
+def test_the_explanation_and_the_node_say_the_same(api):
+    explained = api.get(f"/v1/nodes/{node('C')}/explain").json()["explanation"]
+    told = api.get(f"/v1/nodes/{node('C')}").json()
+    assert explained["pool"]["scores"] == told["pool"] == list(SCORES["C"])
+    assert (explained["qos"], explained["long_term"]) == (
+        told["row"]["qos"],
+        told["row"]["long_term"],
+    )
+
+
+def test_a_block_beyond_the_index_is_not_explained(api):
+    assert api.get(f"/v1/nodes/{node('C')}/explain?at=99999").status_code == 400
+
+
+def test_before_the_first_block_there_is_no_answer_and_no_crash(store):
+    answer = IndexedHistory(store).client().get("/v1/network")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+
+
+def test_other_peoples_pages_read_it_where_the_settings_say_so(indexed):
+    asked = {"origin": "https://example.org"}
+    closed = indexed.client().get("/v1/network", headers=asked)
+    opened = indexed.client(cors=("https://example.org",)).get("/v1/network", headers=asked)
+    assert "access-control-allow-origin" not in closed.headers
+    assert opened.headers["access-control-allow-origin"] == "https://example.org"
+
+
+def test_what_would_lift_a_node_is_played_by_the_fold(api, indexed):
+    told = api.get(f"/v1/nodes/{node('B')}").json()
+    needed = told["lift"]["first_places"]
+    assert needed is not None
+    assert told["lift"]["place_then"] < told["row"]["place"]
+
+
+def test_names_that_nodes_give_themselves_come_without_what_hides_text(store):
+    history = History().joins("A", gpu_name="<img src=x>\u202e\x07" + "y" * 200)
+    api = IndexedHistory(store).whole(history).client()
+    card = api.get("/v1/nodes").json()["nodes"][0]["card"]
+    assert card.startswith("<img src=x>??y")
+    assert len(card) == 64

@@ -1,0 +1,69 @@
+"""The style sheet's colours: text can be read on its ground, in the light and in the dark."""
+
+import re
+
+import pytest
+
+from oracle.daemon.web.pages.page_frame import STATE_SIGNS, STATIC
+
+CSS = (STATIC / "pages.css").read_text("utf-8")
+# WCAG 2.2 AA: text, and what is drawn.
+TEXT, DRAWN = 4.5, 3.0
+GROUNDS = ("bg", "card", "soft")
+TEXTS = [("ink", TEXT), ("ink2", TEXT), ("link", TEXT)]
+FILLS = ["selectable", "recovering", "excluded", "out", "away", "long-term", "reliability"]
+
+
+def tokens(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+
+
+def themes() -> dict[str, dict[str, str]]:
+    blocks = re.findall(r"(:root[^{]*)\{([^}]*)\}", CSS)
+    light, asked, chosen = (tokens(block) for _, block in blocks)
+    assert asked == chosen, "the dark that the system asks for is the one that is chosen"
+    return {"light": light, "dark": chosen}
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    darker, brighter = sorted((luminance(one), luminance(other)))
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_can_be_read_on_every_ground(theme):
+    told = themes()[theme]
+    faint = [
+        (name, ground)
+        for name, least in TEXTS
+        for ground in GROUNDS
+        if contrast(told[name], told[ground]) < least
+    ]
+    assert faint == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("state", ["selectable", "recovering", "excluded", "out", "away"])
+def test_the_word_of_a_state_can_be_read_on_its_chip(theme, state):
+    told = themes()[theme]
+    assert contrast(told[f"{state}-text"], told[f"{state}-ground"]) >= TEXT
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_is_drawn_is_seen_on_a_card(theme):
+    told = themes()[theme]
+    assert [name for name in FILLS if contrast(told[name], told["card"]) < DRAWN] == []
+
+
+def test_every_state_has_a_sign_and_a_colour_of_its_own():
+    for state in STATE_SIGNS:
+        assert f".chip.{state}" in CSS
+        assert f".fill-{state}" in CSS

@@ -1,0 +1,251 @@
+"""Each page, as a browser without scripts has it: whole, harmless, and leading only to pages."""
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+import pytest
+from typing_extensions import override
+
+from oracle.daemon.web.pages.chain_pages import PAGES
+from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import KickProposed
+from oracle.domain.ids import Hash
+from oracle.domain.reports.rounds import Rounds
+from oracle.store.database import Store
+from tests.support.api import IndexedHistory, a_block
+from tests.support.histories import History, node, task
+from tests.support.rounds import accepted, registered, take
+
+# What a stranger may call a card: an element, an attribute, and a text that turns around.
+NASTY = "<img src=x onerror=alert(1)>\"\u202e'&"
+WITHOUT_PARTS = sorted(path for path in PAGES if "{" not in path and path != "/search")
+
+
+def a_network() -> History:
+    """Three nodes in two groups, a timeout, a pause, one without a score."""
+    history = History().joins("A", "B", "C", "D", gpu_name=NASTY, gpu_vram=24, models=(NASTY,))
+    for turn in range(3):
+        names = [f"{turn}{name}" for name in "ABC"]
+        history.creates(*names, of=f"g{turn}").after(2)
+        for name in names:
+            history.starts(name, name[1])
+        for name in names:
+            history.after(5).submits(name)
+        history.validates(names[0])
+        history.closes(f"g{turn}", *names).after(60)
+    history.creates("late").after(1).starts("late", "C").after(30).times_out("late")
+    return history.pauses("D").after(10)
+
+
+def a_contract() -> Rounds:
+    """Two rounds, and a kickout that was proposed after them."""
+    rounds = registered(node("A"), node("B"), words={0: 10_002 | 1 << 16})
+    take(rounds, accepted(2, {0: 5_002 | 1 << 16}))
+    proposal = KickProposed(
+        Position(3, 0, 0), 3, node("C"), 2, Hash("0x" + 64 * "e"), 10**9, 10**10
+    )
+    rounds.block(3, [proposal], journal=False)
+    return rounds
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and where it leads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    @override
+    def handle_starttag(self, tag, attrs):
+        told = dict(attrs)
+        self.elements.append((tag, told))
+        self.links += [value for name in ("href", "src", "action") if (value := told.get(name))]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """Reads only: all tests of this file ask the same one."""
+    path = tmp_path_factory.mktemp("pages") / "oracle.sqlite"
+    with Store.open(f"sqlite:///{path}", create=True) as store:
+        indexed = IndexedHistory(store).whole(a_network())
+        with store.transaction() as uow:
+            uow.rounds.write(a_contract().drain())
+            uow.draws.add(task("0A"), a_block(1, 1), node("B"))
+        yield indexed.client()
+
+
+@pytest.fixture(scope="module")
+def pages(client) -> dict[str, str]:
+    """All pages that can be reached from `/`, by path."""
+    seen: dict[str, str] = {}
+    ahead = ["/"]
+    while ahead:
+        path = ahead.pop()
+        if path in seen:
+            continue
+        answer = client.get(path)
+        assert answer.status_code == 200, (path, answer.text)
+        seen[path] = answer.text if "html" in answer.headers["content-type"] else ""
+        links = [urljoin(path, link).partition("#")[0] for link in Elements(seen[path]).links]
+        # The form of the search wants to know what is searched for.
+        ahead += [link for link in links if link not in seen and link != "/search"]
+    return seen
+
+
+def test_every_link_of_every_page_is_answered(pages):
+    assert set(WITHOUT_PARTS) <= set(pages)
+    assert f"/nodes/{node('A')}" in pages
+    assert f"/tasks/{task('0A')}" in pages
+
+
+def test_no_page_lets_a_stranger_write_html(pages):
+    for path, text in pages.items():
+        tags = {name for name, _ in Elements(text).elements}
+        assert "img" not in tags, path
+        assert "\u202e" not in text, path
+    assert "&lt;img src=x" in pages[f"/nodes/{node('A')}"]
+
+
+def test_no_page_has_a_script_or_a_style_in_it(pages):
+    for path, text in pages.items():
+        for tag, told in Elements(text).elements:
+            assert tag != "style", path
+            assert tag != "script" or (told.get("src") or "").startswith("/static/"), path
+            assert [name for name in told if name.startswith("on") or name == "style"] == [], path
+
+
+def test_every_page_can_be_heard_and_walked_by_keyboard(pages):
+    for path, text in pages.items():
+        if not text:
+            continue
+        found = Elements(text).elements
+        tags = Counter(tag for tag, _ in found)
+        assert [tags[tag] for tag in ("h1", "main", "header", "footer")] == [1, 1, 1, 1], path
+        assert dict(found)["html"]["lang"] == "en", path
+        for tag, told in found:
+            named = {"aria-label", "aria-hidden"} & told.keys()
+            assert tag != "svg" or named, (path, told)
+            assert tag != "th" or told.get("scope") == "col", (path, told)
+            # The order on the screen is the order in the text.
+            assert "tabindex" not in told, (path, told)
+            is_named = named or f'for="{told.get("id")}"' in text or is_in_label(text, told)
+            assert tag != "input" or told.get("type") == "hidden" or is_named, (path, told)
+
+
+def is_in_label(text: str, told: dict[str, str | None]) -> bool:
+    labels = re.findall(r"<label.*?</label>", text, re.DOTALL)
+    return any(f'name="{told.get("name")}"' in label for label in labels)
+
+
+def test_the_first_thing_a_keyboard_comes_to_leads_past_the_navigation(pages):
+    for path, text in pages.items():
+        links = Elements(text).links
+        first = [link for link in links if not link.startswith("/static/")][:1]
+        assert first in ([], ["#main"]), path
+        assert not text or 'id="main"' in text, path
+
+
+@pytest.mark.parametrize("path", [*WITHOUT_PARTS, "/nodes/0xabc", "/nothing", "/static/0/no.js"])
+def test_every_answer_tells_the_browser_what_it_must_not_do(client, path):
+    told = client.get(path).headers
+    assert {name: told.get(name) for name in HEADERS} == HEADERS
+
+
+def test_the_policy_allows_nothing_from_elsewhere_and_nothing_inline():
+    policy = HEADERS["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert not re.search(r"unsafe|\*|https?:|data:", policy)
+
+
+def test_no_template_switches_the_escaping_off():
+    for template in sorted((FOLDER / "templates").glob("*.html")):
+        text = template.read_text("utf-8")
+        assert not re.search(r"\|\s*safe|autoescape|Markup|hx-on|\bjs:", text), template.name
+
+
+def test_the_page_of_a_node_says_the_answer_first(client):
+    text = client.get(f"/nodes/{node('A')}").text
+    assert "<h1>First of three in all of its last three tasks.</h1>" in text
+
+
+def test_the_network_tells_what_happened_in_the_last_hour(pages):
+    feed = pages["/"].partition("What is happening")[2]
+    assert re.search(rf'{node("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed)
+
+
+def test_a_round_tells_whose_lane_it_changed_and_from_what(pages):
+    text = pages["/rounds/2"]
+    assert "Round 2 changed what the contract says of one node." in text
+    assert re.search(rf'/nodes/{node("A")}".*?<td>1\.0000</td><td>0\.5000</td>', text)
+
+
+def test_a_kickout_that_is_proposed_says_how_long_the_veto_runs(pages):
+    assert "The veto runs for" in pages["/kickouts"]
+    assert "To be kicked out in" in pages[f"/nodes/{node('C')}"]
+
+
+def test_a_draw_that_stands_names_its_seed(pages):
+    assert "One draw stands." in pages["/draws"]
+    assert a_block(1, 1).hash in pages["/draws"]
+
+
+def test_a_node_is_found_by_the_beginning_of_its_address(client):
+    found = client.get("/search", params={"q": node("A")}, follow_redirects=False)
+    assert (found.status_code, found.headers["location"]) == (303, f"/nodes/{node('A')}")
+
+
+def test_a_beginning_of_several_lists_them_and_guesses_nothing(client):
+    answer = client.get("/nodes/0x0")
+    assert answer.status_code == 300
+    assert {f"/nodes/{node(name)}" for name in "ABCD"} <= set(Elements(answer.text).links)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/nodes/{'0x' + 40 * 'f'}", 404),
+        ("/nodes/hello", 422),
+        ("/nodes?sort=luck", 422),
+        ("/nodes?cursor=%21", 422),
+        ("/?range=1y", 422),
+        (f"/tasks/{'0x' + 64 * 'f'}", 404),
+        ("/rounds/7", 404),
+        ("/rounds/" + 40 * "9", 422),
+        ("/v1/nothing", 404),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_a_page(client, path, status):
+    assert client.get(path).status_code == status
+
+
+def test_a_page_that_did_not_change_is_not_sent_again(client):
+    first = client.get("/nodes")
+    again = client.get("/nodes", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/nodes").text == first.text
+
+
+def test_a_page_follows_the_blocks(new_sqlite_store):
+    history = History().joins("A")
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store).whole(history)
+        client = indexed.client()
+        before = client.get("/nodes").text
+        count = len(history.events)
+        history.after(5).joins("B")
+        indexed.index(history.events[count:], history.block, history.time)
+        after = client.get("/nodes").text
+    assert "1 nodes" not in before
+    assert "2 nodes, the best first." in after
+
+
+def test_before_the_first_block_every_page_says_that_there_is_nothing_yet(new_sqlite_store):
+    with new_sqlite_store() as store:
+        answer = IndexedHistory(store).client().get("/")
+    assert answer.status_code == 503
+    assert "Nothing is indexed yet" in answer.text

@@ -1,0 +1,103 @@
+"""Pages and /v1 of networks that are told otherwise: under legacy rules, and by a feed."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.blocks import Position
+from oracle.domain.feed_rows import FeedRow, is_of_feed
+from oracle.store.database import Store
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node, task
+from tests.unit.systems.legacy.networks import RULES, ran
+
+
+def of_2024() -> History:
+    """Tasks on three nodes each, two of them decided by speed and one by a silent node."""
+    history = History().joins("A", "B", "C", gpu_name="RTX", gpu_vram=24)
+    for name in ("A", "B", "C"):
+        history.updates(name, timeout=120)
+    for turn in ("1", "2"):
+        history.creates(turn).after(2)
+        ran(history, turn, "ABC", "BAC").after(60)
+    history.creates("3").after(2)
+    return ran(history, "3", "AB", "AB", silent="C").after(60)
+
+
+def of_a_feed() -> History:
+    """A group whose tasks a relay told of, row by row, at places that no chain has."""
+    history = History().joins("A", "B", "C")
+    names = ("0A", "0B", "0C")
+    history.creates(*names, of="g").after(2)
+    for name in names:
+        history.starts(name, name[1])
+    for name in names:
+        history.after(5).submits(name)
+    history.validates(names[0])
+    history.closes("g", *names).after(60)
+    history.creates("late").after(1).starts("late", "C").after(30).times_out("late")
+    history.events = [
+        replace(event, at=FeedRow(row, "", "", "", "", block=event.at.block).at)
+        for row, event in enumerate(history.events)
+    ]
+    return history.after(10)
+
+
+def client_of(store: Store, history: History, rules=None):
+    indexed = IndexedHistory(store) if rules is None else IndexedHistory(store, rules)
+    return indexed.whole(history).client()
+
+
+PATHS = ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules")
+
+
+@pytest.fixture(params=["2024", "feed"])
+def client(request, new_sqlite_store):
+    with new_sqlite_store() as store:
+        if request.param == "2024":
+            yield client_of(store, of_2024(), RULES)
+        else:
+            yield client_of(store, of_a_feed())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_of_another_network_is_shown(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_every_node_of_another_network_is_shown_and_explained(client, name):
+    address = node(name)
+    for path in (f"/nodes/{address}", f"/v1/nodes/{address}", f"/v1/nodes/{address}/explain"):
+        answer = client.get(path)
+        assert answer.status_code == 200, (path, answer.text)
+    history = client.get(f"/v1/nodes/{address}/history")
+    assert history.status_code == 200, history.text
+
+
+def test_a_node_under_legacy_rules_is_told_by_its_factors(new_sqlite_store):
+    with new_sqlite_store() as store:
+        client = client_of(store, of_2024(), RULES)
+        page = client.get(f"/nodes/{node('A')}").text
+        told = client.get(f"/v1/nodes/{node('A')}").json()
+    assert "<h1>R 1.00, P 0.00, B 1.00: its timeout costs it most.</h1>" in page
+    assert "Reliability" not in page.partition("What changed")[0]
+    assert "No answer" not in page
+    assert told["factors"]["tasks"] == told["kickout"]["scores"] == 3
+
+
+def test_every_task_of_another_network_is_shown(client):
+    known = [client.get(f"/tasks/{task(name)}").status_code for name in ("1", "0A")]
+    assert sorted(known) == [200, 404]
+
+
+def test_what_a_feed_told_is_said_to_have_no_proof(new_sqlite_store):
+    assert is_of_feed(of_a_feed().events[0].at)
+    assert not is_of_feed(Position(1, 0, 0))
+    with new_sqlite_store() as store:
+        client = client_of(store, of_a_feed())
+        page = client.get(f"/tasks/{task('0A')}").text
+        told = client.get(f"/v1/nodes/{node('C')}/history").json()
+    assert "of the feed, which has no proof" in page
+    assert told["marks"]

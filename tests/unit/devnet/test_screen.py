@@ -1,0 +1,81 @@
+"""The demo's picture fits a terminal of 80 columns and 24 lines, and tells which act is on."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from oracle.devnet.demo.acts import ACTS, Playbill
+from oracle.devnet.demo.news import FeedEntry
+from oracle.devnet.demo.screen import Screen
+from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
+from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address
+
+
+def row(name: str, *, is_excluded: bool = False) -> SnapshotRow:
+    node = Address("0x" + f"{len(name):040x}")
+    return SnapshotRow(name, node, "plays fair", 12, 0.5, 1.0, 0.5, "0.5", "busy", is_excluded, 0)
+
+
+def snapshot(
+    *, reports: int = 0, timeouts: int = 0, excluded: bool = False, nodes: int = 12
+) -> DemoSnapshot:
+    rows = tuple(row(f"node{n:02}", is_excluded=excluded and not n) for n in range(nodes))
+    late = ReliabilityChange(
+        rows[0].address, Position(1, 1, 1), 1, ReliabilityCause.TIMED_OUT, None, 10**18, 10**17
+    )
+    return DemoSnapshot(9, 60, reports, 0, rows, (late,) * timeouts, (), ())
+
+
+def pictured(lines: list[FeedEntry], height: int = 24) -> list[str]:
+    """Return the last picture on a terminal of 80 columns."""
+    written = io.StringIO()
+    console = Console(
+        file=written, width=80, height=height, force_terminal=True, color_system=None
+    )
+    with Screen(console, start=0) as screen:
+        screen.show(snapshot(), lines, head=9)
+    # Without what moves the cursor; the picture is drawn again over itself.
+    lines_drawn = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", written.getvalue()).splitlines()
+    begins = max(n for n, line in enumerate(lines_drawn) if line.strip().startswith("chain time"))
+    return lines_drawn[begins:]
+
+
+def test_the_picture_fits_24_lines_with_the_newest_event_first():
+    feed = [FeedEntry(n, n, f"event {n} " + "x" * 90, "bad") for n in range(40)]
+    picture = pictured(feed)
+    assert len(picture) <= 24
+    assert all(len(line) <= 80 for line in picture)
+    shown = [line for line in picture if "event " in line]
+    assert [line.split("event ")[1].split()[0] for line in shown[:3]] == ["39", "38", "37"]
+    assert len(shown) >= 3
+
+
+def test_reports_are_a_counter_and_no_events():
+    picture = pictured([FeedEntry(1, 1, "report accepted on chain", "plain")])
+    assert not [line for line in picture if "report accepted" in line]
+    assert any("reports 0" in line for line in picture)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_lines_of_an_act_fit_80_columns(act):
+    assert len(f"7/7 {act.title}") <= 80
+    assert len(f"    {act.caption}") <= 80
+
+
+def test_acts_go_on_and_never_back():
+    playbill, seen = Playbill(), []
+    for now in (
+        snapshot(),
+        snapshot(reports=1),
+        snapshot(reports=1, timeouts=1),
+        snapshot(reports=1, excluded=True),
+        snapshot(reports=2),
+        snapshot(reports=3, timeouts=1),
+    ):
+        playbill.see(now)
+        seen.append(int(playbill.line[0]))
+    assert seen == [1, 2, 3, 4, 5, 5]

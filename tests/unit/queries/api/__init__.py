@@ -1,0 +1,1 @@
+"""Answers of the read API, made over a database with a history."""

@@ -1,0 +1,109 @@
+"""Events: each once however often the line breaks, in order, and taken back after a reorg."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings as examples, strategies as st
+
+from oracle.queries.api.records.event_feed import EventCursor, events_after, newest_place
+from oracle.queries.api.source import QuestionError, looking
+from oracle.store.raw.reorg_repository import Reorg
+from tests.support.api import IndexedHistory, a_block
+from tests.support.histories import History, node
+
+BEGINNING = EventCursor(0, 0, 0, 0)
+
+
+def a_history() -> History:
+    """Two exclusions, one healed by waiting, and pauses of all lengths between."""
+    history = History().joins("A", "B")
+    history.scores("A", 10, 0, 0, 0).after(3_000).scores("B", 0, 0, 10, 0)
+    return history.after(1).scores("A", 10).after(20_000)
+
+
+def read(indexed, place, most=500):
+    with looking(indexed.source) as look:
+        return events_after(look, place, most)
+
+
+def all_of(indexed, most=500):
+    place, seen = BEGINNING, []
+    while found := read(indexed, place, most):
+        seen += [one.event for one in found]
+        place = found[-1].after
+    return seen
+
+
+@pytest.fixture
+def indexed(store):
+    return IndexedHistory(store).whole(a_history())
+
+
+def test_timeouts_and_who_came_back_are_told(indexed):
+    kinds = [event.kind for event in all_of(indexed) if event.node == node("A")]
+    assert kinds[0] == "joined"
+    assert kinds.count("timed_out") == 3
+    assert kinds[-1] == "recovered"
+
+
+def test_who_heals_is_told_when_the_exclusion_ends(indexed):
+    events = [event for event in all_of(indexed) if event.node == node("A")]
+    last_timeout = [event for event in events if event.kind == "timed_out"][-1]
+    recovered = [event for event in events if event.kind == "recovered"][-1]
+    assert recovered.time == last_timeout.excluded_until
+
+
+def test_times_never_go_back(indexed):
+    times = [event.time for event in all_of(indexed)]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_whoever_is_cut_off_hears_each_event_once(indexed, most):
+    assert all_of(indexed, most) == all_of(indexed)
+
+
+def test_who_begins_now_hears_nothing_old(indexed):
+    with looking(indexed.source) as look:
+        assert events_after(look, newest_place(look), 500) == []
+
+
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(cuts=st.lists(st.integers(1, 30), min_size=1, max_size=6))
+def test_however_the_blocks_come_the_events_are_the_same(new_sqlite_store, cuts):
+    history = a_history()
+    with new_sqlite_store() as whole, new_sqlite_store() as parted:
+        wanted = all_of(IndexedHistory(whole).whole(history))
+        following = IndexedHistory(parted)
+        place, seen = BEGINNING, []
+        blocks = sorted({event.at.block for event in history.events} | {history.block})
+        for block in [*blocks[cuts[0] :: cuts[-1]], history.block]:
+            known = following.fold.last.at.block if following.fold.last else 0
+            events = [event for event in history.events if known < event.at.block <= block]
+            time = history.time if block == history.block else (events or history.events)[-1].time
+            following.index(events, block, time)
+            found = read(following, place)
+            seen += [one.event for one in found]
+            place = found[-1].after if found else place
+        assert seen == wanted
+
+
+def test_a_reorg_is_told_before_what_took_the_place_of_others(indexed):
+    with looking(indexed.source) as look:
+        place = newest_place(look)
+        cursor = look.cursor
+    ancestor = a_block(1, 1_000)
+    reorg = Reorg(1, ancestor.hash, cursor.number, cursor.hash, None, None, cursor.time, (), 9)
+    with indexed.store.transaction() as uow:
+        uow.blocks.save([ancestor])
+        uow.reorgs.append(reorg)
+    found = read(indexed, place)
+    assert (found[0].event.kind, found[0].event.block) == ("reorg", 1)
+    joined = {one.event.kind for one in found[1:]} & {"joined"}
+    assert joined == set()
+    assert len(found) > 1
+    assert read(indexed, found[-1].after) == []
+
+
+@pytest.mark.parametrize("text", ["", "1", "1-2-3", "a-b-c-d", "-1-0-0-0", "1-1-1-1\n"])
+def test_an_id_of_somebody_elses_making_is_refused(text):
+    with pytest.raises(QuestionError, match="Last-Event-ID"):
+        EventCursor.parsed(text)

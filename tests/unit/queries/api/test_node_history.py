@@ -1,0 +1,127 @@
+"""The course of a node: what the fold said at each time, and no extreme lost by thinning."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import long_term, qos_at, reliability_at
+from oracle.queries.api.history_course import CoursePoint, NodeRecord, course, thinned
+from oracle.queries.api.node_history import HistoryQuery, node_history
+from oracle.queries.api.node_list import fraction_or_none
+from oracle.queries.api.source import QuestionError, looking
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, folded, node
+
+steps = st.lists(
+    st.tuples(st.sampled_from([10, 5, 2, 0]), st.integers(0, 4_000)), min_size=1, max_size=70
+)
+points = st.builds(
+    CoursePoint, st.just(0), st.integers(0, UNIT), st.integers(0, UNIT), st.integers(0, UNIT)
+)
+
+
+def played(turns) -> History:
+    history = History().joins("A")
+    for score, pause in turns:
+        history.scores("A", score).after(pause)
+    return history
+
+
+def record_of(changes) -> NodeRecord:
+    mine = node("A")
+    return NodeRecord(
+        earlier=[],
+        scores=[entry for entry in changes.scores if entry.node == mine],
+        changes=[change for change in changes.reliability if change.node == mine],
+        kickouts=[interval for interval in changes.kickouts if interval.node == mine],
+    )
+
+
+@given(steps)
+def test_the_course_ends_where_the_fold_does(turns):
+    history = played(turns)
+    fold, changes = folded(history)
+    found = fold.ledger.nodes[node("A")]
+    *_, last = course(record_of(changes), (1_000, history.time), SEED)
+    at = history.time
+    assert last == (
+        at,
+        qos_at(found, at, SEED),
+        long_term(found, SEED, at),
+        reliability_at(found, at, SEED),
+    )
+
+
+@given(steps, st.integers(0, 100))
+def test_a_course_that_begins_later_says_the_same(turns, share):
+    history = played(turns)
+    _, changes = folded(history)
+    record = record_of(changes)
+    start = 1_000 + (history.time - 1_000) * share // 100
+    late = NodeRecord(
+        earlier=[entry for entry in record.scores if entry.time < start],
+        scores=[entry for entry in record.scores if entry.time >= start],
+        changes=record.changes,
+        kickouts=record.kickouts,
+    )
+    *_, whole = course(record, (1_000, history.time), SEED)
+    *_, part = course(late, (start, history.time), SEED)
+    assert whole == part
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), points), min_size=2, max_size=400))
+def test_thinning_takes_no_extreme_away_and_makes_nothing_up(drawn):
+    time, course_points = 0, []
+    for pause, point in drawn:
+        time += pause
+        course_points.append(point._replace(time=time))
+    kept = thinned(course_points, 60)
+    assert len(kept) <= 60
+    assert set(kept) <= set(course_points)
+    assert all(one.time <= other.time for one, other in pairwise(kept))
+    for column in ("qos", "reliability"):
+        for extreme in (min, max):
+            assert extreme(getattr(point, column) for point in kept) == extreme(
+                getattr(point, column) for point in course_points
+            )
+
+
+@pytest.fixture
+def indexed(store):
+    return IndexedHistory(store).whole(
+        played([(10, 60), (5, 30), (0, 5), (0, 5), (0, 400), (2, 90), (10, 1_000)])
+    )
+
+
+def asked(indexed, **query):
+    with looking(indexed.source) as look:
+        return node_history(look, node("A"), HistoryQuery(**query))
+
+
+def test_the_newest_point_is_what_the_node_is_now(indexed):
+    history = asked(indexed)
+    with indexed.store.reading() as uow:
+        found, cursor = uow.nodes.named([node("A")])[node("A")], uow.cursor.get()
+    qos = qos_at(found, cursor.time, SEED)
+    assert history.rows[-1][:2] == (cursor.time, fraction_or_none(qos))
+    assert (history.exact, history.thinned) == (True, False)
+
+
+def test_timeouts_are_marked_and_say_until_when_they_exclude(indexed):
+    marks = asked(indexed).marks
+    assert [mark.cause for mark in marks].count("timed_out") == 3
+    assert marks[-1].back_at is None or marks[-1].back_at > marks[-1].time
+    assert any(mark.back_at is not None for mark in marks)
+
+
+def test_never_more_points_than_were_asked_for(indexed):
+    history = asked(indexed, points=12)
+    assert (len(history.rows) <= 12, history.thinned) == (True, True)
+
+
+def test_a_span_that_ends_before_it_begins_is_refused(indexed):
+    with pytest.raises(QuestionError, match="in order"):
+        asked(indexed, first=1_050, last=1_010)

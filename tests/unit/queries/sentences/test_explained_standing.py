@@ -1,0 +1,154 @@
+"""The answer comes first: what a node's score is and why, in sentences that hold."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import ZERO_HASH
+from oracle.domain.scoring.node_scores import (
+    back_at,
+    is_excluded,
+    long_term,
+    qos_at,
+    reliability_at,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import pool_at
+from oracle.queries.explain import Explanation
+from oracle.queries.sentences.explained_standing import standing_as_of
+from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
+from oracle.queries.sentences.score_costs import reasons
+from oracle.queries.text.human_numbers import span
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.examples import examples
+from tests.support.histories import History, node
+
+
+def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
+    """Explain the node A some seconds after a history, from its fold alone."""
+    fold = Fold(rules)
+    fold.many(history.events)
+    changes, ours = fold.drain(), fold.ledger.nodes[node("A")]
+    time = history.time + later
+    scores = [entry for entry in changes.scores if entry.node == node("A")]
+    return Explanation(
+        as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
+        rules=rules,
+        node=ours,
+        pool=pool_at(ours, time, rules),
+        scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
+        scored_by={},
+        changes=[change for change in changes.reliability if change.node == node("A")],
+        kickouts=[],
+        groups={result.closed_at: result.members for result in changes.results},
+        transactions={},
+        peers=None,
+        incentive_share=None,
+        tasks={},
+        lane=1,
+        on_chain=None,
+        sent=None,
+    )
+
+
+def standing(history: History, rules: Rules = SEED, later: int = 0) -> NodeStanding:
+    """Return what is said of A, as if its place were known."""
+    return replace(standing_as_of(told(history, rules, later)), place=2, members=12)
+
+
+def raced(*ranks: int, history: History | None = None) -> History:
+    """Let A be first, second or third of three in one group after the other; 0: no result."""
+    history = history or History().joins("A", "B", "C")
+    for group, rank in enumerate(ranks):
+        names = [f"{group} {name}" for name in "ABC"]
+        history.creates(*names)
+        for name, on in zip(names, "ABC", strict=True):
+            history.starts(name, on)
+        others = [names[1], names[2]]
+        order = others if rank == 0 else [*others[: rank - 1], names[0], *others[rank - 1 :]]
+        for name in order:
+            history.after(1).submits(name)
+        history.closes(f"group {group}", *names)
+        for name in order:
+            history.succeeds(name)
+        if rank == 0:
+            history.times_out(names[0])
+    return history
+
+
+def test_a_node_that_was_always_first_is_told_so():
+    assert headline(standing(raced(1, 1, 1))) == "First of three in all of its last three tasks."
+
+
+def test_the_place_it_mostly_had_comes_first():
+    history = raced(3, 3, 3, 1)
+    seen = standing(history)
+    assert headline(seen) == "Third of three in three of its last four tasks."
+    assert [one.words for one in reasons(told(history), seen)] == ["third of three in 3 of 4"]
+
+
+def test_places_without_a_majority_are_counted():
+    said = headline(standing(raced(1, 1, 2, 2, 3)))
+    assert said == "Of its last five tasks it was first in two, second in two, and third in one."
+
+
+def test_timeouts_that_exclude_say_for_how_long():
+    seen = standing(raced(1, 0, 0, 0), later=5)
+    said = headline(seen)
+    assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", said)
+    assert details(seen).endswith("2nd of 12 nodes.")
+    assert re.match(r"In \d+ .+ it can be given tasks again", lifted(seen) or "")
+
+
+def test_an_exclusion_is_over_when_it_was_said_to_be():
+    seen = told(raced(1, 0, 0, 0))
+    back = back_at(seen.node.base, seen.node.since, SEED)
+    assert is_excluded(seen.node, back - 1, SEED)
+    assert not is_excluded(seen.node, back, SEED)
+    assert f"Excluded for {span(back - seen.as_of.time)} more" in headline(standing_as_of(seen))
+
+
+def test_who_left_was_slashed_or_never_had_a_task_is_told_that():
+    assert headline(standing(raced(1).quits("A"))) == "It left the network."
+    assert headline(standing(raced(1).is_slashed("A"))) == "Slashed, and out of the network."
+    assert headline(standing(History().joins("A"))).startswith("No task was scored yet")
+    assert headline(standing(raced(1).pauses("A"))).startswith("Paused by its owner")
+
+
+def test_a_full_pool_under_the_line_says_how_many_first_places_lift_it():
+    seen = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
+    assert headline(seen) == "To be kicked out: its last 50 tasks brought 1.00 on average."
+    assert details(seen).startswith("At least 2.00 are needed.")
+    # Each of the oldest zeros gives way to ten points; 50 are lacking.
+    assert "five first places in a row would lift it over the line" in (lifted(seen) or "")
+
+
+@pytest.mark.parametrize("rules", [SEED, RELAY])
+@examples(60)
+@given(ranks=st.lists(st.integers(0, 3), max_size=12), later=st.integers(0, 5_000), ends=st.data())
+def test_every_state_has_sound_sentences_and_reasons_that_add_up(rules, ranks, later, ends):
+    history = raced(*ranks)
+    how = ends.draw(st.sampled_from(["stays", "quits", "pauses", "is_slashed", "is_kicked_out"]))
+    if how != "stays":
+        getattr(history, how)("A")
+    seen = told(history, rules, later)
+    as_said = standing(history, rules, later)
+    for sentence in filter(None, (headline(as_said), details(as_said), lifted(as_said))):
+        assert 0 < len(sentence) < 300
+        assert sentence.endswith(".")
+        assert not {"None", "  ", "(s)"} & {sentence[at : at + n] for n in (2, 3, 4)
+                                           for at in range(len(sentence))}  # fmt: skip
+    qos = qos_at(seen.node, seen.as_of.time, rules)
+    if qos is None:
+        assert reasons(seen, as_said) == []
+        return
+    costs = sum(one.costs for one in reasons(seen, as_said))
+    # Each part is rounded down by itself.
+    assert UNIT - 5 <= qos + costs <= UNIT + 5
+    assert long_term(seen.node, rules, seen.as_of.time) <= UNIT
+    assert reliability_at(seen.node, seen.as_of.time, rules) <= UNIT

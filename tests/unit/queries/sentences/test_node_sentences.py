@@ -1,0 +1,111 @@
+"""What is said of a node: the answer first, in sentences that hold whatever it went through."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.queries.api.lifting import NO_LIFT, NodeLift
+from oracle.queries.api.node_order import NODE_STATES
+from oracle.queries.sentences.node_sentences import (
+    NodeStanding,
+    details,
+    headline,
+    lifted,
+    short_reason,
+)
+from oracle.systems.crynux.crynux_rule_sets import SEED
+
+NOW = 10_000
+CALM = NodeStanding(
+    state="selectable",
+    time=NOW,
+    rules=SEED,
+    ranks=(1, 1, 1),
+    points=10 * UNIT,
+    group_size=3,
+    timeouts=(),
+    long_term=UNIT,
+    reliability=UNIT,
+    place=1,
+    members=12,
+    lift=NO_LIFT,
+)
+EXCLUDED = {
+    "state": "excluded",
+    "back_at": NOW + 41,
+    "timeouts": (NOW - 300, NOW - 60),
+    "reliability": UNIT // 20,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "First of three in all of its last three tasks."),
+        ({"ranks": (3, 3, 1, 3, None)}, ("Third of three in three of its last five tasks, "
+         "and no answer in one.")),
+        ({"ranks": (3, 3, 1), "group_size": None}, "Third in two of its last three tasks."),
+        ({"ranks": (1, 2, 3, None)}, ("Of its last four tasks it was first in one, second in one, "
+         "third in one, and gave no answer in one.")),
+        ({"ranks": (None, None)}, "Of its last two tasks it gave no answer in two."),
+        ({"ranks": ()}, "No task was scored yet, so it counts as an average node."),
+        ({"state": "paused"}, "Paused by its owner."),
+        (EXCLUDED, "Excluded for 41 s more: two timeouts in the last 5 min."),
+        ({"timeouts": (NOW - 60,), "reliability": 3 * UNIT // 10},
+         "One timeout in the last 60 s: reliability is down to 0.30."),
+        ({"kick_at": NOW + 7_200}, "To be kicked out in 2 h, unless its scores rise."),
+        ({"state": "kicked_out", "ranks": (3,) * 50, "points": 174 * UNIT // 100},
+         "Kicked out: its last 50 tasks brought 1.74 points on average."),
+    ],
+)  # fmt: skip
+def test_the_headline_is_the_answer(changes, said):
+    assert headline(replace(CALM, **changes)) == said
+
+
+def test_what_would_lift_an_excluded_node_begins_with_the_wait():
+    lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
+    told = replace(CALM, state="excluded", back_at=NOW + 41, place=12, lift=lift)
+    assert lifted(told) == (
+        "In 41 s it can be given tasks again; then one first place would make it the 11th of 12."
+    )
+
+
+def test_what_costs_as_much_as_the_ranks_is_said_too():
+    told = replace(CALM, reliability=UNIT // 2)
+    assert details(told) == ("Reliability is down to 0.50, and heals by itself. Best of 12 nodes.")
+
+
+few = st.none() | st.integers(0, 200)
+standings = st.builds(
+    NodeStanding,
+    state=st.sampled_from(NODE_STATES),
+    time=st.just(NOW),
+    rules=st.just(SEED),
+    ranks=st.lists(st.none() | st.integers(1, 9), max_size=50).map(tuple),
+    points=st.integers(0, 10 * UNIT),
+    group_size=st.none() | st.integers(1, 9),
+    timeouts=st.lists(st.integers(0, NOW), max_size=5).map(lambda times: tuple(sorted(times))),
+    long_term=st.integers(0, UNIT),
+    reliability=st.integers(0, UNIT),
+    place=st.none() | st.integers(1, 40),
+    members=st.integers(1, 40),
+    lift=st.builds(
+        NodeLift, first_places=few, place_then=few, successes=few, timeouts=few, zeros=few
+    ),
+    back_at=st.none() | st.integers(NOW, NOW * 100),
+    kick_at=st.none() | st.integers(0, NOW * 100),
+)
+
+
+@given(standings)
+def test_every_sentence_is_one(told):
+    for text in (headline(told), details(told), lifted(told) or "-.", short_reason(told) + "."):
+        if not text:
+            continue
+        assert len(text) < 300
+        assert not re.search(r"None|  |\bone \w+s\b(?! in| of)|\(s\)", text), text
+        assert text.endswith("."), text
+    assert headline(told)[0].isupper()
