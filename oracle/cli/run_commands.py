@@ -21,7 +21,7 @@ from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.endpoint_patience import EndpointPatience, patient
+from oracle.daemon.endpoints.endpoint_patience import EndpointPatience, patient
 from oracle.daemon.lease.lease_keeper import leading, leased, try_take
 from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once

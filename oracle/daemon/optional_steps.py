@@ -11,7 +11,7 @@ from oracle.daemon.scheduler import Job
 from oracle.indexer.loop import IngestState
 from oracle.notify.notifier import Notifier
 from oracle.queries.node_figures import node_figures
-from oracle.telemetry import node_metrics
+from oracle.telemetry.features import node_metrics
 
 _TURN_SECONDS = 2.0
 _METRICS_SECONDS = 30.0

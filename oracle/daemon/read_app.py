@@ -18,11 +18,11 @@ from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.books import Books
-from oracle.daemon.capability_cache import CapabilityCache
+from oracle.daemon.config.chain_section import stage_of, worker_count
 from oracle.daemon.config.dispatch_section import dispatch_settings
-from oracle.daemon.config.history_section import stage_of, worker_count
 from oracle.daemon.config.section_values import feed_client, feed_reader, probe_settings
 from oracle.daemon.config.verify_section import policy_of
+from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.dispatch.assigner import DrawHook, check_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.probe_settings import ProbeSettings

@@ -16,7 +16,7 @@ from oracle.gateway.gateway_rules import GatewayRules
 from oracle.store.database import Store
 from oracle.store.gateway.gateway_repositories import StoredCheck, StoredEpoch, StoredOutcome
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
-from oracle.telemetry import gateway_metrics
+from oracle.telemetry.features import gateway_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _EVERY_SECONDS = 0.5

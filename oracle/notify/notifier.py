@@ -9,7 +9,7 @@ from oracle.notify.notice_collector import NoticeCollector
 from oracle.notify.target import Target
 from oracle.store.database import Store
 from oracle.store.notices.notice_repository import TargetPlace
-from oracle.telemetry import notify_metrics
+from oracle.telemetry.features import notify_metrics
 
 # Messages to one target in a turn, where it answers at once.
 _MOST_AT_ONCE = 20

@@ -21,6 +21,14 @@ from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.gateway.gateway_repositories import GatewayRepositories
+from oracle.store.history.activity_repository import ActivityRepository
+from oracle.store.history.history_repository import (
+    AnomalyRepository,
+    KickoutRepository,
+    ReliabilityRepository,
+    ScoreRepository,
+)
+from oracle.store.history.history_rows import HistoryRows
 from oracle.store.notices.notice_repository import NoticeRepository
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
@@ -40,18 +48,10 @@ from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
 from oracle.store.schema import check_schema
-from oracle.store.state.activity_repository import ActivityRepository
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.download_repository import DownloadRepository
 from oracle.store.state.draw_repository import DrawRepository
 from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
-from oracle.store.state.history_repository import (
-    AnomalyRepository,
-    KickoutRepository,
-    ReliabilityRepository,
-    ScoreRepository,
-)
-from oracle.store.state.history_rows import HistoryRows
 from oracle.store.state.node_repository import NodeRepository
 from oracle.store.state.projections import ProjectionRepository
 from oracle.store.state.registration_repository import RegistrationRepository

@@ -36,7 +36,7 @@ def everything_shown() -> Iterator[None]:
         dispatch=DispatchStatistics(balance_wei=1),
     )
     # Each module of it puts its own on the list.
-    for module in pkgutil.iter_modules(telemetry.__path__, f"{telemetry.__name__}."):
+    for module in pkgutil.walk_packages(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
     metrics.show(full)
     outbox_metrics.show(_full_outbox())

@@ -1,7 +1,13 @@
-"""The section `[chain]`: which chain, through which endpoints, from where, how deep is final."""
+"""The sections `[chain]` and `[history]`.
 
+Which chain, through which endpoints, from where, how deep is final; and where final blocks are
+fetched, verified and decoded.
+"""
+
+import os
 import re
-from typing import Annotated, Self
+from pathlib import Path
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -57,3 +63,37 @@ class ChainSection(Section):
         if (self.checkpoint_block is None) != (self.checkpoint_hash is None):
             raise ValueError("checkpoint_block and checkpoint_hash: give both or none")
         return self
+
+
+class HistorySection(Section):
+    # `inline`: history is prepared in the daemon itself. `processes`: by workers beside it, and
+    # taken in by it in order; they are started where 2,000 blocks or more are to be read, and
+    # end when they are not needed. What is stored is the same. Two cores gain nothing by it.
+    executor: Literal["processes", "inline"] = "inline"
+    # How many workers, with `processes`; by default one for every core but one, at least one.
+    # More than three gain nothing on one chain: the daemon writes no faster.
+    workers: int | None = Field(default=None, ge=1, le=64)
+    # Where segments that are ready and not due survive a crash (256 MiB at most); by default
+    # beside SQLite's file, and with PostgreSQL nowhere: they are prepared anew.
+    stage: Path | None = None
+
+    @model_validator(mode="after")
+    def _workers_have_work(self) -> Self:
+        if self.executor == "inline" and (self.workers is not None or self.stage is not None):
+            raise ValueError('workers and stage need executor = "processes"')
+        return self
+
+
+def stage_of(told: HistorySection, database_url: str) -> Path | None:
+    """Return the folder of staged segments; None: there is none."""
+    if told.stage is not None:
+        return told.stage
+    scheme, _, file = database_url.partition(":///")
+    return Path(f"{file}.segments") if scheme == "sqlite" and file else None
+
+
+def worker_count(told: HistorySection) -> int:
+    """Return how many workers prepare history; 0: none, the daemon does it."""
+    if told.executor == "inline":
+        return 0
+    return told.workers or max(1, (os.cpu_count() or 1) - 1)

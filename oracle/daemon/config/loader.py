@@ -21,10 +21,9 @@ from typing_extensions import override
 
 from oracle.chain.profiles.profile import Profile
 from oracle.chain.profiles.profile_loader import open_profile
-from oracle.daemon.config.chain_section import ChainSection
+from oracle.daemon.config.chain_section import ChainSection, HistorySection
 from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
 from oracle.daemon.config.feed_section import FeedSection, feed_faults
-from oracle.daemon.config.history_section import HistorySection
 from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
 from oracle.daemon.config.listener_section import (
     ApiSection,

@@ -18,7 +18,7 @@ from oracle.gateway.gateway_records import TooManyRecordsError
 from oracle.gateway.session_selector import NobodyPassesError
 from oracle.gateway.web.gateway_calls import GatewayCalls, Unready
 from oracle.gateway.web.request_bodies import BodyError
-from oracle.telemetry import gateway_metrics
+from oracle.telemetry.features import gateway_metrics
 
 _JSON = (b"content-type", b"application/json")
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")

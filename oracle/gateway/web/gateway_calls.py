@@ -13,7 +13,7 @@ from oracle.gateway.web.request_bodies import SelectBody, outcomes_in, ranking_i
 from oracle.systems.pocket.explain_row import explain_line
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.ranking import RankedNode
-from oracle.telemetry import gateway_metrics
+from oracle.telemetry.features import gateway_metrics
 
 
 class Unready(NamedTuple):

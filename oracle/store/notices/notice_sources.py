@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
-from oracle.store.state.history_repository import change_of, interval_of
+from oracle.store.history.history_repository import change_of, interval_of
 from oracle.store.tables.integrity_tables import reorg_log
 from oracle.store.tables.round_tables import accepted_round
 from oracle.store.tables.state_tables import kickout, reliability_change

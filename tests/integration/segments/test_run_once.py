@@ -57,7 +57,7 @@ def inline(long_chain: AChain, tmp_path_factory: pytest.TempPathFactory) -> list
 def test_history_that_workers_prepare_is_stored_as_inline(
     long_chain: AChain, inline: list[str], tmp_path: Path
 ):
-    config = config_in(tmp_path / "workers", long_chain, workers=2)
+    config = config_in(tmp_path / "workers", long_chain, executor="processes", workers=2)
 
     with run_once(config) as process:
         assert process.wait() == 0
@@ -70,7 +70,7 @@ def test_history_that_workers_prepare_is_stored_as_inline(
 def test_a_writer_that_is_killed_goes_on_where_it_was(
     long_chain: AChain, inline: list[str], tmp_path: Path, nth: int
 ):
-    config = config_in(tmp_path / "killed", long_chain, workers=2)
+    config = config_in(tmp_path / "killed", long_chain, executor="processes", workers=2)
     process = run_once(config)
     fault = at_question(nth, "eth_getBlockReceipts", process.kill)
     long_chain.provider.faults.append(fault)

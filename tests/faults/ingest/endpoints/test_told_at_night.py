@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from oracle.daemon.app import App
-from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.loader import load
+from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.devnet.fakechain.faults import transport_faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ask_chain

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Table, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
-from oracle.store.state.history_repository import change_of, interval_of
+from oracle.store.history.history_repository import change_of, interval_of
 from oracle.store.tables.state_tables import kickout, reliability_change, score
 
 

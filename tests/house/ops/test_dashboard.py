@@ -10,10 +10,10 @@ import pytest
 
 from dashboard.drawing import ROWS, dashboard, text
 from reference.metrics_page import metric_labels
+from tests.house.ops.test_prometheus import with_promtool
 from tests.house.pages.test_documents import ALERTS, RULES
-from tests.house.test_prometheus import with_promtool
 
-SHIPPED = Path(__file__).resolve().parents[2] / "ops" / "grafana" / "qos-oracle.json"
+SHIPPED = Path(__file__).resolve().parents[3] / "ops" / "grafana" / "qos-oracle.json"
 LINES = [line for row in ROWS for panel in row.panels for line in panel.lines]
 _ENDS = re.compile(r"_(bucket|count|sum)$")
 # What the registry itself says, also of metrics that nothing was counted for yet.

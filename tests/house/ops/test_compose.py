@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
 SERVICES = set(re.findall(r"^  ([a-z]+):$", COMPOSE.split("\nvolumes:")[0], re.MULTILINE))
 MOUNTED = re.findall(r"^      - \./([^:\n]+):", COMPOSE, re.MULTILINE)

@@ -15,9 +15,9 @@ from prometheus_client.registry import Collector
 
 from oracle.telemetry import metrics
 from reference.metrics_page import everything_shown
-from tests.house.alert_cases import ALWAYS, CASES, AlertCase
+from tests.house.ops.alert_cases import ALWAYS, CASES, AlertCase
 
-FOLDER = Path(__file__).resolve().parents[2] / "ops" / "prometheus"
+FOLDER = Path(__file__).resolve().parents[3] / "ops" / "prometheus"
 ALERTS = FOLDER / "alerts.yml"
 
 with_promtool = pytest.mark.skipif(
