@@ -19,6 +19,7 @@ from oracle.cli.options import (
 )
 from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
+from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.scoring.node_scores import qos_at, status_of
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder, NodeRanking
@@ -120,4 +121,6 @@ def _about(told: Explanation) -> Iterator[str]:
     yield f"node {told.node.address}, {status_of(told.node).replace('_', ' ')}"
     yield f"as of block {told.as_of.number}, {shown_time(told.as_of.time)}; rules {rules}"
     yield on_chain_line(told, told.on_chain)
+    if any(is_of_feed(entry.at) for entry in told.scores):
+        yield "UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands"
     yield "--full shows each score and each change with its transaction and log"

@@ -1,21 +1,13 @@
 """The sections `[[notify]]` and `[metrics]`: who is told what (docs/how-to/be-told.md)."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
-from oracle.domain.ids import Address
-from oracle.errors import InputError
-from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.notice_kinds import NoticeKind
-from oracle.notify.target import NoticeChoice, Target
-from oracle.notify.webhook import Webhook, WebhookAddress
-from oracle.signing.keystore import read_secret
-
-_LEAST_SECRET = 16
 
 
 class NotifySection(Section):
@@ -61,25 +53,3 @@ def faults_in_notify(targets: Sequence[NotifySection]) -> list[str]:
         if not one.is_webhook and one.secret_file is not None:
             faults.append(f"notify.secret_file: {one.name} is no webhook")
     return faults
-
-
-def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
-    """Return who is told. `clock`: unix seconds.
-
-    Raises:
-        InputError: a secret is missing, short or readable by others; Apprise is missing or does
-            not know an address.
-    """
-    return [_target(one, clock) for one in told]
-
-
-def _target(one: NotifySection, clock: Callable[[], float]) -> Target:
-    nodes = frozenset(Address(node) for node in one.nodes)
-    choice = NoticeChoice(frozenset(kind.value for kind in one.kinds), nodes)
-    if one.secret_file is None:
-        return AppriseTarget(one.name, choice, one.url)
-    secret = read_secret(one.secret_file).strip()
-    if len(secret) < _LEAST_SECRET:
-        raise InputError(f"{one.secret_file}: a secret has {_LEAST_SECRET} characters at least")
-    address = WebhookAddress(one.url, secret.encode(), one.timeout_seconds, one.allow_private)
-    return Webhook(one.name, choice, address, clock)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
+from oracle.queries.text.health import HealthWord
 from tests.support.cli.local_network import Settings, write
 from tests.support.cli.refusal import refused
 from tests.support.feeds.relay import Relay, node, served
@@ -66,9 +67,13 @@ def test_what_a_relay_says_is_folded_and_shown_as_unproven(site: Site, capsys):
     assert {one["proof"] for one in found.values()} == {"none"}
 
     assert run(["explain", node(1), "--config", config]) == 0
+    assert "UNPROVEN: this rests on a feed" in capsys.readouterr().out
+
+    assert run(["explain", node(1), "--full", "--config", config]) == 0
     assert "row 10 of the feed, which has no proof" in capsys.readouterr().out
 
-    assert run(["status", "--config", config]) == 0
+    # There is no contract at the address of the settings.
+    assert run(["status", "--config", config]) == HealthWord.DOWN
     assert "UNPROVEN" in capsys.readouterr().out
 
     assert run(["resync", "rebuild", "--dry-run", "--config", config]) == 0

@@ -132,7 +132,7 @@ def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
         (("release", 3), "intent 3 cannot be released: it is held and has nonce 6"),
         (("bump", 1), "intent 1 cannot be bumped: it is planned"),
         (("hold", 9), "the outbox has no 9"),
-        (("hold", "0x12"), "neither a number of the outbox nor an address"),
+        (("hold", "0x12"), "0x12: no sender that begins so is known"),
         (("release", "0x" + 40 * "b"), "is not stopped"),
         (("hold", "0x" + 40 * "b"), "is no sender of this database"),
         (("rebuild",), "say where from"),

@@ -119,7 +119,7 @@ def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(main, "command_line", lambda: app)
+    monkeypatch.setattr(main, "build", lambda: app)
 
     assert run([]) == code
     said = capsys.readouterr().err
@@ -151,7 +151,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(main, "command_line", lambda: app)
+    monkeypatch.setattr(main, "build", lambda: app)
 
     with pytest.raises(KeyError):
         run([])

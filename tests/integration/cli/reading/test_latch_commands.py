@@ -16,6 +16,7 @@ from oracle.daemon.web.health_app import health_app
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
+from oracle.queries.text.health import HealthWord
 from oracle.store.database import Store
 from oracle.store.ops.halts import HaltEvidence
 from tests.support.cli.local_network import write
@@ -87,9 +88,10 @@ def test_whoever_works_on_the_database_keeps_the_halt(halted: Path, sqlite_url: 
 
 
 def test_status_says_first_that_a_halt_is_closed(halted: Path, capsys):
-    assert run(["status", "--config", str(halted)]) == 0
+    assert run(["status", "--config", str(halted)]) == HealthWord.DOWN
 
-    first = capsys.readouterr().out.splitlines()[0]
+    health, first, *_ = capsys.readouterr().out.splitlines()
+    assert health.startswith("health        down: HALTED")
     assert first.startswith("HALTED")
     assert "block 22 is another one" in first
 
