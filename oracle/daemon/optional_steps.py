@@ -4,9 +4,9 @@ import time
 from collections.abc import Mapping
 
 from oracle.daemon.app import App
-from oracle.daemon.config.section_values import targets_of
 from oracle.daemon.feed_steps import FeedSteps
 from oracle.daemon.maintenance_steps import BACKGROUND_SECONDS
+from oracle.daemon.notify_targets import targets_of
 from oracle.daemon.scheduler import Job
 from oracle.indexer.loop import IngestState
 from oracle.notify.notifier import Notifier

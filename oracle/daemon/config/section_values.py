@@ -1,9 +1,8 @@
-"""What `[feed]`, `[probing]` and `[[notify]]` mean to the rooms that they are for.
+"""What `[feed]` and `[probing]` mean to the rooms that they are for.
 
 Apart from the sections: to read settings, nobody needs a client or the calldata of a contract.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Literal
 
 from oracle.bindings.probe_calls import ProbeOrder
@@ -11,19 +10,10 @@ from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.profiles.profile import Profile
 from oracle.daemon.config.feed_section import FeedSection
-from oracle.daemon.config.notify_section import NotifySection
 from oracle.daemon.config.probing_section import ProbingSection
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
-from oracle.domain.ids import Address
-from oracle.errors import InputError
 from oracle.indexer.feeds.take_in import FeedSettings
-from oracle.notify.apprise_target import AppriseTarget
-from oracle.notify.target import NoticeChoice, Target
-from oracle.notify.webhook import Webhook, WebhookAddress
-from oracle.signing.keystore import read_secret
-
-_LEAST_SECRET = 16
 
 
 def feed_settings(feed: FeedSection) -> FeedSettings:
@@ -60,25 +50,3 @@ def probe_settings(told: ProbingSection) -> ProbeSettings | None:
         TaskKind(told.kind), told.models, told.size, told.timeout_seconds, told.fee_wei
     )
     return ProbeSettings(told.window_seconds, told.max_fee_per_window_wei, told.group, order)
-
-
-def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
-    """Return who is told. `clock`: unix seconds.
-
-    Raises:
-        InputError: a secret is missing, short or readable by others; Apprise is missing or does
-            not know an address.
-    """
-    return [_target(one, clock) for one in told]
-
-
-def _target(one: NotifySection, clock: Callable[[], float]) -> Target:
-    nodes = frozenset(Address(node) for node in one.nodes)
-    choice = NoticeChoice(frozenset(kind.value for kind in one.kinds), nodes)
-    if one.secret_file is None:
-        return AppriseTarget(one.name, choice, one.url)
-    secret = read_secret(one.secret_file).strip()
-    if len(secret) < _LEAST_SECRET:
-        raise InputError(f"{one.secret_file}: a secret has {_LEAST_SECRET} characters at least")
-    address = WebhookAddress(one.url, secret.encode(), one.timeout_seconds, one.allow_private)
-    return Webhook(one.name, choice, address, clock)
