@@ -18,7 +18,7 @@ _LastOption = Annotated[
     typer.Option("--last", min=0, metavar="N", help="And the last N that stand no more."),
 ]
 _WORDS = {
-    DrawOutcome.STARTED: "the node started it",
+    DrawOutcome.STARTED: "the node started",
     DrawOutcome.STARTED_ELSEWHERE: "another node started it",
     DrawOutcome.TASK_ENDED: "the task ended",
     DrawOutcome.UNDONE: "undone: drawn for anew",

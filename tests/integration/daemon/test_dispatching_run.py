@@ -147,7 +147,7 @@ def test_status_and_draws_tell_what_waits_what_stands_and_who_pays(
     assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
     assert run(["draws", "--config", str(path)]) == 0
     text = capsys.readouterr().out
-    assert re.search(f"{drawn['task'][:14]}… .*{drawn['node']} .* the node started it", text)
+    assert re.search(f"{drawn['task'][:14]}… .*{drawn['node']} .* the node started\n", text)
     assert max(map(len, text.splitlines())) <= 100
 
 
