@@ -8,7 +8,7 @@ from oracle.rpc.endpoints.capabilities import CapabilityStore
 # What is older says nothing any more, in seconds.
 _LASTING = 120.0
 _UNKNOWN = "not seen by a daemon of late"
-_WELL, _STALLED = "ok", "stalled:"
+_WELL, _STALLED = "ok", "stands still:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def look(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
         head = None if endpoint.highest_block < 0 else endpoint.highest_block
         state = states[endpoint.name]
         if state == _WELL and stalled is not None:
-            state = f"{_STALLED}no new block for {stalled:.0f} s"
+            state = f"{_STALLED} no new block for {stalled:.0f} s"
         views.append(EndpointView(endpoint.name, head, state))
         if head is not None:
             facts.keep(endpoint.label, "head", str(head), _LASTING)
