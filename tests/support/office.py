@@ -18,6 +18,7 @@ from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState, index_next
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.kickouts.kickout_planner import plan_kick
+from oracle.quorum.key_watch import watch_key
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.key_locations import KeyFiles
@@ -234,9 +235,8 @@ class Office(WithContexts):
         return done
 
     def _context_for(self, step: Any) -> Any:
-        if step is plan_push:
-            return self.reporting
-        return self.kickouts if step is plan_kick else self.context
+        own = {plan_push: self.reporting, plan_kick: self.kickouts, watch_key: self.quorum}
+        return own.get(step, self.context)
 
     # --- the chain's ---
 

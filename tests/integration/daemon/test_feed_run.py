@@ -16,6 +16,9 @@ from tests.support.feeds.relay import Relay, node, served
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings as of_chain
 
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
 
 class Site:
     """A chain, a relay whose clock we turn, and a daemon's configuration for both."""

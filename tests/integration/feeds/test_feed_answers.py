@@ -13,6 +13,9 @@ from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import following
 from tests.support.feeds.relay import Relay, node
 
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("status", "body"),

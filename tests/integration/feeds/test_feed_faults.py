@@ -12,6 +12,9 @@ from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node
 
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
 
 def stored(feed: FeedFollower) -> list[FeedRow]:
     with feed.store.reading() as uow:

@@ -15,6 +15,9 @@ from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node
 from tests.support.scripted import ScriptedChain
 
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
 LAG = 7
 
 

@@ -14,6 +14,9 @@ from oracle.devnet.relay.relay_faults import RelayFault
 from oracle.queries.relay_audit.relay_watch import WatchClock
 from tests.integration.relay.watched_relay import START, WatchedRelay, history_of, rows_of
 
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def a_relay(monkeypatch: pytest.MonkeyPatch, lies: RelayLies = HONEST) -> Iterator[str]:

@@ -17,6 +17,9 @@ from tests.integration.relay.watched_relay import (
 )
 from tests.support.examples import examples
 
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
 
 @given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
 @examples(12)

@@ -50,7 +50,8 @@ def until(found: Callable[[], T | None]) -> T:
 
 def work_of(indexer: Indexer, **app: Any) -> DaemonSteps:
     """The daemon's turns, over what these need of an app."""
-    known: Any = SimpleNamespace(chain=indexer.source, store=indexer.store, **app)
+    app |= {"chain": indexer.source, "store": indexer.store, "feed_client": lambda _name: None}
+    known: Any = SimpleNamespace(**app)
     work = DaemonSteps(known, 1, DaemonHealth(JobLiveness(time.monotonic)), ingest=indexer.ingest)
     work.integrity.scope_backfill.is_sound = True
     return work
@@ -114,7 +115,7 @@ def test_the_head_does_not_wait_for_the_counters_of_an_endpoint_that_hangs(
 ):
     gate = Event()
     for provider in a_chain.providers:
-        provider.call = lambda _asked, _block: "0x" + 5 * f"{3:064x}"
+        provider.call = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
         provider.faults.append(transport_faults.held(gate, methods="eth_call"))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()

@@ -10,7 +10,7 @@ def test_an_endpoint_that_cannot_count_is_not_passed_over(
 ):
     first, second = a_chain.providers[0], a_chain.serve()
     a_chain.show(a_chain.head)
-    second.call = lambda _asked, _block: "0x" + 5 * f"{3:064x}"
+    second.call = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
 

@@ -136,7 +136,7 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
 
     # Across a restart too, until what was signed elsewhere can land no more.
     office.restart()
-    embargoed_until = int(str(line["quiet_until"]))
+    embargoed_until = int(str(line["embargoed_until"]))
     for _ in range(30):
         office.period()
         office.tick()
@@ -209,7 +209,7 @@ def test_a_kickout_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothin
     before = counted()
     proposed_by_hand(office, accused(office))
     (line,) = watched(office)
-    embargoed_until = int(str(line["quiet_until"]))
+    embargoed_until = int(str(line["embargoed_until"]))
     node = office.premises.network.nodes[2].lower()
     assert (line["signed"], line["round"]) == (f"kickout of {node}, evidence 0x{64 * 'e'}", 2)
     assert "vetoer" in str(line["act"])

@@ -1,0 +1,1 @@
+"""Tests of what decides whether headers are believed."""
