@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from socket import IPPROTO_TCP, TCP_NODELAY, socket
 from typing import Any
 
-import h11
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from oracle.daemon.web.acceptor import MOST_HEAD_BYTES, Acceptor, PendingConnection
 from oracle.daemon.web.connection_table import ConnectionTable
@@ -169,7 +168,7 @@ class _Server(uvicorn.Server):
             )
 
 
-class _OneRequest(H11Protocol):
+class _OneRequest(HttpToolsProtocol):
     """uvicorn's protocol, for one request and one answer, which has its time."""
 
     def __init__(self, server: _Server, connection: PendingConnection) -> None:
@@ -177,6 +176,10 @@ class _OneRequest(H11Protocol):
         self._server = server
         self._connection = connection
         self._deadline: asyncio.TimerHandle | None = None
+        # Requests whose head is here and whose answer is not complete.
+        self._unanswered = 0
+        # What came since a head or a part of a body: the parser keeps as much as it is sent.
+        self._head_bytes = 0
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -188,10 +191,32 @@ class _OneRequest(H11Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
         super().data_received(data)
-        has_headers = self.conn.their_state is not h11.IDLE
-        if has_headers and not self._server.whole(self._connection):
+        if self._head_bytes > MOST_HEAD_BYTES:
+            self._server.refusals.note("large", self._connection.address)
             self.transport.abort()
+        elif self._unanswered and not self._server.whole(self._connection):
+            self.transport.abort()
+
+    @override
+    def on_headers_complete(self) -> None:
+        self._unanswered += 1
+        self._head_bytes = 0
+        super().on_headers_complete()
+        if self.parser.should_upgrade():
+            # The parser reads nothing behind it.
+            self.cycle.keep_alive = False
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
+
+    @override
+    def on_response_complete(self) -> None:
+        self._unanswered -= 1
+        super().on_response_complete()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -211,7 +236,7 @@ class _OneRequest(H11Protocol):
 
     def _too_late(self) -> None:
         # A stream has no end; its deadline is for what lies ready and is not taken.
-        has_request = self.conn.their_state is not h11.IDLE and self._server.limits.streams > 0
+        has_request = self._unanswered > 0 and self._server.limits.streams > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
             seconds = self._server.limits.answer_seconds
@@ -234,9 +259,9 @@ class _ManyRequests(_OneRequest):
         self._end_deadline()
         if not self.transport.is_closing():
             self._server.answered(self._connection)
-        # Answers what has come meanwhile.
+        # Begins with what has come meanwhile.
         super().on_response_complete()
-        if self.conn.their_state is not h11.IDLE and not self.transport.is_closing():
+        if self._unanswered and not self.transport.is_closing():
             self._begin_deadline()
             if not self._server.whole(self._connection):
                 self.transport.abort()
@@ -248,7 +273,7 @@ def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicor
     return uvicorn.Config(
         application,
         loop="asyncio",
-        http="h11",
+        http="httptools",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -258,7 +283,6 @@ def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicor
         server_header=False,
         headers=headers,
         timeout_keep_alive=max(1, round(limits.header_seconds)),
-        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
 

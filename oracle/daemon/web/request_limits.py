@@ -11,7 +11,7 @@ from oracle.daemon.web.listener import ListenerLimits
 from oracle.daemon.web.rate_limit import ClientBuckets, network_of
 from oracle.daemon.web.refusals import Refusals
 
-_TOO_MANY, _TOO_LARGE = 429, 413
+_TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
 # Whoever is refused is not listened to any further.
 _CLOSE = {"connection": "close"}
 # Of a length that is read at all.
@@ -40,12 +40,17 @@ class RequestLimits:
         self._buckets = ClientBuckets(per_second, at_once, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 429 or 413, or let the application answer."""
+        """Answer 400, 429 or 413, or let the application answer."""
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (refusal or self._web)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
-        if not self._takes_body(Headers(scope=scope)):
+        headers = Headers(scope=scope)
+        if "upgrade" in headers and headers.get("content-length", "0") != "0":
+            # The parser takes the body for another protocol's: half a request would be answered.
+            words = "there is nothing to upgrade to: send plain HTTP/1.1, without Upgrade"
+            return JSONResponse({"error": words}, _NO_UPGRADE, _CLOSE)
+        if not self._takes_body(headers):
             most = self._body_bytes
             words = f"at most {most} bytes, told first" if most else "nothing is taken in here"
             return JSONResponse({"error": words}, _TOO_LARGE, _CLOSE)

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from oracle.daemon.web.acceptor import MOST_HEAD_BYTES
 from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.listener import Listener, ListenerLimits
+from oracle.telemetry.http_metrics import REFUSED
 from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
 
 LENGTH = 8
@@ -62,14 +64,14 @@ def test_one_connection_brings_one_request_after_the_other():
 
 def test_the_parts_of_an_answer_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch):
     told: list[int] = []
-    before = H11Protocol.connection_made
+    before = HttpToolsProtocol.connection_made
 
-    def noting(self: H11Protocol, transport: asyncio.Transport) -> None:
+    def noting(self: HttpToolsProtocol, transport: asyncio.Transport) -> None:
         sock = transport.get_extra_info("socket")
         told.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         before(self, transport)
 
-    monkeypatch.setattr(H11Protocol, "connection_made", noting)
+    monkeypatch.setattr(HttpToolsProtocol, "connection_made", noting)
     with door() as url, connected(url, post(b"x" * LENGTH)) as sock:
         assert answer(sock) == b"x" * LENGTH
     assert told == [1]
@@ -97,7 +99,6 @@ def test_a_body_that_is_as_long_as_it_may_be_is_taken_in():
     [
         post(b"x" * (LENGTH + 1)),
         b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 99999999999999999999\r\n\r\n",
     ],
 )
 def test_a_body_that_is_too_long_or_of_no_told_length_is_refused(sent: bytes):
@@ -110,12 +111,68 @@ def test_a_body_that_is_too_long_or_of_no_told_length_is_refused(sent: bytes):
     [
         b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 99999999999999999999\r\n\r\n",
         b"no HTTP at all\r\n\r\n",
     ],
 )
 def test_what_is_no_request_is_refused_and_the_connection_with_it(sent: bytes):
     with door() as url, connected(url, sent) as sock:
         assert b" 400 " in all_of(sock).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"CONNECT here:443 HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: here\r\n\r\n",
+        post(b"0\r\n\r\n", "Transfer-Encoding: chunked"),
+        b"GET / HTTP/1.1\r\nHost: here\r\nNo colon at all\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: here\r\n\r\n",
+    ],
+)
+def test_an_odd_request_costs_its_connection_and_nothing_else(sent: bytes):
+    with door() as url:
+        with connected(url, sent) as sock:
+            assert b" 4" in all_of(sock).split(b"\r\n")[0]
+        with connected(url, post(b"x" * LENGTH)) as sock:
+            assert answer(sock) == b"x" * LENGTH
+
+
+def test_a_request_to_upgrade_is_answered_and_the_connection_closed():
+    upgrade = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    with door() as url, connected(url, upgrade) as sock:
+        assert b" 200 " in all_of(sock).split(b"\r\n")[0]
+
+
+def test_a_request_to_upgrade_that_brings_a_body_is_refused():
+    upgrade = post(b"x" * LENGTH, "Connection: HTTP2-Settings, Upgrade", "Upgrade: h2c")
+    with door() as url, connected(url, upgrade) as sock:
+        assert b" 400 " in all_of(sock).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("awaited", [1, 0])
+def test_a_head_without_an_end_is_cut_off_behind_another_request_too(awaited: int):
+    before = cut_off()
+    patient = door(answer_seconds=60.0, header_seconds=60.0)
+    with patient as url, connected(url, post(b"x" * LENGTH)) as sock:
+        assert [answer(sock) for _ in range(awaited)] == [b"x" * LENGTH] * awaited
+        sock.sendall(b"POST / HTTP/1.1\r\nHost: here\r\n")
+        assert sent_until_cut_off(sock)
+    assert cut_off() == before + 1
+
+
+def cut_off() -> float:
+    return float(REFUSED.labels("gateway", "large")._value.get())
+
+
+def sent_until_cut_off(sock: socket.socket) -> bool:
+    """Send a head that does not end; False: as much was taken as no head may have."""
+    try:
+        for number in range(1024):
+            sock.sendall(b"X-%d: " % number + b"x" * MOST_HEAD_BYTES)
+    except ConnectionError:
+        return True
+    return False
 
 
 def test_who_sends_a_body_slowly_is_cut_off():
