@@ -276,6 +276,7 @@ def upgrade() -> None:
         sa.Column("highest_id", sa.BigInteger(), nullable=False),
         sa.Column("first_id", sa.BigInteger(), nullable=True),
         sa.Column("asked_at", sa.BigInteger(), nullable=False),
+        sa.Column("whole_at", sa.BigInteger(), nullable=False),
         sa.Column("changed_at", sa.BigInteger(), nullable=False),
         sa.Column("row_time", sa.BigInteger(), nullable=False),
         sa.Column("settled_to", sa.BigInteger(), nullable=False),

@@ -22,8 +22,9 @@ class FeedRow:
     """One row as it was told; `id` ascends in its stream, the texts are the source's own.
 
     `stream` counts how often the feed began anew. `seen_from` and `seen_to` are the feed's clock,
-    in seconds, at the poll before the one that brought the row and at that one. `time` None: it
-    may still move; `block` None: it has no place in the chain's order yet.
+    in seconds, at the last poll that showed all there was, this row not among it, and at the one
+    that brought it; the same where there was no such poll. `time` None: it may still move;
+    `block` None: it has no place in the chain's order yet.
     """
 
     id: int

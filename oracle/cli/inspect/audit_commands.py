@@ -8,10 +8,16 @@ from typing import Annotated
 import typer
 
 from oracle.cli.event_files import lines_of
-from oracle.cli.options import JsonOption, print_json
+from oracle.cli.options import JsonOption, open_app, print_json
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError, InputError
 from oracle.indexer.feeds.witness_file import times_in
+from oracle.queries.relay_audit.contradictions import (
+    PATIENCE_SECONDS,
+    Contradictions,
+    contradictions,
+)
+from oracle.queries.relay_audit.daemon_memory import DaemonMemory, daemon_memory
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audited
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
 from oracle.queries.text.text_tables import WIDE, foreign, print_table
@@ -46,7 +52,23 @@ def _group() -> None:
 @audit.command(epilog="Example: qos-oracle audit relay --url https://relay.crynux.io --polls 3")
 def relay(  # noqa: PLR0913 - a command line's options are its parameters
     *,
-    url: Annotated[str, typer.Option(metavar="URL", help="The relay's address.")],
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The relay's address; by default --config's feed."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="Of a daemon that reads this relay and a chain."
+        ),
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What the relay's rows call --config's chain."),
+    ] = None,
+    patience: Annotated[
+        int, typer.Option(min=0, metavar="SECONDS", help="For chain and relay to follow suit.")
+    ] = PATIENCE_SECONDS,
     polls: Annotated[int, typer.Option(min=2, help="How often its figures are asked.")] = 2,
     seconds: Annotated[
         float, typer.Option(min=1.0, help="Between two polls; longer is more exact.")
@@ -65,19 +87,30 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     names the first row at which a node's figures part. L is Q_long / 10. Needs no configuration,
     no key and no chain, and asks nothing that writes at the relay.
 
-    Exit code 0: what could be proven agrees; 1: a node differs; 2: wrong input; 3: nothing
-    could be proven.
+    With --config, a daemon's database tells when rows came and what the chain says of stakes:
+    both are laid beside the rows, and what contradicts is listed.
+
+    Exit code 0: what could be proven agrees; 1: a node differs, or something contradicts; 2: wrong
+    input; 3: nothing could be proven.
     """
     noted = [] if witness is None else _witnessed(witness)
-    with closing(RelayWatch.of(url, timeout, page, WatchClock())) as watch:
+    memory, fed = (None, None) if config is None else _remembered(config, network)
+    address = url or fed
+    if address is None:
+        raise InputError("--url: say where the relay is, or --config of a daemon that reads it")
+    with closing(RelayWatch.of(address, timeout, page, WatchClock())) as watch:
         watch.watch(polls, seconds)
         watch.believe(noted)
+        if memory is not None:
+            watch.remember(memory.rows)
         found = audited(watch)
+        rows = [watch.rows[number] for number in sorted(watch.rows)]
+    beside = contradictions(rows, None if memory is None else memory.stakes, patience)
     if as_json:
-        print_json(asdict(found))
+        print_json({**asdict(found), "contradictions": asdict(beside)})
     else:
-        _print(found)
-    _leave(found)
+        _print(found, beside)
+    _leave(found, beside)
 
 
 def _witnessed(path: Path) -> list[tuple[int, Hash, int]]:
@@ -88,7 +121,14 @@ def _witnessed(path: Path) -> list[tuple[int, Hash, int]]:
         raise InputError(f"--witness: {error}") from None
 
 
-def _leave(found: RelayAudit) -> None:
+def _remembered(config: Path, network: str | None) -> tuple[DaemonMemory, str | None]:
+    with open_app(config) as app, app.store.reading() as uow:
+        return daemon_memory(uow, app.reader, network), app.config.feed.url
+
+
+def _leave(found: RelayAudit, beside: Contradictions) -> None:
+    if beside.found:
+        raise FatalError(f"{len(beside.found)} rows contradict others, or the chain")
     differ = found.count(Verdict.DIFFERS)
     if differ:
         raise FatalError(f"{differ} of {len(found.nodes)} nodes differ from the relay's own rows")
@@ -96,7 +136,7 @@ def _leave(found: RelayAudit) -> None:
         raise typer.Exit(NOTHING_PROVEN)
 
 
-def _print(found: RelayAudit) -> None:
+def _print(found: RelayAudit, beside: Contradictions) -> None:
     print_table(_COLUMNS, map(_row, found.nodes), left=("verdict",), width=WIDE)
     for one in found.nodes:
         said = one.why if one.parting is None else f"{one.parting.kind}: {one.parting.why}"
@@ -109,6 +149,10 @@ def _print(found: RelayAudit) -> None:
         f"{proven} of {len(found.nodes)} nodes proven; {found.headless} tasks without a start; "
         f"{found.running} started and not ended"
     )
+    for row in beside.found:
+        typer.echo(f"row {row.row} contradicts: {row.kind}, {row.node}: {foreign(row.why, WIDE)}")
+    if beside.unjudged:
+        typer.echo(f"{beside.unjudged} rows of stakes and kickouts are too new for the chain")
     for number in found.changed:
         typer.echo(f"row {number} was told in two ways while we looked")
     typer.echo(_UNFINDABLE)

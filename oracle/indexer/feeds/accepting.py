@@ -41,6 +41,7 @@ def accept(uow: UnitOfWork, begin_after: int | None, now: int | None) -> list[Fe
             highest_id=begin_after,
             compared_id=begin_after,
             first_id=None,
+            whole_at=0,
         )
         uow.feed.move(anew, cursor.polls)
     return faults

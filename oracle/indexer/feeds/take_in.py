@@ -104,7 +104,7 @@ def _taken(
     # The feed's clock never falls here, whatever it does there.
     now = max(answer.now, cursor.asked_at)
     rows = [
-        replace(row, stream=cursor.stream, seen_from=cursor.asked_at or now, seen_to=now)
+        replace(row, stream=cursor.stream, seen_from=cursor.whole_at or now, seen_to=now)
         for row in answer.rows
     ]
     stop = _why_stopped(cursor, answer, now)
@@ -116,6 +116,8 @@ def _taken(
     faults += [_fault(BAD, row, now, why) for row in new if (why := why_unreadable(row))]
     uow.feed.append(new)
     cursor = _moved(cursor, new, now)
+    if answer.is_whole:
+        cursor = replace(cursor, whole_at=now)
     settled, cursor = _settle(uow, cursor, settings, is_whole=answer.is_whole)
     uow.feed.move(cursor, cursor.polls)
     return FeedTaken(len(new), settled, noted(uow, faults))

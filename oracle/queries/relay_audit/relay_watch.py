@@ -5,7 +5,7 @@ Nothing here says who is right: `relay_audit`. Nothing is asked that writes at t
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.feed.figures_client import FiguresClient, NodeFigure
@@ -99,6 +99,16 @@ class RelayWatch:
         for number, seen, moment in noted:
             if number in self.rows and self.rows[number].hash == seen:
                 self.times[number] = moment
+
+    def remember(self, seen: Mapping[int, FeedRow]) -> None:
+        """Take from a daemon when rows came that are, byte for byte, what it saw."""
+        for number, known in seen.items():
+            row = self.rows.get(number)
+            if row is None or row.hash != known.hash:
+                continue
+            self.rows[number] = replace(row, seen_from=known.seen_from, seen_to=known.seen_to)
+            if known.time is not None:
+                self.times[number] = known.time
 
     def _read(self, *, is_first: bool = False) -> None:
         start = 0 if is_first else max(0, self.last_id - _AGAIN)

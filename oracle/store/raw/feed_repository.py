@@ -23,6 +23,7 @@ class FeedCursor:
     """How far the feed was read; times by its own clock, in seconds.
 
     `settled_to`: every row of an earlier time is settled. `first_id` None: there was no row yet.
+    `whole_at`: the last poll that showed all there was; 0: none has.
     `polls` counts up with every move; whoever moves the cursor names the one that they read.
     """
 
@@ -31,6 +32,7 @@ class FeedCursor:
     highest_id: int = 0
     first_id: int | None = None
     asked_at: int = 0
+    whole_at: int = 0
     changed_at: int = 0
     row_time: int = 0
     settled_to: int = 0

@@ -51,8 +51,10 @@ feed_cursor = Table(
     Column("highest_id", BigInteger, nullable=False),
     # Where history starts: the first row that was ever there; NULL: there was none.
     Column("first_id", BigInteger),
-    # The feed's clock at the last poll, and at the last one that brought something new.
+    # The feed's clock at the last poll, at the last one that showed all there was (0: none has),
+    # and at the last one that brought something new.
     Column("asked_at", BigInteger, nullable=False),
+    Column("whole_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
     # The time of the last settled row, and up to where all rows are settled.
     Column("row_time", BigInteger, nullable=False),

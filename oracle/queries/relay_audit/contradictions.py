@@ -1,0 +1,147 @@
+"""Lays a relay's rows beside each other and beside the chain, and lists what cannot both be true.
+
+See docs/explanation/relay-audit.md#contradictions.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oracle.chain.feed.relay_reader import why_unreadable
+from oracle.chain.feed.relay_rows import arguments_of
+from oracle.domain.feed_rows import FeedRow
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+
+# How long one of the two may take for what the other says.
+PATIENCE_SECONDS = 3600
+# Two clocks: the relay's and that of the chain's blocks.
+_CLOCK_SECONDS = 60
+_STAKED, _KICKED = "NodeStaking", "NodeKickedOut"
+_BY_A_RUNNER = frozenset(
+    {
+        "TaskScoreReady",
+        "TaskErrorReported",
+        "TaskValidated",
+        "TaskEndSuccess",
+        "TaskEndGroupSuccess",
+        "TaskEndGroupRefund",
+        "TaskEndInvalidated",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """One that stands: `row` is the later row's id; `why` is a sentence."""
+
+    kind: str
+    row: int
+    node: Address
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStakes:
+    """What the chain says of stakes: by node (time, wei from then on), in order of time.
+
+    Seconds of blocks; `read_until` is the time of the last block that was read. `network`: what
+    the relay calls this chain; None: it knows no other.
+    """
+
+    read_until: int
+    changes: Mapping[Address, Sequence[tuple[int, int]]]
+    network: str | None = None
+
+
+@dataclass(slots=True)
+class Contradictions:
+    """What was found, by row; `unjudged`: rows that the chain was not read far enough for."""
+
+    found: list[Contradiction] = field(default_factory=list)
+    unjudged: int = 0
+
+
+def contradictions(
+    rows: Sequence[FeedRow], chain: ChainStakes | None, patience_seconds: int
+) -> Contradictions:
+    """Return what contradicts, of rows in the order of ids; without a chain, among rows alone.
+
+    A stake that a row tells has to be the chain's at that time or up to `patience_seconds` before;
+    whoever is kicked out has no stake so many seconds later. Rows whose time nobody saw (`seen_to`
+    0) are not judged by the chain.
+
+    Raises:
+        InputError: the rows are of several networks, and which is the chain's was not said.
+    """
+    made = Contradictions(list(_other_nodes(rows)))
+    if chain is not None:
+        _refuse_several(rows, chain)
+        for row in rows:
+            if row.kind in (_STAKED, _KICKED) and _is_of(row, chain):
+                _judge(made, row, chain, patience_seconds)
+    made.found.sort(key=lambda one: one.row)
+    return made
+
+
+def _other_nodes(rows: Sequence[FeedRow]) -> Iterator[Contradiction]:
+    """Find tasks that one node started and another answered or ended."""
+    starters: dict[str, str] = {}
+    for row in rows:
+        task, node = row.task.lower(), row.node.lower()
+        if why_unreadable(row) is not None:
+            continue
+        if row.kind == "TaskStarted":
+            starters.setdefault(task, node)
+        elif row.kind in _BY_A_RUNNER and starters.get(task, node) != node:
+            why = f"{row.kind} of task {task[:10]}, which {starters[task]} had started"
+            yield Contradiction("other_node", row.id, Address(node), why)
+
+
+def _refuse_several(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
+    named = sorted({told for row in rows if (told := _network(row)) is not None})
+    if chain.network is None and len(named) > 1:
+        raise InputError(
+            f"rows are of the networks {', '.join(named)}: name the chain's, --network"
+        )
+
+
+def _is_of(row: FeedRow, chain: ChainStakes) -> bool:
+    return chain.network is None or _network(row) in (None, chain.network)
+
+
+def _network(row: FeedRow) -> str | None:
+    if row.kind not in (_STAKED, _KICKED) or why_unreadable(row) is not None:
+        return None
+    told = arguments_of(row).get("network")
+    return told if isinstance(told, str) else None
+
+
+def _judge(made: Contradictions, row: FeedRow, chain: ChainStakes, patience_seconds: int) -> None:
+    if why_unreadable(row) is not None:
+        return
+    is_kick = row.kind == _KICKED
+    until = row.seen_to + _CLOCK_SECONDS + (patience_seconds if is_kick else 0)
+    if not row.seen_to or chain.read_until < until:
+        made.unjudged += 1
+        return
+    since = row.seen_from - _CLOCK_SECONDS - (0 if is_kick else patience_seconds)
+    # Rows that were there before anybody looked may be of any time before.
+    since = since if row.seen_from < row.seen_to else 0
+    node = Address(row.node.lower())
+    stakes = _stakes_in(chain.changes.get(node, ()), since, until)
+    if is_kick:
+        wanted, kind = 0, "kick_without_unstake"
+        why = f"kicked out, and still staked {patience_seconds} seconds later"
+    else:
+        wanted, kind = int(arguments_of(row)["staking_amount"]), "stake"
+        why = f"a stake of {wanted} wei, which the chain does not have at that time"
+    if wanted not in stakes:
+        made.found.append(Contradiction(kind, row.id, node, why))
+
+
+def _stakes_in(changes: Sequence[tuple[int, int]], since: int, until: int) -> set[int]:
+    """Return every stake that a node had between two times, 0 before its first one left out."""
+    first = bisect_right(changes, since, key=lambda change: change[0])
+    last = bisect_right(changes, until, key=lambda change: change[0])
+    return {stake for _, stake in changes[max(0, first - 1) : last]} or {0}

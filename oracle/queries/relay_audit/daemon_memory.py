@@ -1,0 +1,45 @@
+"""What a daemon that reads a relay and the chain has seen: when each row came, and every stake.
+
+See docs/explanation/relay-audit.md#contradictions.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oracle.chain.protocols import LogReader
+from oracle.domain.blocks import BlockRange
+from oracle.domain.events.network_events import NodeUpdated
+from oracle.domain.feed_rows import FeedRow, is_of_feed
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.indexer.stored_events import stored_events
+from oracle.queries.relay_audit.contradictions import ChainStakes
+from oracle.store.database import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonMemory:
+    """Rows by id, each with when it was seen; and the stakes of the chain."""
+
+    rows: Mapping[int, FeedRow]
+    stakes: ChainStakes
+
+
+def daemon_memory(uow: UnitOfWork, reader: LogReader, network: str | None) -> DaemonMemory:
+    """Read a daemon's database; `network` is what the relay calls its chain.
+
+    Raises:
+        InputError: it has read no block, or no feed.
+        FatalError: a stored log cannot be read.
+    """
+    cursor, feed = uow.cursor.get(), uow.feed.cursor()
+    if cursor is None or feed is None:
+        lacking = "block" if cursor is None else "feed"
+        raise InputError(f"--config: its daemon has read no {lacking} yet")
+    changes: dict[Address, list[tuple[int, int]]] = defaultdict(list)
+    for event in stored_events(uow, reader, BlockRange(0, cursor.number)):
+        if isinstance(event, NodeUpdated) and event.stake is not None and not is_of_feed(event.at):
+            changes[event.node].append((event.time, event.stake))
+    rows = {row.id: row for row in uow.feed.settled() if row.stream == feed.stream}
+    return DaemonMemory(rows, ChainStakes(cursor.time, changes, network))

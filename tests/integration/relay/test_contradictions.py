@@ -1,0 +1,151 @@
+"""What a relay's rows and the chain's stakes cannot both be is listed, and nothing else is."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.devnet.relay.relay_cast import CAST, RelayLies
+from oracle.domain.feed_rows import FeedRow
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.queries.relay_audit.contradictions import ChainStakes, contradictions
+from tests.integration.relay.watched_relay import START, history_of, rows_of
+from tests.support.examples import examples
+
+PATIENCE = 600
+POLL = 5
+NODE = Address("0x" + "ab" * 20)
+LATE = START + 10**6
+STAKES = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 9)), min_size=1, max_size=8)
+
+
+def seen(rows: list[FeedRow], times: list[float]) -> list[FeedRow]:
+    """The same as a reader has them that polls every few seconds."""
+    return [
+        replace(row, seen_from=int(time), seen_to=int(time) + POLL)
+        for row, time in zip(rows, times, strict=True)
+    ]
+
+
+def row(number: int, kind: str, **args: object) -> FeedRow:
+    said = {"node_address": NODE, "network": "base", **args}
+    return FeedRow(number, kind, NODE, "", json.dumps(said))
+
+
+def staking(number: int, stake: int, network: str = "base") -> FeedRow:
+    return row(number, "NodeStaking", staking_amount=str(stake), network=network)
+
+
+def kinds(rows: list[FeedRow], chain: ChainStakes | None) -> list[tuple[int, str]]:
+    found = contradictions(rows, chain, PATIENCE).found
+    return [(one.row, one.kind) for one in found]
+
+
+def test_no_answer_of_an_honest_relay_contradicts():
+    assert kinds(rows_of(history_of(3600)), None) == []
+
+
+@given(place=st.integers(0, 400))
+@examples(25)
+def test_an_answer_by_another_node_than_started_is_found_whichever_it_is(place: int):
+    rows = rows_of(history_of(3600))
+    answers = [at for at, one in enumerate(rows) if one.kind == "TaskScoreReady"]
+    at = answers[place % len(answers)]
+    forged = {**json.loads(rows[at].args), "selected_node": NODE}
+    rows[at] = replace(rows[at], node=NODE, args=json.dumps(forged))
+
+    assert kinds(rows, None) == [(rows[at].id, "other_node")]
+
+
+@given(steps=STAKES, lag=st.integers(0, PATIENCE))
+@examples(100)
+def test_a_relay_that_follows_the_chain_within_its_time_contradicts_nothing(
+    steps: list[tuple[int, int]], lag: int
+):
+    changes, time = [], START
+    for gap, stake in steps:
+        time += gap
+        changes.append((time, stake * 10**18))
+    told = seen(
+        [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)],
+        [at + lag for at, _ in changes],
+    )
+
+    assert kinds(told, ChainStakes(LATE, {NODE: changes})) == []
+
+
+@given(steps=STAKES, place=st.integers(0, 7))
+@examples(100)
+def test_a_stake_that_the_chain_never_had_is_found_whichever_it_is(
+    steps: list[tuple[int, int]], place: int
+):
+    changes = [(START + 700 * at, stake) for at, (_, stake) in enumerate(steps)]
+    told = [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)]
+    lie = place % len(told)
+    told[lie] = staking(lie + 1, 10)
+
+    found = kinds(seen(told, [at for at, _ in changes]), ChainStakes(LATE, {NODE: changes}))
+
+    assert found == [(lie + 1, "stake")]
+
+
+@pytest.mark.parametrize(
+    ("unstaked", "found"),
+    [
+        ([], [(1, "kick_without_unstake")]),
+        ([(START + 100 + PATIENCE // 2, 0)], []),
+        ([(START + 99, 0)], []),
+        ([(START + 200 + 2 * PATIENCE, 0)], [(1, "kick_without_unstake")]),
+        # Out once before, and in again.
+        ([(START - 900, 0), (START - 800, 5)], [(1, "kick_without_unstake")]),
+    ],
+)
+def test_whoever_is_kicked_out_has_no_stake_soon_after(
+    unstaked: list[tuple[int, int]], found: list[tuple[int, str]]
+):
+    kick = seen([row(1, "NodeKickedOut")], [START + 100])
+    chain = ChainStakes(LATE, {NODE: sorted([(START - 1000, 5), *unstaked])})
+
+    assert kinds(kick, chain) == found
+
+
+def test_kickouts_before_anybody_looked_are_judged_by_all_that_came_before():
+    kick = [replace(row(1, "NodeKickedOut"), seen_from=LATE - 5000, seen_to=LATE - 5000)]
+
+    assert kinds(kick, ChainStakes(LATE, {NODE: [(START, 5)]})) == [(1, "kick_without_unstake")]
+    stakes = [(START, 5), (START + 1, 0), (START + 2, 7)]
+    assert kinds(kick, ChainStakes(LATE, {NODE: stakes})) == []
+    # Who never had a stake on this chain has none to lose.
+    assert kinds(kick, ChainStakes(LATE, {})) == []
+
+
+def test_what_the_chain_was_not_read_for_or_nobody_saw_come_is_not_judged():
+    kick = seen([row(1, "NodeKickedOut")], [START + 100])
+    early = ChainStakes(START + 100 + PATIENCE, {NODE: [(START, 5)]})
+
+    assert contradictions(kick, early, PATIENCE).unjudged == 1
+    unseen = [row(1, "NodeKickedOut"), staking(2, 8)]
+    found = contradictions(unseen, ChainStakes(LATE, {NODE: [(START, 5)]}), PATIENCE)
+    assert (found.found, found.unjudged) == ([], 2)
+
+
+def test_rows_of_other_networks_are_no_business_of_this_chain():
+    rows = seen([staking(1, 5), staking(2, 6, "near")], [START + 1, START + 2])
+    stakes = {NODE: [(START, 5)]}
+
+    with pytest.raises(InputError, match="base, near"):
+        contradictions(rows, ChainStakes(LATE, stakes), PATIENCE)
+    assert kinds(rows, ChainStakes(LATE, stakes, "base")) == []
+    assert kinds(rows, ChainStakes(LATE, stakes, "near")) == [(2, "stake")]
+
+
+def test_a_kickout_that_a_relay_made_up_has_no_unstaking():
+    history = history_of(3600, RelayLies(early_kick=20))
+    (kick,) = [one for one in history.rows if one.row.type == "NodeKickedOut"]
+    rows = seen(rows_of(history), [one.time for one in history.rows])
+    stakes = {Address(node): [(START, one.stake)] for node, one in history.cast.items()}
+
+    assert len(stakes) == len(CAST)
+    assert kinds(rows, ChainStakes(LATE, stakes)) == [(kick.row.id, "kick_without_unstake")]
