@@ -129,6 +129,23 @@ def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
     assert outcomes(office) == {("push", "success"): 3}
 
 
+def test_a_block_that_an_endpoint_lacks_for_once_makes_its_receipt_final_no_sooner(
+    proxied_office: Office, proxies: Proxies
+):
+    office = proxied_office
+    office.pushed()
+    lacking = hex(slots(office)[0].block_number or 0)
+    rule = proxies[0].rule(
+        "eth_getBlockByNumber", null(), times=1, when=lambda asked: asked["params"][0] == lacking
+    )
+
+    office.tick()
+
+    assert (rule.hit, office.states()) == (1, ["mined"])
+    office.until_final()
+    assert office.states() == ["final"]
+
+
 def asks_for_final(asked: Question) -> bool:
     return bool(asked["params"][0] == "finalized")
 
