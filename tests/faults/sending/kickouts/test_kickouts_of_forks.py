@@ -1,14 +1,19 @@
 """A kickout is signed on a round: it outlives the next ones, and dies with a fork of its own."""
 
+from oracle.bindings.qos_oracle import push_call
 from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kick
-from oracle.quorum.statements import expiry_reason
+from oracle.quorum.statements import expiry_reason, statement_of
+from oracle.reporting.report_planner import plan_push
+from oracle.signing.signer import Signer
 from oracle.store.outbox.records import SignedStatement
 from tests.faults.sending.reports.test_reports_of_forks import forked
 from tests.integration.evm.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
 from tests.support.evm.fixtures import fresh_chain
 from tests.support.office import Office
+from tests.support.sending.errands import rival_push
 from tests.support.sending.rounds import refusal
+from tests.support.sending.signers import set_signers
 
 # Here the `finalized` block lies sixty-four under the head: there is room for a fork.
 __all__ = ["fresh_chain"]
@@ -36,37 +41,56 @@ def due(office: Office) -> None:
     office.index()
 
 
-def two_must_sign(office: Office) -> None:
-    """The other one never does."""
-    premises = office.premises
-    checksummed = premises.chain.web3.to_checksum_address
-    signers = [checksummed(office.context.publisher.signer.address), premises.network.creator]
-    call = premises.oracle.functions.setSigners(signers, 2)
-    premises.chain.send(call, sender=premises.network.admin)
+def two_must_sign(office: Office) -> Signer:
+    """From now on; the other one signs reports, and says nothing of kickouts."""
+    other = office.context.publisher.payer
+    assert other is not None
+    set_signers(office, *by_address(office, other), needed=2)
+    office.index()
+    return other
+
+
+def by_address(office: Office, other: Signer) -> list[Signer]:
+    return sorted([office.context.publisher.signer, other], key=lambda key: key.address)
+
+
+def pushed_by_two(office: Office, other: Signer) -> None:
+    """One more round that both have signed; nothing is planned against anybody."""
+    before = office.premises.round
+    office.period()
+    office.index()
+    office.repeat(plan_push)
+    status, domain = office.contract.contract_status(), office.context.publisher.domain
+    with office.store.reading() as uow:
+        report = next(one.report for one in uow.reports.latest(10) if one.digest)
+    said = statement_of(report, status)
+    signed = [key.sign_statement(said, domain) for key in by_address(office, other)]
+    calldata = push_call(said, status.head.config_count, b"".join(signed))
+    rival_push(office, calldata)
+    office.mine()
+    office.index()
+    assert office.premises.round == before + 1
 
 
 def test_a_kickout_that_lacks_signatures_is_not_signed_anew_at_each_round(sqlite_office: Office):
     office = sqlite_office
     due(office)
-    premises, admin = office.premises, office.premises.network.admin
-    ours = premises.chain.web3.to_checksum_address(office.context.publisher.signer.address)
-    for _ in range(2):
-        two_must_sign(office)
-        office.index()
+    other = two_must_sign(office)
+    for _ in range(3):
         office.repeat(plan_kick)
         assert len(signed(office)) == 1
-        premises.chain.send(premises.oracle.functions.setSigners([ours], 1), sender=admin)
-        pushed_without_kickouts(office)
+        pushed_by_two(office, other)
 
-    # What was signed two rounds ago is what is proposed.
-    (first,) = signed(office)
+    # Under other signers nothing of it counts: it is signed anew, and is proposed.
+    set_signers(office, office.context.publisher.signer, needed=1)
+    office.index()
     office.repeat(plan_kick)
-    (proposal,) = office.intents(PROPOSE_KICK)
-    assert (proposal.request.digest, proposal.request.round) == (first.digest, first.round)
+    (newest, first), (proposal,) = signed(office), office.intents(PROPOSE_KICK)
+    assert newest.config != first.config
+    assert (proposal.request.digest, proposal.request.round) == (newest.digest, newest.round)
     office.tick()
     office.mine()
     assert kick(office)["live"]
-    assert kick(office)["round"] == premises.round > first.round
 
 
 def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_another(
