@@ -17,7 +17,7 @@ from oracle.bindings.deployment import (
 )
 from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, role_change
 from oracle.bindings.timelock import TimelockSetup, granting_canceller
-from oracle.cli.setup.contract_commands import tell
+from oracle.cli.setup.spoken_values import tell
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import FatalError, InputError

@@ -54,7 +54,9 @@ def on_chain_line(app: App) -> str:
     what = possible_on_chain(app.reader.profile, has_feed=told.feed.url is not None)
     if told.feed.url is not None and not told.feed.may_publish:
         return f"{what}. Nothing now: feed.may_publish is off"
-    return f"{what}. Nothing now: oracle.address is missing" if told.oracle.address is None else what
+    return (
+        f"{what}. Nothing now: oracle.address is missing" if told.oracle.address is None else what
+    )
 
 
 def possible_on_chain(profile: Profile, *, has_feed: bool = False) -> str:

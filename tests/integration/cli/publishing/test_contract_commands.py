@@ -1,6 +1,7 @@
 """`contract`: the shipped contract is known, every difference is named, deploying is a dry run."""
 
 import json
+import re
 
 import pytest
 from eth_utils.crypto import keccak
@@ -33,7 +34,9 @@ def test_show_tells_how_the_contract_stands(config, network, capsys):
 
 def test_show_is_readable_without_json(config, capsys):
     assert run(["contract", "show", "--config", str(config)]) == 0
-    assert "limits.kick_below" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    for line in (r"is our code +yes", r"limits\.kick below +QoS 0\.2000"):
+        assert re.search(f"^{line}$", said, re.MULTILINE)
 
 
 def test_check_finds_nothing_where_all_is_as_configured(config, capsys):
