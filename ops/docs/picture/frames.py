@@ -18,6 +18,11 @@ COLUMNS, LINES = 80, 24
 _MOST_FRAMES = 30
 
 
+# The terminal's colours by number, which all that is shown uses; eight more are bright ones.
+_COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
+_BRIGHT = 8
+
+
 class StyledText(NamedTuple):
     """Characters of one line that look alike, from a column on."""
 
@@ -85,6 +90,7 @@ def _look(style: Style | None) -> str:
     """Return the classes of the picture's style sheet."""
     if style is None:
         return ""
-    colour = style.color.name.removeprefix("bright_") if style.color is not None else ""
+    number = None if style.color is None else style.color.number
+    colour = "" if number is None else _COLOURS.get(number % _BRIGHT, "")
     marks = (("bold", style.bold), ("dim", style.dim), ("strike", style.strike))
     return " ".join([*([colour] if colour else []), *(name for name, is_on in marks if is_on)])
