@@ -15,7 +15,9 @@ from oracle.devnet.demo.snapshot import DemoSnapshot
 
 COLUMNS, LINES = 80, 24
 # The show has some 570 blocks; so many frames tell it.
-_MOST_FRAMES = 30
+_MOST_FRAMES = 25
+# Below the title.
+_LINE_OF_ACT = 1
 
 
 # The terminal's colours by number, which all that is shown uses; eight more are bright ones.
@@ -39,19 +41,27 @@ class RecordedScreen(Screen):
 
     def __init__(self, *, start: int) -> None:
         super().__init__(a_console(), start=start)
-        self._seen: list[tuple[bool, Frame]] = []
+        self._begun: list[tuple[int, Frame]] = []
+        self._news: list[tuple[int, Frame]] = []
+        self._last: Frame = ()
+        self._act = ""
 
     def show(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
-        """Keep the picture, and whether something in it is news."""
+        """Keep the picture if an act begins in it, or something in it is news."""
         super().show(snapshot, lines, head=head)
-        is_news = any(line.tone != "plain" for line in lines)
-        self._seen.append((is_news, frame_of(self.picture(snapshot, head))))
+        self._last = frame_of(self.picture(snapshot, head))
+        act = "".join(part.text for part in self._last[_LINE_OF_ACT])
+        if act != self._act:
+            self._begun.append((head, self._last))
+        elif any(line.tone != "plain" for line in lines):
+            self._news.append((head, self._last))
+        self._act = act
 
     def frames(self) -> list[Frame]:
-        """Return those with news, thinned, and the last one."""
-        told = [frame for is_news, frame in self._seen if is_news]
-        every = -(-len(told) // _MOST_FRAMES) or 1
-        return [*told[::every], self._seen[-1][1]]
+        """Return the beginning of each act, what was news, thinned, and the last one."""
+        every = -(-len(self._news) // _MOST_FRAMES) or 1
+        told = sorted((*self._begun, *self._news[::every]), key=lambda one: one[0])
+        return [*(frame for _, frame in told), self._last]
 
 
 def a_console() -> Console:

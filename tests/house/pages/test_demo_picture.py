@@ -8,8 +8,9 @@ from rich.console import Group
 from rich.text import Text
 
 from picture.animation import svg
-from picture.frames import COLUMNS, LINES, frame_of, frame_of_text
+from picture.frames import COLUMNS, LINES, RecordedScreen, frame_of, frame_of_text
 from picture.sources import made_from
+from tests.unit.devnet.test_screen import snapshot
 
 PICTURE = Path(__file__).resolve().parents[3] / "docs" / "demo.svg"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -49,3 +50,12 @@ def test_what_a_program_wrote_is_no_markup():
     assert "&lt;b&gt;&amp;" in drawn
     assert 'class="green">good<' in drawn
     ET.fromstring(drawn)  # noqa: S314 - our own
+
+
+def test_each_act_is_kept_where_it_begins():
+    screen = RecordedScreen(start=0)
+    for head, reports in enumerate((0, 0, 1, 1), start=1):
+        screen.show(snapshot(reports=reports), [], head=head)
+
+    begun = ["".join(part.text for part in frame[1])[:3] for frame in screen.frames()]
+    assert begun == ["1/7", "2/7", "2/7"]
