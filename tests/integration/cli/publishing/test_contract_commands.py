@@ -101,10 +101,10 @@ def test_every_command_looks_whether_it_is_the_right_network(
 
 
 def test_what_would_be_deployed_is_readable_without_json(config, capsys):
-    assert run(["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(config)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    cells = [line.split(maxsplit=1) for line in lines]
-    assert ["arguments.limits.max_age_seconds", "2 h (7200 s)"] in cells
+    told = ["--dev", "--admin", ADMIN, "--config", str(config), "--dry-run"]
+    assert run(["contract", "deploy", *told]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", said)
 
 
 def test_run_publishes_nothing_to_a_contract_that_differs(settings, tmp_path, capsys, watched):
@@ -125,11 +125,13 @@ def test_a_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watch
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_deploying_is_a_dry_run_unless_told(settings, tmp_path, capsys, watched):
+def test_nothing_is_deployed_where_nobody_can_be_asked_or_dry(settings, tmp_path, capsys, watched):
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
     command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(path), "--json"]
-    assert run(command) == 0
+    assert run(command) == 2
+    assert "--yes does it, --dry-run says what it would do" in capsys.readouterr().err
+    assert run([*command, "--dry-run"]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["arguments"]["admin"] == ADMIN
     assert planned["gas_limit"] > 1_000_000
@@ -176,7 +178,7 @@ def test_a_timelock_is_the_admin_of_what_would_be_deployed(config, capsys):
     people = ["--signers", f"{ADMIN},{NOBODY}", "--quorum", "2"]
     people += ["--pauser", "0x" + "1" * 40, "--vetoer", "0x" + "2" * 40]
     command = ["contract", "deploy", "--admin", ADMIN, *people, "--config", str(config), "--json"]
-    assert run(command) == 0
+    assert run([*command, "--dry-run"]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["timelock"]["owner"] == ADMIN
     assert planned["arguments"]["admin"] == planned["timelock"]["address"] != ADMIN
