@@ -40,7 +40,9 @@ def show_intent(
 ) -> None:
     """Print everything that is known of one."""
     for name, value in answer.items():
-        if value is not None and name not in _NOT_SHOWN:
+        # A task is named by a line of its own.
+        is_said = name in _NOT_SHOWN or (name == "about" and answer["task"] is not None)
+        if value is not None and not is_said:
             spoken = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
             typer.echo(f"{spoken:<{_NAME_WIDTH}}{_said(name, value)}")
     for attempt in attempts:
