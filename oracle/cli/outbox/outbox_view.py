@@ -32,7 +32,11 @@ def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
     `sent` counts sendings, of all the bytes signed for the nonce; `gwei` is what the newest of
     them pay at most; `age` is since it was wanted, by `now` in unix seconds.
     """
-    print_table(_COLUMNS, (_cells(*one, now) for one in found), left=_TEXT)
+    rows = [_cells(*one, now) for one in found]
+    if not rows:
+        typer.echo("the outbox has no such call")
+        return
+    print_table(_COLUMNS, rows, left=_TEXT)
 
 
 def show_intent(
