@@ -75,6 +75,13 @@ WITHOUT_JSON = {
 }
 
 
+class Terminal(io.StringIO):
+    """Where a person types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def options(name):
     return {option for parameter in COMMANDS[name].params for option in parameter.opts} | {
         option for parameter in COMMANDS[name].params for option in parameter.secondary_opts
@@ -131,17 +138,13 @@ def test_a_flag_answers_instead_of_a_person(yes, dry_run, is_done):
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
 def test_who_does_not_say_yes_at_a_terminal_has_nothing_done(monkeypatch, answer):
-    terminal = io.StringIO(answer)
-    terminal.isatty = lambda: True
-    monkeypatch.setattr("sys.stdin", terminal)
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
     with pytest.raises(InputError, match="sending it: nothing was done; --yes does it"):
         agreed("sending it", yes=False, dry_run=False)
 
 
 def test_who_says_yes_at_a_terminal_has_it_done(monkeypatch):
-    terminal = io.StringIO("y\n")
-    terminal.isatty = lambda: True
-    monkeypatch.setattr("sys.stdin", terminal)
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     assert agreed("sending it", yes=False, dry_run=False)
 
 
