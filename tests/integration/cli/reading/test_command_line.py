@@ -64,8 +64,6 @@ ASKING = {
 # Commands whose output is not a report: streams, or something that runs.
 WITHOUT_JSON = {
     "init",
-    "run",
-    "devnet",
     "gateway",
     "serve",
     "replay",
