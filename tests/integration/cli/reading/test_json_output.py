@@ -71,12 +71,13 @@ CALLED = {
     "resync verify": ["--from", "0", "--to", "5"],
     "rules list": [],
     "rules show": ["seed"],
+    "run": ["--once"],
     "select": ["--task", "{task}"],
     "selftest": [],
     "status": [],
 }
-# It runs a whole network for a minute; tests/integration/demo reads what it prints.
-BY_ITSELF = {"attack", "audit relay", "demo"}
+# They run a whole network; tests/integration/demo reads what a demo prints.
+BY_ITSELF = {"attack", "audit relay", "demo", "devnet"}
 # By command: what there is none of on a network where all is well; it says so, and leaves with 2.
 NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
