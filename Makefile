@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard docs reference house nightly cover wheel release images constraints initial vendored clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -87,6 +87,9 @@ bench:  ## Measure gas, speed and latency (BENCH="fold decode" for some of them)
 
 dashboard:  ## Draw the Grafana dashboard anew
 	PYTHONPATH=ops/grafana:ops/docs python -m dashboard.drawing ops/grafana/qos-oracle.json
+
+picture:  ## Play the demo, and draw docs/demo.svg from what was to be seen (two minutes)
+	PYTHONPATH=ops/docs python -m picture docs/demo.svg
 
 docs:  ## Build the documents as a site into build/site; every link is looked up
 	python -m venv .venv-docs

@@ -21,7 +21,7 @@ COMMANDS = {
     "devnet": "demo.demo_commands",
     "init": "setup.init_commands",
     "run": "run_commands",
-    "migrate": "run_commands",
+    "migrate": "migrate_command",
     "serve": "serve_commands",
     "config": "setup.config_commands",
     "rules": "inspect.rules_commands",
@@ -41,7 +41,7 @@ COMMANDS = {
     "report": "report.report_commands report.report_push report.report_release "
     "report.report_verify",
     "kickout": "kickout.kickout_commands kickout.kickout_cancel kickout.kickout_export",
-    "halt": "halt_commands",
+    "halt": "resync.halt_commands",
     "feed": "feed_commands",
     "notify": "notify_commands",
     "outbox": "outbox.outbox_commands",

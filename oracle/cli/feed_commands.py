@@ -42,11 +42,12 @@ def list_faults(
     """List what is wrong with the feed; `docs/explanation/feed.md` says what each means."""
     with open_app(config) as app, app.store.reading() as uow:
         found = uow.feed.faults(is_open=not everything)
+        is_read = app.config.feed.url is not None
     if as_json:
         print_json([fault_answer(one) for one in found])
         return
     if not found:
-        typer.echo("the feed has no fault")
+        typer.echo("the feed has no fault" if is_read else "feed.url is not set: no feed is read")
     for one in found:
         state = "OPEN" if one.accepted_at is None else "accepted"
         when = in_utc(one.found_at, "%Y-%m-%d %H:%M:%S UTC")

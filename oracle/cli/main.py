@@ -46,6 +46,11 @@ def _tell_of_thread(told: threading.ExceptHookArgs) -> None:
 
 
 _MOST_FRAMES = 1_000
+_WORDS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "it is no number",
+    "Input should be a valid number, unable to parse string as a number": "it is no number",
+}
 
 
 def _show_version(*, asked: bool) -> None:
@@ -94,8 +99,7 @@ def run(arguments: Sequence[str]) -> int:
         # A full disk is heard of here, and not after we said that all went well.
         sys.stdout.flush()
     except TyperException as error:
-        # Pydantic's word for what Typer found; it says nothing to a user.
-        return _failed(error.format_message().replace("Value error, ", ""), error.exit_code)
+        return _failed(_in_our_words(error.format_message()), error.exit_code)
     except OracleError as error:
         return _failed(str(error), 2 if isinstance(error, InputError) else 1)
     except OSError as error:
@@ -115,6 +119,13 @@ def _unwritten(error: OSError) -> int:
         with suppress(OSError):
             sys.stdout.close()
     return _failed(f"{error.filename or 'output'}: {error.strerror}", 1)
+
+
+def _in_our_words(message: str) -> str:
+    """Say what Typer found without what Pydantic calls it, which says nothing to a user."""
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
+    return message
 
 
 def _failed(line: str, code: int) -> int:

@@ -36,10 +36,12 @@ def send_tests(
     """
     with open_app(config) as app:
         targets = targets_of(app.config.notify, unix_seconds)
+    if not targets:
+        raise InputError("[[notify]]: names no target; docs/how-to/be-told.md says how")
     chosen = [one for one in targets if target in {None, one.name}]
     if not chosen:
-        named = ", ".join(one.name for one in targets) or "there are none"
-        raise InputError(f"--target: no such target in [[notify]] ({named})")
+        named = ", ".join(one.name for one in targets)
+        raise InputError(f"--target {target}: no such target in [[notify]], which has {named}")
     results = {one.name: _sent(one) for one in chosen}
     if as_json:
         print_json([{"target": name, "error": error} for name, error in results.items()])

@@ -1,6 +1,7 @@
 """Options that several commands share, and how a command prints what it found."""
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 
 from oracle.daemon.books import Books
 from oracle.daemon.config.loader import load
+from oracle.errors import InputError
 from oracle.indexer.rules_binding import refuse_other_rules
 
 if TYPE_CHECKING:
@@ -33,7 +35,26 @@ DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
 ]
 
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Do it; without it a person at the terminal is asked.")
+]
+
 DEFAULT_CONFIG = Path("config/local.toml")
+
+
+def agreed(what: str, *, yes: bool, dry_run: bool) -> bool:
+    """Return whether to do what sends, or ends something for good; False: a dry run.
+
+    See docs/how-to/act-by-hand.md#what-asks-before-it-acts.
+
+    Raises:
+        InputError: a person said no, or nobody sits there to be asked.
+    """
+    if dry_run or yes:
+        return not dry_run
+    if sys.stdin.isatty() and typer.confirm(f"{what}: do it?", err=True):
+        return True
+    raise InputError(f"{what}: nothing was done; --yes does it, --dry-run says what it would do")
 
 
 def open_app(config: Path) -> "App":

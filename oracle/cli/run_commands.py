@@ -1,4 +1,4 @@
-"""`run` and `migrate`: the daemon itself, and the tables that it needs."""
+"""`run`: the daemon itself."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,14 +12,11 @@ from oracle import __version__
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
-    DryRunOption,
-    JsonOption,
     open_app,
     print_json,
 )
 from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
-from oracle.daemon.config.loader import load
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.endpoints.endpoint_patience import EndpointPatience, patient
 from oracle.daemon.lease.lease_keeper import leading, leased, try_take
@@ -40,7 +37,7 @@ from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
-from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
+from oracle.store.schema import SchemaAge, schema_state
 from oracle.telemetry import logging_setup, metrics
 
 _COMMAND = "qos-oracle run"
@@ -66,14 +63,13 @@ _StartOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Put `run` and `migrate` on the command line."""
+    """Put `run` on the command line."""
     app.command(
         "run", epilog="Example: qos-oracle run --config config/local.toml --publish --dispatch"
     )(run)
-    app.command("migrate", epilog="Example: qos-oracle migrate --dry-run")(migrate)
 
 
-def run(
+def run(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     once: Annotated[
@@ -84,6 +80,10 @@ def run(
     standby: Annotated[
         bool,
         typer.Option("--standby", help="Where another daemon leads, wait, and take over from it."),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Log as JSON lines; --once prints at its end how far it is."),
     ] = False,
 ) -> None:
     """Be the daemon: index the chain, score its nodes, report, give out tasks; until SIGTERM.
@@ -100,7 +100,7 @@ def run(
     def work(stop: StopSignal) -> None:
         with open_app(config) as app:
             told = app.config
-            logging_setup.configure(told.log.format, told.log.level)
+            logging_setup.configure("json" if as_json else told.log.format, told.log.level)
             if schema_state(told.database.url).age is not SchemaAge.EMPTY:
                 # Says at once what is wrong with it. An empty one stays so until the chain
                 # is right.
@@ -115,6 +115,8 @@ def run(
                 app.refuse_unproven()
             if once:
                 _once(app, sends, stop)
+                if as_json:
+                    print_json(_reached(app, sends))
             else:
                 _daemon(app, sends, stop, is_standby=standby)
 
@@ -150,6 +152,14 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
         raise FatalError(f"not sure: {doubt}")
     if unproven:
         raise TransientError(f"not known what became of a call: {unproven[0]}")
+
+
+def _reached(app: App, sends: _Sends) -> dict[str, object]:
+    """Say how far the index is, and what could be sent on the way."""
+    with app.store.reading() as uow:
+        cursor = uow.cursor.get()
+    at = None if cursor is None else {"block": cursor.number, "time": cursor.time}
+    return {"folded": at, "publishing": sends.reports, "dispatching": sends.starts}
 
 
 def _daemon(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> None:
@@ -230,26 +240,6 @@ def _awaited(app: App, stop: StopSignal, work: Callable[[], T]) -> T | None:
         with serving_all(app, watch) as addresses:
             structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
             return await_answers(app, watch, stop, work)
-
-
-def migrate(
-    config: ConfigOption = DEFAULT_CONFIG,
-    *,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Bring the database's tables to what this version needs, in one transaction."""
-    url = load(config).database.url
-    before = schema_state(url) if dry_run else migrate_tables(url)
-    if as_json:
-        print_json({"before": before.found, "wanted": before.wanted, "dry_run": dry_run})
-        return
-    found = before.found or "no tables"
-    if before.age is SchemaAge.CURRENT:
-        typer.echo(f"nothing to do: the tables are at revision {before.wanted}")
-    else:
-        would = "would go" if dry_run else "went"
-        typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
 
 
 def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:

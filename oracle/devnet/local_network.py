@@ -1,7 +1,7 @@
 """A local network to develop against: chain, contracts, keys, a configuration, and traffic."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +26,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run it. `chaos`: a seed; `stop` is set when it is to end."""
+    """How to run it. `chaos`: a seed; `stop` is set when it is to end.
+
+    `ready` is told once what runs where, as soon as a daemon may begin.
+    """
 
     port: int
     block_seconds: float
     chaos: int | None = None
     stop: Event = field(default_factory=Event)
+    ready: Callable[[Mapping[str, object]], None] = lambda _: None
 
 
 def devnet(folder: Path, options: Options, say: Say) -> None:
@@ -59,6 +63,15 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
             with _endpoints(url, options.chaos, say) as endpoints:
                 made["chain"]["endpoints"] = endpoints
                 write_configuration(folder / "devnet.toml", made)
+                options.ready(
+                    {
+                        "chain_id": CHAIN_ID,
+                        "endpoints": endpoints,
+                        "contracts": {"TaskNetwork": stage.network, "QoSOracle": stage.oracle},
+                        "nodes": dict(stage.nodes),
+                        "config": str(folder / "devnet.toml"),
+                    }
+                )
                 say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
                 say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
                 say("run the daemon, which also gives out the tasks:")

@@ -1,17 +1,18 @@
 """Every command with its options, as `--help` tells of them."""
 
-import inspect
 from collections.abc import Iterator
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from oracle.cli.main import build
-from reference.markdown import head, table
+from reference.markdown import head
 
 _ABOUT = """\
 Exit codes: 0 done, 1 failed and may pass, 2 wrong input. `-h` and `--help` work everywhere.
 """
+# Of a line of the help.
+_WIDTH = 100
 
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
@@ -31,17 +32,10 @@ def _below(group: TyperGroup, called: str) -> Iterator[tuple[str, TyperCommand]]
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page: of each command what `--help` prints, whole."""
     parts = [head("Commands", "`oracle/cli/`", about=_ABOUT)]
     for name, command in commands():
-        parts.append(f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n")
-        rows = [(_written(one), getattr(one, "help", None) or "") for one in command.params]
-        if rows:
-            parts.append(table(("argument or option", "is"), rows))
+        context = command.make_context(name, [], resilient_parsing=True)
+        context.terminal_width = context.max_content_width = _WIDTH
+        parts.append(f"## {name}\n\n```\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
-
-
-def _written(parameter: object) -> str:
-    names = [*getattr(parameter, "opts", ()), *getattr(parameter, "secondary_opts", ())]
-    is_option = any(name.startswith("-") for name in names)
-    return ", ".join(f"`{name}`" for name in names) if is_option else f"`{names[0].upper()}`"

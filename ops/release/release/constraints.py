@@ -41,7 +41,10 @@ def purposes(told: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     # What builds the wheel, and what makes a checkout importable.
     build = [*told["build-system"]["requires"], "editables"]
     return {
-        "check": [*build, *run, *extras["dev"], *extras["kms"], *extras["parquet"]],
+        "check": [
+            *(*build, *run, *extras["dev"]),
+            *(*extras["kms"], *extras["notify"], *extras["parquet"]),
+        ],
         "build": build,
         "run": run,
         "node": extras["node"],

@@ -1,14 +1,13 @@
 """`demo --network`: the show on stand-ins of somebody else's contracts."""
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from oracle.devnet.crynux.crynux_show import CrynuxSummary, crynux_show
 from oracle.devnet.demo.screen import Screen
 from oracle.devnet.demo.show import START_TIME, ShowOptions
 from oracle.errors import FatalError
+from oracle.queries.text.text_tables import print_table
 
 
 def play_crynux(profile: str, options: ShowOptions, *, keep: bool, as_json: bool) -> None:
@@ -42,7 +41,7 @@ def _print(summary: CrynuxSummary, *, as_json: bool) -> None:
         typer.echo(summary.to_json())
         return
     console = Console(highlight=False)
-    console.print(_table(summary))
+    _print_nodes(summary)
     console.print(f"{summary.blocks} blocks, {summary.events} events of {summary.profile}")
     for transaction in summary.put_out_in:
         console.print(f"put out through the adapter, with the stake back, in {transaction}")
@@ -52,13 +51,17 @@ def _print(summary: CrynuxSummary, *, as_json: bool) -> None:
         console.print("Everything holds.", style="bold green")
 
 
-def _table(summary: CrynuxSummary) -> Table:
-    title = "What the daemon says, beside a replay of what the chain says"
-    table = Table(title=title, title_style="bold", box=SIMPLE_HEAD)
-    for name in ("node", "state", "QoS", "due to be kicked out", "equals the replay"):
-        table.add_column(name, justify="left" if name == "node" else "right")
-    for node in sorted(summary.nodes, key=lambda node: node.qos or "", reverse=True):
-        equal = "[green]yes[/]" if node.equal else "[bold red]NO[/]"
-        due = "yes" if node.is_due else "no"
-        table.add_row(node.name, node.status, (node.qos or "-")[:6], due, equal)
-    return table
+def _print_nodes(summary: CrynuxSummary) -> None:
+    typer.echo("What the daemon says, beside a replay of what the chain says")
+    columns = ("node", "state", "QoS", "due to be kicked out", "equals the replay")
+    rows = [
+        (
+            node.name,
+            node.status,
+            (node.qos or "-")[:6],
+            "yes" if node.is_due else "no",
+            "yes" if node.equal else "NO",
+        )
+        for node in sorted(summary.nodes, key=lambda node: node.qos or "", reverse=True)
+    ]
+    print_table(columns, rows, left=("state",))

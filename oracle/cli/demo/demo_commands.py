@@ -1,5 +1,6 @@
 """`demo`: the whole product on a local chain, and a verdict."""
 
+import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,14 +9,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from oracle.cli.demo.crynux_demo import play_crynux
+from oracle.cli.demo.demo_verdict import print_verdict, why_it_stands_so
 from oracle.cli.demo.relay_demo import play_relay
 from oracle.cli.options import JsonOption
 from oracle.daemon.stopping import StopSignal, listening
+from oracle.devnet.demo.cast import HOPELESS
 from oracle.devnet.demo.demo_system import DEMO_SYSTEMS, SEED_SYSTEM, DemoSystem
 from oracle.devnet.demo.ending import Summary
 from oracle.devnet.demo.screen import Screen
@@ -28,8 +29,6 @@ _PortOption = Annotated[
     int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
 ]
 _OURS = "reference"
-_ETHER = 10**18
-_QOS_STEPS = 10_000
 # A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -92,7 +91,7 @@ def _demo(  # noqa: PLR0913 - a command line's options are its parameters
         play.play(daemon, options)
         summary = play.end(daemon, options)
         screen.close()
-        _print(summary, json_=json_)
+        _print(summary, daemon.configuration, as_json=json_)
         if keep:
             for name, address in at.items():
                 screen.say(f"{name:8} {address}")
@@ -123,6 +122,14 @@ def _told_of_end(stop: StopSignal) -> Iterator[None]:
             typer.echo(f"ended by {stop.reason}: {gone}", err=True)
 
 
+def _print(summary: Summary, configuration: Path, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(summary.to_json())
+        return
+    (node,) = (one.node for one in summary.nodes if one.name == HOPELESS.name)
+    print_verdict(summary, why_it_stands_so(configuration, node), Console(highlight=False))
+
+
 def _devnet(
     *,
     folder: Annotated[
@@ -140,6 +147,9 @@ def _devnet(
             min=0,
         ),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print once, in a line of JSON, what runs where.")
+    ] = False,
 ) -> None:
     """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C.
 
@@ -151,45 +161,6 @@ def _devnet(
     stop = StopSignal()
     with listening(stop, _ENDS):
         options = DevnetOptions(port, block_seconds, chaos, stop.event)
+        if as_json:
+            options = replace(options, ready=lambda found: typer.echo(json.dumps(found)))
         devnet(folder.resolve(), options, lambda text: typer.echo(text, err=True))
-
-
-def _print(summary: Summary, *, json_: bool) -> None:
-    if json_:
-        typer.echo(summary.to_json())
-        return
-    console = Console(highlight=False)
-    console.print(_table(summary))
-    for line in _lines(summary):
-        console.print(line, soft_wrap=True)
-    if summary.holds:
-        console.print("Everything holds.", style="bold green")
-        return
-    console.print("It does not hold:", style="bold red")
-    for fault in summary.faults:
-        console.print(f"  {fault}", style="red", soft_wrap=True)
-
-
-def _table(summary: Summary) -> Table:
-    title = "What the chain says, beside a replay of its logs"
-    table = Table(title=title, title_style="bold", box=SIMPLE_HEAD)
-    for name in ("node", "selectable", "QoS on chain", "equals the replay"):
-        table.add_column(name, justify="left" if name == "node" else "right")
-    for node in sorted(summary.nodes, key=lambda node: -node.qos):
-        equal = "[green]yes[/]" if node.equal else "[bold red]NO[/]"
-        selectable = "yes" if node.selectable else "no"
-        table.add_row(node.name, selectable, f"{node.qos / _QOS_STEPS:.4f}", equal)
-    return table
-
-
-def _lines(summary: Summary) -> list[str]:
-    draws, kickout = summary.draws, summary.kickout
-    played = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
-    refused = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
-    return [
-        f"{played}, {summary.events} events, {summary.rounds} reports accepted",
-        f"{draws.started} tasks given out, {draws.agree} to the node that the chain's hashes drew",
-        f"kickout executed in {kickout.executed_in or 'no transaction'}",
-        f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
-        f"re-join of the kicked-out node: {refused}",
-    ]

@@ -1,14 +1,13 @@
 """`demo --network crynux-relay`: the show on stand-ins of NodeStaking and of the relay."""
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from oracle.devnet.demo.screen import Screen
 from oracle.devnet.demo.show import START_TIME, ShowOptions
 from oracle.devnet.relay.relay_show import RelaySummary, relay_show
 from oracle.errors import FatalError
+from oracle.queries.text.text_tables import print_table
 
 
 def play_relay(options: ShowOptions, *, as_json: bool) -> None:
@@ -36,7 +35,7 @@ def _print(summary: RelaySummary, *, as_json: bool) -> None:
         typer.echo(summary.to_json())
         return
     console = Console(highlight=False)
-    console.print(_table(summary))
+    _print_nodes(summary)
     if any(node.zeros for node in summary.nodes):
         console.print("zeros: of silent members, which no row tells; the audit assumes them")
     console.print(f"{summary.rows} rows of the relay, {summary.blocks} blocks of the chain")
@@ -44,15 +43,20 @@ def _print(summary: RelaySummary, *, as_json: bool) -> None:
         console.print("Everything holds.", style="bold green")
 
 
-def _table(summary: RelaySummary) -> Table:
-    title = "What the daemon keeps, beside the relay's rows and its own figures"
-    table = Table(title=title, title_style="bold", box=SIMPLE_HEAD)
-    for name in ("node", "state", "Q_long", "relay's", "zeros", "H", "as rows", "audit"):
-        is_word = name in ("node", "state")
-        table.add_column(name, justify="left" if is_word else "right", no_wrap=is_word)
-    for node in sorted(summary.nodes, key=lambda node: -node.long_term):
-        theirs = "-" if node.theirs is None else f"{node.theirs:.4f}"
-        equal = "[green]yes[/]" if node.equal else "[bold red]NO[/]"
-        figures = (f"{node.long_term:.4f}", theirs, str(node.zeros), f"{node.reliability:.4f}")
-        table.add_row(node.name, node.status, *figures, equal, node.audit)
-    return table
+def _print_nodes(summary: RelaySummary) -> None:
+    typer.echo("What the daemon keeps, beside the relay's rows and its own figures")
+    columns = ("node", "state", "Q_long", "relay's", "zeros", "H", "as rows", "audit")
+    rows = [
+        (
+            node.name,
+            node.status,
+            f"{node.long_term:.4f}",
+            "-" if node.theirs is None else f"{node.theirs:.4f}",
+            str(node.zeros),
+            f"{node.reliability:.4f}",
+            "yes" if node.equal else "NO",
+            node.audit,
+        )
+        for node in sorted(summary.nodes, key=lambda node: -node.long_term)
+    ]
+    print_table(columns, rows, left=("state",))

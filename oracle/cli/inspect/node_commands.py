@@ -43,6 +43,9 @@ def nodes(
     if as_json:
         print_json([node_answer(row) for row in rows])
         return
+    if not rows:
+        typer.echo("no node is known yet; `qos-oracle run --once` indexes the chain")
+        return
     ranked = ((str(rank), *_cells(row)) for rank, row in enumerate(rows, start=1))
     print_table(_COLUMNS, ranked, left=("status",), width=WIDE)
     if any(row.is_of_feed for row in rows):

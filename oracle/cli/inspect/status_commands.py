@@ -1,10 +1,12 @@
 """`status`: how far we are, and what stands still. It only reads."""
 
+import time
 from collections.abc import Iterator
 from itertools import chain
 
 import typer
 
+from oracle.cli.inspect.catching_up import Progress, progress
 from oracle.cli.inspect.refused_senders import with_refused
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.write_session import unix_seconds
@@ -19,7 +21,7 @@ from oracle.queries.feed_view import feed_lines
 from oracle.queries.json_answers import status_answer
 from oracle.queries.status import StatusReport, overview
 from oracle.queries.text.certainty_text import told_of_surety
-from oracle.queries.text.health import health_of
+from oracle.queries.text.health import HealthVerdict, health_of
 from oracle.queries.text.status_text import shown_time, situation, standstill
 from oracle.queries.text.text_tables import print_facts
 
@@ -35,10 +37,12 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     """Say what stands still and why, how far the database has come, and what is under way.
 
     Exit code 0: well; 1: something needs attention; 2: nothing goes on. What is wrong is in
-    capital letters, and first. Ages are by this machine's clock, too. An endpoint tells where
+    capital letters, and first. Ages are by this machine's clock, too. Where a daemon catches up,
+    it is watched for two seconds, to say until when. An endpoint tells where
     chain and contract are, and what the dispatcher has; where none answers that is unknown. How
     the endpoints are is what the daemon saw of them last.
     """
+    since = time.monotonic()
     with open_folded(config) as app:
         seen, account_balance = overview(app.store, worker), _balance_of_dispatcher(app)
         looked = _look_at_chain(app, seen.folded)
@@ -47,20 +51,36 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
         surety = told_of_surety(app.store, app.source, app.folder.scope)
         settings = None if app.config.oracle.address is None else app.report_settings
-    now = int(unix_seconds())
-    judged = [*standstill(endpoints), *situation(seen, looked, settings, now), *surety]
-    health = health_of(name for name, _ in judged)
+        now = int(unix_seconds())
+        judged = [*standstill(endpoints), *situation(seen, looked, settings, now), *surety]
+        health = health_of(name for name, _ in judged)
+        ahead = _progress(app, seen, looked, health, since)
     if as_json:
         answer = status_answer(seen, account_balance, endpoints, looked)
-        print_json({"health": health.answer(), **answer})
+        catching_up = None if ahead is None else ahead.answer(now)
+        print_json({"health": health.answer(), "catching_up": catching_up, **answer})
         raise typer.Exit(health.word)
     others = chain(
         feed_lines(seen.feed),
         _of_reading(seen, endpoints),
         _lines(seen, account_balance, is_on=is_on),
     )
-    print_facts(chain([("health", health.text())], judged, others), _NAME_WIDTH)
+    first = [("health", health.text())]
+    if ahead is not None:
+        first.append(("catching up", ahead.text(now)))
+    print_facts(chain(first, judged, others), _NAME_WIDTH)
     raise typer.Exit(health.word)
+
+
+def _progress(
+    app: App, seen: StatusReport, looked: ChainView, health: HealthVerdict, since: float
+) -> Progress | None:
+    """Return how fast who works on the database catches up; None: nobody does, or need to."""
+    if seen.folded is None or looked.head is None or seen.lease is None:
+        return None
+    if "BEHIND" not in health.reasons:
+        return None
+    return progress(app.store, seen.folded, since, looked.head.number, time.sleep)
 
 
 def _look_at_chain(app: App, folded: BlockRef | None) -> ChainView:

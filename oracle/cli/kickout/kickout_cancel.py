@@ -1,7 +1,6 @@
 """`kickout cancel`: calls off by hand what was not sent, or what the contract lets anybody."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import typer
 
@@ -11,8 +10,11 @@ from oracle.cli.kickout.kickout_plans import why_not_cancelled
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
+    DryRunOption,
     JsonOption,
     NodeArgument,
+    YesOption,
+    agreed,
     open_folded,
     print_json,
 )
@@ -42,15 +44,13 @@ def register(app: typer.Typer) -> None:
     del app
 
 
-@kickout.command(epilog="Example: qos-oracle kickout cancel 0x… --publish")
+@kickout.command(epilog="Example: qos-oracle kickout cancel 0x… --yes")
 def cancel(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    publish: Annotated[
-        bool,
-        typer.Option("--publish/--dry-run", help="Do it; default: only say what it would be."),
-    ] = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Call a kickout off: give up what was not sent, and cancel the proposal on chain.
@@ -78,12 +78,12 @@ def cancel(
         def plan(reporter: ReporterContexts, _: Heads) -> StepResult | None:
             return cancel_by_hand(reporter.kickouts, named)
 
-        if publish:
+        if agreed(f"calling off the kickout of {named}", yes=yes, dry_run=dry_run):
             sent = published(app, "kickout cancel", plan)
             answer["steps"] = [f"{step.did} {step.detail}" for step in sent]
         else:
             answer["steps"] = [dry_run_text(app, plan, "it would be called off")]
-    _tell({**answer, "dry_run": not publish}, as_json=as_json)
+    _tell({**answer, "dry_run": dry_run}, as_json=as_json)
 
 
 def _found(app: App, node: Address) -> _Found:

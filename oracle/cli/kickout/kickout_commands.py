@@ -13,8 +13,11 @@ from oracle.cli.kickout.kickout_plans import executed, proposed, veto_of, why_no
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
+    DryRunOption,
     JsonOption,
     NodeArgument,
+    YesOption,
+    agreed,
     open_folded,
     print_json,
 )
@@ -35,10 +38,6 @@ kickout = typer.Typer(no_args_is_help=True)
 
 _UNDUE = "not due"
 _IS_PROPOSED_BY = "`kickout propose --one-creator` proposes it all the same"
-
-_PublishOption = Annotated[
-    bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -127,8 +126,8 @@ def evidence(
         typer.echo(export(to, found))
 
 
-@kickout.command(epilog="Example: qos-oracle kickout propose 0x… --publish")
-def propose(
+@kickout.command(epilog="Example: qos-oracle kickout propose 0x… --yes")
+def propose(  # noqa: PLR0913 - a command line's options are its parameters
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -139,10 +138,11 @@ def propose(
             help="Also one that is held because most of its scores come from one creator's tasks.",
         ),
     ] = False,
-    publish: _PublishOption = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose the kickout of a node that is due; a dry run unless --publish."""
+    """Propose the kickout of a node that is due; asks before it sends."""
     with open_folded(config) as app:
         app.require_oracle()
         look = _look(app, node)
@@ -154,7 +154,7 @@ def propose(
         def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
             return proposed(reporter.kickouts, look, heads)
 
-        if not publish:
+        if not agreed(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run):
             _print_dry_run(app, look, plan, as_json=as_json)
             return
         sent = published(app, "kickout propose", plan)
@@ -163,15 +163,16 @@ def propose(
     )
 
 
-@kickout.command(epilog="Example: qos-oracle kickout execute 0x… --publish")
+@kickout.command(epilog="Example: qos-oracle kickout execute 0x… --yes")
 def execute(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    publish: _PublishOption = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Execute the proposed kickout of a node; a dry run unless --publish."""
+    """Execute the proposed kickout of a node; asks before it sends."""
     with open_folded(config) as app:
         app.require_oracle()
         look = _look(app, node)
@@ -182,7 +183,7 @@ def execute(
         def plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:
             return executed(reporter.kickouts, kick, heads)
 
-        if not publish:
+        if not agreed(f"kicking {look.node} out", yes=yes, dry_run=dry_run):
             # That it is proposed already stands against a proposal only.
             _print_dry_run(app, replace(look, obstacle=None), plan, as_json=as_json)
             return

@@ -12,6 +12,8 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
+    YesOption,
+    agreed,
     open_app,
     print_json,
 )
@@ -34,7 +36,6 @@ IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `outbox list` 
 WhichArgument = Annotated[
     str, typer.Argument(metavar="ID|ADDRESS", help="A call of the outbox, or a whole sender.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Yes, I mean it.")]
 
 
 def add_to(outbox: typer.Typer) -> None:
@@ -152,8 +153,7 @@ def cancel(
         if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_cannot(intent, "cancelled"))
         _refuse_replaced(app, intent)
-        if not yes and not dry_run:
-            raise InputError(f"this gives up intent {intent_id} for good; add --yes, or --dry-run")
+        agreed(f"giving up intent {intent_id} for good", yes=yes, dry_run=dry_run)
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
         if intent.state is not IntentState.LIVE:
             with acting(app, "outbox cancel", dry_run=dry_run) as (uow, stamp):

@@ -7,12 +7,16 @@ import typer
 
 from oracle.queries.outbox.outbox_advice import SentState
 from oracle.queries.outbox.outbox_answers import group_of, reason_of, task_of
+from oracle.queries.text.human_numbers import span
 from oracle.queries.text.text_tables import in_utc, print_table
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry
 
 _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
 _TEXT = ("kind", "about", "state", "changed", "reason")
-_GWEI = 10**9
+_GWEI, _ETHER = 10**9, 10**18
+_TIMES_OF_DAY = ("created_at", "updated_at", "not_before", "deadline")
+# Listed below the rest, each in a line of its own.
+_NOT_SHOWN = ("attempts",)
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 # Digits of a task's key that tell it from its neighbours in a list.
 _SHORT = len("0x") + 8
@@ -28,7 +32,11 @@ def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
     `sent` counts sendings, of all the bytes signed for the nonce; `gwei` is what the newest of
     them pay at most; `age` is since it was wanted, by `now` in unix seconds.
     """
-    print_table(_COLUMNS, (_cells(*one, now) for one in found), left=_TEXT)
+    rows = [_cells(*one, now) for one in found]
+    if not rows:
+        typer.echo("the outbox has no such call")
+        return
+    print_table(_COLUMNS, rows, left=_TEXT)
 
 
 def show_intent(
@@ -36,12 +44,24 @@ def show_intent(
 ) -> None:
     """Print everything that is known of one."""
     for name, value in answer.items():
-        if value is not None and name != "attempts":
-            typer.echo(f"{name:<{_NAME_WIDTH}}{value}")
+        # A task is named by a line of its own.
+        is_said = name in _NOT_SHOWN or (name == "about" and answer["task"] is not None)
+        if value is not None and not is_said:
+            spoken = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
+            typer.echo(f"{spoken:<{_NAME_WIDTH}}{_said(name, value)}")
     for attempt in attempts:
         typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_told(attempt)}")
     for _, alike in groupby(journal, key=lambda one: (one.event, one.detail, one.actor)):
         typer.echo(_lived(list(alike)))
+
+
+def _said(name: str, value: object) -> str:
+    """Say times, amounts and ages as people do; --json has them as they are."""
+    if name in _TIMES_OF_DAY:
+        return f"{in_utc(int(str(value)), _MOMENT)} UTC"
+    if name == "max_cost_wei":
+        return f"{int(str(value)) / _ETHER:.9f} ether at most"
+    return span(int(str(value))) if name == "age_seconds" else str(value)
 
 
 def _lived(alike: Sequence[JournalEntry]) -> str:
@@ -97,10 +117,10 @@ def _age(seconds: int) -> str:
 
 
 def _about(intent: Intent) -> str:
-    """Say it in few words: what is started and its seed block, or a round and what of it."""
+    """Say what is started and the block that drew it, or a round and what of it."""
     request, started = intent.request, task_of(intent) or group_of(intent)
     if started is not None:
-        seed = "" if request.as_of_block is None else f", seed block {request.as_of_block}"
+        seed = "" if request.as_of_block is None else f", block {request.as_of_block}"
         return f"{started[:_SHORT]}…{seed}"
     around = "" if request.round is None else f"round {request.round}"
     return ", ".join(part for part in (around, request.subject) if part)

@@ -12,10 +12,11 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
+    YesOption,
+    agreed,
     open_app,
     print_json,
 )
-from oracle.cli.outbox.outbox_actions import YesOption
 from oracle.cli.write_session import actor, command_lease, tell_of_lease, unix_seconds
 from oracle.daemon.app import App
 from oracle.errors import InputError
@@ -65,8 +66,7 @@ def rebuild(  # noqa: PLR0913 - a command line's options are its parameters
     """
     if not from_chain:
         raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
-    if not yes and not dry_run:
-        raise InputError("this counts nonces anew for good; add --yes, or --dry-run to look first")
+    agreed("counting nonces anew for good", yes=yes, dry_run=dry_run)
     manner = _Manner(dry_run=dry_run, is_embargoed=as_json)
     with open_app(config) as app:
         if not dry_run:

@@ -55,6 +55,9 @@ def _list(app: App, *, as_json: bool) -> None:
     if as_json:
         print_json([{**report_facts(one.report), **_fate(one)} for one in stored])
         return
+    if not stored:
+        typer.echo("no report was cut yet: that begins when the index is at the chain's head")
+        return
     print_table(_COLUMNS, map(_row, stored), left=("state", "reason"), width=WIDE)
 
 

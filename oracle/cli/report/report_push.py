@@ -1,13 +1,21 @@
 """`report push`: sends by hand the report that has the turn, or says why none goes."""
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import typer
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    agreed,
+    open_folded,
+    print_json,
+)
 from oracle.cli.report.report_commands import report, report_facts
 from oracle.cli.send_now import dry_run_text, published
 from oracle.cli.write_session import unix_seconds
@@ -27,34 +35,31 @@ from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import ReportState, StoredReport
 from oracle.txmgr.context import StepResult
 
-_PublishOption = Annotated[
-    bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it would be.")
-]
-
 
 def register(app: typer.Typer) -> None:
     """Nothing is left to do: the command stands under `report`, on the command line already."""
     del app
 
 
-@report.command(epilog="Example: qos-oracle report push --publish")
+@report.command(epilog="Example: qos-oracle report push --yes")
 def push(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    publish: _PublishOption = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Push the report that has the turn; a dry run unless --publish."""
+    """Push the report that has the turn; asks before it sends."""
     with open_folded(config) as app:
         app.require_oracle()
         first = _turn(app)
-        if publish:
+        if agreed(f"pushing period {first.period}", yes=yes, dry_run=dry_run):
             sent = published(app, "report push", _plan)
             _check_pushed(first, sent)
             steps = [*(f"{step.did} {step.detail}" for step in sent), *_unsent(app, sent)]
         else:
             steps = [_dry_run_text(app, first)]
-    answer = {**report_facts(first), "dry_run": not publish, "steps": steps}
+    answer = {**report_facts(first), "dry_run": dry_run, "steps": steps}
     if as_json:
         print_json(answer)
         return

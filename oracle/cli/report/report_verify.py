@@ -10,6 +10,7 @@ from oracle.cli.report.report_commands import report
 from oracle.daemon.app import App
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.queries.reports.round_check import LaneDifference, RoundCheck, RuleNames, check_round
+from oracle.queries.text.human_numbers import counted
 from oracle.signing.typed_data import Domain
 
 _QOS_STEPS = 10_000
@@ -78,7 +79,7 @@ def _answer(found: RoundCheck, *, contract: bool | None) -> dict[str, object]:
 def _print(found: RoundCheck, *, contract: bool | None) -> None:
     accepted = found.accepted
     typer.echo(f"round {accepted.round}, as of block {accepted.as_of} {accepted.as_of_hash}")
-    typer.echo(f"  {len(accepted.words)} words, sent by {accepted.transmitter}")
+    typer.echo(f"  {counted(len(accepted.words), 'word')}, sent by {accepted.transmitter}")
     if found.is_good:
         typer.echo("  computed anew from the stored logs it is the same, to the signed digest")
     if not found.is_same_block:

@@ -12,7 +12,12 @@ from oracle.bindings.task_network import START_GAS, START_GROUP_GAS
 from oracle.chain.heads import Heads
 from oracle.chain.verification.rpc_costs import costs
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
-from oracle.cli.setup.profile_report import contracts_line, profile_line, profile_warnings
+from oracle.cli.setup.profile_report import (
+    contracts_line,
+    on_chain_line,
+    profile_line,
+    profile_warnings,
+)
 from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import warnings_of_keys
 from oracle.daemon.config.listener_section import warnings_of_listeners
@@ -21,6 +26,7 @@ from oracle.daemon.config.verify_section import policy_of
 from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
+from oracle.indexer.rules_binding import shown
 from oracle.queries.text.text_tables import print_facts
 from oracle.store.schema import SchemaAge, schema_state
 from oracle.store.state.rule_set_repository import named_by
@@ -28,7 +34,7 @@ from oracle.systems.registry import changes_in
 from oracle.telemetry.safe_text import without_secrets
 from oracle.txmgr.client.receipts import balance_of
 
-_NAME_WIDTH = 10
+_NAME_WIDTH = 12
 # Blocks over which the time between blocks is measured.
 _MEASURED_BLOCKS = 100
 
@@ -75,7 +81,9 @@ def check(
     with open_app(config) as app:
         found.attempt("profile", lambda: _profile(app, found))
         found.attempt("contracts", lambda: contracts_line(app))
+        found.attempt("on chain", lambda: on_chain_line(app))
         found.attempt("rules", lambda: _rules(app))
+        found.attempt("rules hash", lambda: f"{app.rules_hash}, with the settings of [oracle]")
         found.attempt("database", lambda: _database(app))
         found.attempt("keys", lambda: _keys(app, found))
         if not offline:
@@ -115,11 +123,8 @@ def _profile(app: App, found: _Findings) -> str:
 def _rules(app: App) -> str:
     rules, seconds = app.rules, longest_exclusion(app.rules)
     changed = ", ".join(f"{name} = {text}" for name, text in changes_in(rules).items())
-    named = named_by(rules)
     return (
-        f"{named.name}, version {named.version}, sha256 {named.sha256}; "
-        f"{f'changed: {changed}' if changed else 'as published'}; "
-        f"on chain with the settings of [oracle]: {app.rules_hash}; "
+        f"{shown(named_by(rules))}, {f'changed: {changed}' if changed else 'as published'}; "
         f"one timeout excludes for at most {seconds} s"
     )
 

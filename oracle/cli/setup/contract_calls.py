@@ -14,7 +14,8 @@ from oracle.bindings.codec import call_input
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.timelock import DEFAULT_DELAY, TimelockedCall, delay_of
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app
-from oracle.cli.setup.contract_commands import contract, tell
+from oracle.cli.setup.contract_commands import contract
+from oracle.cli.setup.spoken_values import tell
 from oracle.cli.setup.written_values import (
     address_in,
     addresses_in,

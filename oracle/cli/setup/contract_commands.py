@@ -1,6 +1,5 @@
 """`contract show` and `check`: the oracle contract beside what we are configured for."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -24,18 +23,12 @@ from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.bindings.timelock import delay_of
 from oracle.bindings.timelock_roles import timelock_roles
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
+from oracle.cli.setup.spoken_values import tell
 from oracle.cli.setup.written_values import addresses_in
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
-from oracle.queries.text.human_numbers import span
-from oracle.queries.text.text_tables import in_utc, print_facts
 from oracle.rpc.fanout import EndpointCaller
-
-# Ends of names: of moments in unix seconds, and of spans in seconds.
-_MOMENTS, _SPANS = ("_at", "_until"), ("_seconds", "_delay", "bucket_frame", "_cooldown")
-# A span that people would have to divide, in seconds.
-_LONG = 90
 
 contract = typer.Typer(no_args_is_help=True)
 
@@ -165,33 +158,3 @@ def _answer(found: ContractConfiguration) -> dict[str, object]:
         "floors": asdict(found.floors),
         "kick_limits": asdict(found.kick_limits),
     }
-
-
-def tell(answer: Mapping[str, object], *, as_json: bool) -> None:
-    """Print an answer, nested values under their whole names."""
-    if as_json:
-        print_json(answer)
-        return
-    shown = dict(_flat(answer))
-    width = max(map(len, shown)) + 2
-    print_facts(((name, _said(name, value)) for name, value in shown.items()), width)
-
-
-def _said(name: str, value: object) -> str:
-    """Say a time as a date and a span as people do; --json has both as they are."""
-    if isinstance(value, int) and value and name.endswith(_MOMENTS):
-        return f"{in_utc(value, '%Y-%m-%d %H:%M:%S UTC')} ({value})"
-    if isinstance(value, int) and name.endswith(_SPANS):
-        return f"{span(value)} ({value} s)" if value >= _LONG else f"{value} s"
-    return "-" if value in {None, ""} else str(value)
-
-
-def _flat(answer: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
-    """Yield nested values under their whole names."""
-    for name, value in answer.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{name}.")
-        elif isinstance(value, (list, tuple)):
-            yield above + name, ", ".join(str(one) for one in value)
-        else:
-            yield above + name, value

@@ -9,7 +9,14 @@ import typer
 from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, with_limits
 from oracle.bindings.kick_targets import KickTarget, kick_target_named, kick_target_of
 from oracle.bindings.timelock import DEFAULT_DELAY
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    open_app,
+)
 from oracle.cli.setup.contract_commands import contract
 from oracle.cli.setup.deploy_plan import DeployPlan, PlannedAdapter, PowerHolders
 from oracle.cli.setup.written_values import address_in, limit_in, named_address_in
@@ -86,15 +93,14 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     password_file: Annotated[
         Path | None, typer.Option("--password-file", help="Its password file.")
     ] = None,
-    publish: Annotated[
-        bool, typer.Option("--publish/--dry-run", help="Send it; default: only say what it is.")
-    ] = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Deploy an oracle for the configured network and rules, and a timelock as its admin.
 
-    For a network that knows nothing of oracles its adapter, too, `--adapter none` without. A dry
-    run unless --publish. A limit's numbers are within floors that nobody can loosen.
+    For a network that knows nothing of oracles its adapter, too, `--adapter none` without. Says
+    what it would send, and asks. A limit's numbers are within floors that nobody can loosen.
     """
     _check_one_target(target, adapter, contracts or [])
     with open_app(config) as app:
@@ -118,7 +124,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         publisher = _lookout(app)
         try:
             plan = DeployPlan(app, publisher, payer, people, setup, before, replaced)
-            plan.run(publish=publish, as_json=as_json)
+            plan.run(yes=yes, dry_run=dry_run, as_json=as_json)
         finally:
             publisher.pool.close()
 

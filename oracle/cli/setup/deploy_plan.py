@@ -17,7 +17,8 @@ from oracle.bindings.deployment import (
 )
 from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, role_change
 from oracle.bindings.timelock import TimelockSetup, granting_canceller
-from oracle.cli.setup.contract_commands import tell
+from oracle.cli.options import agreed
+from oracle.cli.setup.spoken_values import tell
 from oracle.daemon.app import App
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import FatalError, InputError
@@ -25,7 +26,7 @@ from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.receipts import nonce_at
 
-# How long `contract deploy --publish` waits for each receipt.
+# How long `contract deploy` waits for each receipt.
 _PATIENCE_SECONDS = 120
 _LOOK_SECONDS = 1.0
 
@@ -109,8 +110,8 @@ class DeployPlan:
     adapter: PlannedAdapter | None = None
     replaced: Address | None = None
 
-    def run(self, *, publish: bool, as_json: bool) -> None:
-        """Say what it would be; then do it, if asked.
+    def run(self, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+        """Say what it would be; then do it, if somebody agrees.
 
         Raises:
             InputError: a contract refuses its arguments, or the account cannot pay.
@@ -122,10 +123,10 @@ class DeployPlan:
         answer = self._planned(setup, places)
         # Before anything is sent: they want addresses that may be missing.
         steps = self._next_steps(places)
-        if not (publish and as_json):
+        if dry_run or not as_json:
             tell(answer, as_json=as_json)
-        if not publish:
-            typer.echo("dry run: nothing was sent; --publish sends it", err=True)
+        if not agreed("sending this", yes=yes, dry_run=dry_run):
+            typer.echo("dry run: nothing was sent; --yes sends it", err=True)
             return
         landed = self._deployed(setup, places)
         # One document, where a program reads it.

@@ -21,6 +21,7 @@ from oracle.cli.setup.first_config import (
     write_config,
 )
 from oracle.cli.setup.network_survey import BlockRate, block_rate, deployed_in, proposed_finality
+from oracle.cli.setup.profile_report import possible_on_chain
 from oracle.cli.setup.written_values import address_in, named_address_in
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
@@ -142,6 +143,7 @@ def _found(said: NetworkAnswers, start_block: int | None) -> NetworkFindings:
     """Look at the chain: its rate, the first contract's block, and what each endpoint can."""
     rate = _rate(said.endpoints)
     _tell(f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block")
+    _tell(f"profile {said.profile}, on chain: {possible_on_chain(open_profile(said.profile))}")
     reader = EventReader.open(said.profile, said.contracts, said.oracle, {})
     with closing(EndpointPool.open(said.endpoints, rate.chain_id)) as pool:
         clients = [one.client for one in pool]

@@ -18,7 +18,7 @@ from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError
-from oracle.queries.text.text_tables import print_table
+from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.signing.factory import whereabouts
 from oracle.signing.key_locations import RemoteKey
 from oracle.signing.keystore import create_keystore
@@ -79,9 +79,8 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
         print_json(rows)
     elif rows:
         columns = ("role", "address", "where")
-        print_table(
-            columns, [[str(row[name] or "-") for name in columns] for row in rows], left=columns
-        )
+        cells = [[str(row[name] or "-") for name in columns] for row in rows]
+        print_table(columns, cells, left=columns, width=WIDE)
         for row in rows:
             for said in (row["fault"], row["note"]):
                 if said is not None:

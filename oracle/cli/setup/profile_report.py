@@ -1,10 +1,12 @@
-"""What `config check` says of the profile: what it reads, what it cannot say, what that costs."""
+"""What `config check` and `init` say of a profile: what it reads, and what can go on chain."""
 
 import json
 from collections.abc import Iterator
 
+from oracle.bindings.kick_targets import KickTarget, kick_target_of
 from oracle.chain.profiles.profile import Contract, Profile
 from oracle.daemon.app import App
+from oracle.daemon.config.loader import ACTED_ON
 from oracle.domain.events.event_names import NAMES
 from oracle.domain.events.network_events import (
     DomainEvent,
@@ -13,9 +15,11 @@ from oracle.domain.events.network_events import (
     NodePaused,
     NodeQuit,
     NodeQuitAsked,
+    TaskStarted,
 )
 from oracle.domain.scoring.missing_signals import shortfalls, untold
 from oracle.domain.scoring.rules import Rules
+from oracle.queries.text.text_tables import cut_hash
 
 # Two ways of saying one thing: now, or as soon as its task ends.
 _SAME: dict[type[DomainEvent], type[DomainEvent]] = {
@@ -27,16 +31,52 @@ _SAME: dict[type[DomainEvent], type[DomainEvent]] = {
 
 
 def profile_line(profile: Profile) -> str:
-    """Name the profile, its options, and the events of ours that it can and cannot say."""
+    """Name the profile, its options, and the events of ours that it can and cannot say.
+
+    Of the two lists it is the shorter one: with our count of kinds it says as much.
+    """
     options = ", ".join(f"{name} = {json.dumps(v)}" for name, v in profile.options.items())
     said = {*profile.says, *(_SAME[kind] for kind in profile.says if kind in _SAME)}
     names = sorted(NAMES[kind] for kind in profile.says)
     never = sorted(NAMES[kind] for kind in NAMES.keys() - said)
     source = "logs and calls (whole blocks are read)" if profile.reads_calls else "logs alone"
+    if len(never) < len(names):
+        events = f"says all kinds of events but {', '.join(never)}" if never else "says all events"
+    else:
+        events = f"says {', '.join(names) or 'nothing'}, and nothing else"
+    identity = f"{profile.name} {cut_hash(profile.identity.removeprefix(profile.name).strip())}"
+    return f"{identity}, from {profile.origin}; {options or 'no options'}; by {source}; {events}"
+
+
+def on_chain_line(app: App) -> str:
+    """Say what of this network can go on chain, and what is missing for it now."""
+    told = app.config
+    what = possible_on_chain(app.reader.profile, has_feed=told.feed.url is not None)
+    if told.feed.url is not None and not told.feed.may_publish:
+        return f"{what}. Nothing now: feed.may_publish is off"
     return (
-        f"{profile.identity}, from {profile.origin}; {options or 'no options'}; by {source}; "
-        f"says {', '.join(names)}; never says {', '.join(never) or 'nothing else'}"
+        f"{what}. Nothing now: oracle.address is missing" if told.oracle.address is None else what
     )
+
+
+def possible_on_chain(profile: Profile, *, has_feed: bool = False) -> str:
+    """Say whether scores, kickouts and starts of tasks of its networks can go on chain.
+
+    See docs/how-to/connect-your-network.md#what-each-profile-can-put-on-chain.
+    """
+    if TaskStarted not in profile.says and not has_feed:
+        return "no scores: it tells of no tasks, they would have to come from [feed]"
+    scores = "scores, from a feed without proofs" if has_feed else "scores"
+    starts = "starts of tasks" if ACTED_ON in profile.contracts else "no starts of tasks"
+    return f"{scores}; {_kickouts(kick_target_of(profile.name))}; {starts}"
+
+
+def _kickouts(target: KickTarget | None) -> str:
+    if target is None:
+        return "kickouts as an event of the oracle contract, which ends no membership"
+    if target.artifact is None:
+        return "kickouts"
+    return f"kickouts by {target.name}, which `contract deploy` adds; without it as an event"
 
 
 def contracts_line(app: App) -> str:

@@ -20,7 +20,7 @@ from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
-from oracle.queries.text.text_tables import print_table
+from oracle.queries.text.text_tables import WIDE, print_table
 from oracle.rpc.pool import EndpointPool
 from oracle.signing.factory import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.signer import Signer
@@ -90,7 +90,8 @@ def selftest(
         print_json([asdict(check) for check in checks.made])
     else:
         rows = [[one.check, "ok" if one.passed else "FAILED", one.detail] for one in checks.made]
-        print_table(("check", "result", "detail"), rows, left=("check", "result", "detail"))
+        columns = ("check", "result", "detail")
+        print_table(columns, rows, left=columns, width=WIDE)
     failed = sum(not one.passed for one in checks.made)
     if failed:
         raise FatalError(f"{config}: {failed} of {len(checks.made)} checks failed")

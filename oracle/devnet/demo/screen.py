@@ -78,13 +78,14 @@ class Screen:
         if self._live is not None:
             if not self._live.is_started:
                 self._live.start()
-            self._live.update(self._picture(snapshot, head), refresh=True)
+            self._live.update(self.picture(snapshot, head), refresh=True)
 
     def _written(self, line: FeedEntry) -> Text:
         when = f"{self._clock(line.time)}  block {line.block:<5} "
         return Text().append(when, style="dim").append(line.text, style=_STYLES[line.tone])
 
-    def _picture(self, snapshot: DemoSnapshot, head: int) -> Group:
+    def picture(self, snapshot: DemoSnapshot, head: int) -> Group:
+        """Return what a terminal shows."""
         title = (
             f"chain time {self._clock(snapshot.time)}   block {head}   "
             f"folded {snapshot.block} ({head - snapshot.block} behind)   reports {snapshot.round}"

@@ -103,9 +103,10 @@ def _last_report(
     if not number or seconds is None or newest is None:
         return "last report", f"no round was accepted yet ({since})"
     is_late = 10 * seconds > _LATE_TENTHS * heartbeat
-    by_clock = age(newest.time - seconds, now)
+    pushed = newest.time - seconds
+    by_clock = age(pushed, now) if pushed > now else f"by the clock {age(pushed, now)}"
     said = (
-        f"round {number}, {span(seconds)} old ({since}; by the clock {by_clock}); "
+        f"round {number}, {span(seconds)} old ({since}; {by_clock}); "
         f"one is due every {span(heartbeat)} at least"
     )
     return ("REPORT-LATE" if is_late else "last report"), said

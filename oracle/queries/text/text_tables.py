@@ -49,10 +49,20 @@ def print_table(
     *,
     err: bool = False,
 ) -> None:
-    """Print rows under their names; numbers stand right, the columns of text named `left`.
+    """Print rows under their names, as `table_lines` has them; `err`: on stderr."""
+    for line in table_lines(columns, rows, left, width):
+        typer.echo(line, err=err)
+
+
+def table_lines(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: Collection[str] = (),
+    width: int = WIDTH,
+) -> list[str]:
+    """Return the one look of all tables; numbers stand right, the columns of text named `left`.
 
     Nothing is cut: addresses and keys stay whole, everything else folds after `width` columns.
-    `err`: on stderr.
     """
     table = Table(box=None, pad_edge=False)
     for name in columns:
@@ -64,8 +74,7 @@ def print_table(
     console = Console(width=width)
     with console.capture() as capture:
         console.print(table)
-    for line in capture.get().splitlines():
-        typer.echo(line.rstrip(), err=err)
+    return [line.rstrip() for line in capture.get().splitlines()]
 
 
 def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:

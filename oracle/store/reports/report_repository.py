@@ -24,7 +24,7 @@ _COMPLETE_FROM = "reports_complete_from"
 
 
 # Why a report was not sent that a round came before: which happens where all is well.
-SUPERSEDED_REASON = "predecessor changed"
+SUPERSEDED_REASON = "another round came before it"
 
 
 class ReportState(StrEnum):

@@ -63,7 +63,7 @@ def reconcile(context: TxContext) -> StepResult | None:
         return _enroll(context, counts)
     _check_gaps(context, counts)
     if unfinished:
-        return StepResult("reconciled", None, f"{unfinished} transactions are under way")
+        return StepResult("reconciled", None, f"{unfinished} under way")
     return None
 
 

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from oracle.daemon.config.loader import load
+
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
 SERVICES = set(re.findall(r"^  ([a-z]+):$", COMPOSE.split("\nvolumes:")[0], re.MULTILINE))
 MOUNTED = re.findall(r"^      - \./([^:\n]+):", COMPOSE, re.MULTILINE)
+FILES = {name: (ROOT / name).read_text("utf-8") for name in ("compose.yaml", "Dockerfile")}
 # What an operator writes, and what `make docs` builds.
 MADE = {"config/local.toml", "keys", "build/site"}
 
@@ -38,3 +41,44 @@ def test_grafana_finds_the_dashboard_where_it_is_mounted():
     provider = ROOT / "ops" / "grafana" / "provisioning" / "dashboards" / "qos-oracle.yml"
     (folder,) = re.findall(r"path: (\S+)", provider.read_text("utf-8"))
     assert f"./ops/grafana/qos-oracle.json:{folder}/qos-oracle.json:ro" in COMPOSE
+
+
+def of_service(name: str) -> str:
+    """What stands under a service."""
+    (body,) = re.findall(rf"^  {name}:\n((?:    .*\n|\n|  #.*\n)+)", COMPOSE, re.MULTILINE)
+    return str(body)
+
+
+def test_the_pages_listen_where_their_port_is_published_and_are_asked_there_how_they_are():
+    serve = of_service("serve")
+    (port,) = re.findall(r'QOS_ORACLE_API__PORT: "(\d+)"', serve)
+
+    assert "command: [serve]" in serve
+    assert f'- "127.0.0.1:{port}:{port}"' in serve
+    assert f"http://127.0.0.1:{port}/v1/network" in serve
+    # Keys are the daemon's alone.
+    assert "/keys" not in serve
+    assert "/keys" in of_service("daemon")
+
+
+def test_whatever_is_set_for_our_services_is_a_setting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    config = tmp_path / "config.toml"
+    config.write_text(
+        '[chain]\nid = 1\nendpoints = ["http://127.0.0.1:1"]\n'
+        f'[network]\ncontracts = {{ TaskNetwork = "0x{1:040x}" }}\n',
+        "utf-8",
+    )
+    config.chmod(0o600)
+    told = dict(
+        found
+        for text in FILES.values()
+        for found in re.findall(r'(QOS_ORACLE_[A-Z]+__[A-Z_]+)[:=] ?"?([^\s"]+)', text)
+    )
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+    api = load(config).api
+    assert (api.host, api.port) == ("0.0.0.0", 8090)  # noqa: S104 - in its container
+    assert load(config).database.url.startswith("postgresql")

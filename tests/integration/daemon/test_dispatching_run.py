@@ -112,7 +112,7 @@ def test_a_start_is_listed_by_a_short_task_and_shown_whole(
     assert run(["outbox", "list", "--config", str(path)]) == 0
     text = capsys.readouterr().out
     # The number of the block folds into the next line.
-    assert f"{task[:10]}…, seed block" in text
+    assert f"{task[:10]}…, block" in text
     assert "None" not in text
     assert max(map(len, text.splitlines())) <= 100
 

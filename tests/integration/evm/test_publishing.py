@@ -90,7 +90,7 @@ def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
     with office.store.reading() as uow:
         missed = [uow.reports.at(period) for period in due[1:]]
     assert {(one.state, one.reason) for one in missed if one is not None} == {
-        ("missed", "predecessor changed")
+        ("missed", "another round came before it")
     }
 
 

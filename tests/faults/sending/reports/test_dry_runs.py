@@ -204,11 +204,11 @@ def test_a_push_by_hand_is_refused_by_its_dry_run_for_what_refuses_the_real_one(
     without_old_reports(site.office)
     change(site)
     before = rows_of(sqlite_url)
-    code = site.run("report", "push", "--json")
+    code = site.run("report", "push", "--dry-run", "--json")
     dry_run_text = capsys.readouterr()
     assert (rows_of(sqlite_url), site.sent, site.signed) == (before, 0, 0)
 
-    assert site.run("report", "push", "--publish", "--json") == code, capsys.readouterr().err
+    assert site.run("report", "push", "--yes", "--json") == code, capsys.readouterr().err
     real = capsys.readouterr()
     assert real.err == dry_run_text.err
     assert complaint in real.err
@@ -230,7 +230,7 @@ def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
     fees = {"oldestBlock": "0x0", "baseFeePerGas": [hex(GWEI)], "reward": [["0x0"]]}
     site.endpoint.rule("eth_feeHistory", says(fees))
     complaints = []
-    for manner in ("--dry-run", "--publish"):
+    for manner in ("--dry-run", "--yes"):
         words = words_of_deploy(manner)
         assert site.run(*words) == 2
         complaints.append(capsys.readouterr().err)

@@ -21,7 +21,7 @@ def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
         return published(app, command, plan)
 
     monkeypatch.setattr(report_push, "published", later)
-    assert site.run("report", "push", "--publish") == 1
+    assert site.run("report", "push", "--yes") == 1
     assert "lost its turn meanwhile" in capsys.readouterr().err
     assert (site.sent, site.signed) == (0, 0)
 
@@ -31,7 +31,7 @@ def test_a_push_whose_reports_are_all_too_old_says_how_to_come_by_the_next(
 ):
     without_old_reports(site.office)
     site.office.mine(300)
-    assert site.run("report", "push") == 1
+    assert site.run("report", "push", "--dry-run") == 1
     assert "nothing that is due can be accepted any more" in capsys.readouterr().err
 
 
@@ -39,13 +39,13 @@ def test_what_was_signed_and_not_sent_says_what_it_waits_for(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     # Nobody mines: the first push is on its way when the next report has the turn.
-    assert site.run("report", "push", "--publish") == 0
+    assert site.run("report", "push", "--yes") == 0
     assert "nothing was sent" not in capsys.readouterr().out
     sent = site.sent
     site.office.mine()
     site.office.period()
     site.office.index()
-    assert site.run("report", "push", "--publish") == 0
+    assert site.run("report", "push", "--yes") == 0
     assert "is live here; the daemon or `qos-oracle run --once --publish`" in (
         capsys.readouterr().out
     )

@@ -117,7 +117,7 @@ def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     command = deploy(unwatched, "--contract", unwatched.qos, config=unwatched.config())
-    assert run([*command, "--publish"]) == 0
+    assert run([*command, "--yes"]) == 0
     told = capsys.readouterr()
     landed = json.loads(told.out)
     assert landed["arguments"]["target"] == landed["adapter"]["address"]
@@ -138,7 +138,7 @@ def test_a_kick_target_of_which_nobody_knows_what_it_does_is_named_unless_for_de
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     unknown = unwatched.network.contracts["Node"].lower()
-    command = deploy(unwatched, "--target", unknown, "--publish", config=unwatched.config())
+    command = deploy(unwatched, "--target", unknown, "--yes", config=unwatched.config())
     assert run(command) == 0
     config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
     check = ["contract", "check", "--json", "--config", config]
@@ -153,7 +153,7 @@ def test_a_kick_target_of_which_nobody_knows_what_it_does_is_named_unless_for_de
 def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    told = ["--contract", unwatched.qos, "--publish"]
+    told = ["--contract", unwatched.qos, "--yes"]
     assert run(deploy(unwatched, *told, config=unwatched.config())) == 0
     first = json.loads(capsys.readouterr().out)
     config = unwatched.config(first["address"])
@@ -174,7 +174,7 @@ def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
 def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    told = ["--adapter", "none", "--publish"]
+    told = ["--adapter", "none", "--yes"]
     assert run(deploy(unwatched, *told, config=unwatched.config())) == 0
     config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
     assert run(["migrate", "--config", config]) == 0
@@ -221,7 +221,7 @@ def test_an_adapter_that_cannot_be_is_one_clear_line(
 def test_who_else_may_propose_to_the_timelock_is_found(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    assert run([*behind_a_timelock(unwatched), "--publish"]) == 0
+    assert run([*behind_a_timelock(unwatched), "--yes"]) == 0
     landed = json.loads(capsys.readouterr().out)
     timelock, stranger = landed["timelock"]["address"], "0x" + "5" * 40
     check = ["contract", "check", "--json", "--config", unwatched.config(landed["address"])]
@@ -248,7 +248,7 @@ def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
 ):
     staking = f"NodeStaking={unwatched.network.contracts['Node']}"
     told = ["--adapter", "NodeStakingAdapter", "--contract", staking]
-    told += ["--contract", f"operator={unwatched.owner}", "--publish"]
+    told += ["--contract", f"operator={unwatched.owner}", "--yes"]
 
     assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
     said = capsys.readouterr()
@@ -261,12 +261,12 @@ def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     command = behind_a_timelock(unwatched)
-    assert run(command) == 0
+    assert run([*command, "--dry-run"]) == 0
     planned = json.loads(capsys.readouterr().out)
     cost = int(planned["max_cost_wei"])
     unwatched.network.chain.ask("anvil_setBalance", unwatched.payer, hex(cost - 1))
 
-    assert run([*command, "--publish"]) == 2
+    assert run([*command, "--yes"]) == 2
 
     gas = sum(one["gas_limit"] for one in (planned, planned["timelock"], planned["adapter"]))
     assert cost == gas * int(planned["max_fee_per_gas_wei"])
@@ -277,7 +277,7 @@ def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
 def test_without_an_adapter_kickouts_end_in_an_event(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    assert run(deploy(unwatched, "--adapter", "none", config=unwatched.config())) == 0
+    assert run(deploy(unwatched, "--adapter", "none", "--dry-run", config=unwatched.config())) == 0
     planned: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert planned["arguments"]["target"] == "0x" + "0" * 40
     assert "adapter" not in planned

@@ -1,6 +1,7 @@
 """`contract`: the shipped contract is known, every difference is named, deploying is a dry run."""
 
 import json
+import re
 
 import pytest
 from eth_utils.crypto import keccak
@@ -33,7 +34,9 @@ def test_show_tells_how_the_contract_stands(config, network, capsys):
 
 def test_show_is_readable_without_json(config, capsys):
     assert run(["contract", "show", "--config", str(config)]) == 0
-    assert "limits.kick_below" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    for line in (r"is our code +yes", r"limits\.kick below +QoS 0\.2000"):
+        assert re.search(f"^{line}$", said, re.MULTILINE)
 
 
 def test_check_finds_nothing_where_all_is_as_configured(config, capsys):
@@ -98,10 +101,10 @@ def test_every_command_looks_whether_it_is_the_right_network(
 
 
 def test_what_would_be_deployed_is_readable_without_json(config, capsys):
-    assert run(["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(config)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    cells = [line.split(maxsplit=1) for line in lines]
-    assert ["arguments.limits.max_age_seconds", "2 h (7200 s)"] in cells
+    told = ["--dev", "--admin", ADMIN, "--config", str(config), "--dry-run"]
+    assert run(["contract", "deploy", *told]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", said)
 
 
 def test_run_publishes_nothing_to_a_contract_that_differs(settings, tmp_path, capsys, watched):
@@ -122,11 +125,13 @@ def test_a_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watch
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_deploying_is_a_dry_run_unless_told(settings, tmp_path, capsys, watched):
+def test_nothing_is_deployed_where_nobody_can_be_asked_or_dry(settings, tmp_path, capsys, watched):
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
     command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(path), "--json"]
-    assert run(command) == 0
+    assert run(command) == 2
+    assert "--yes does it, --dry-run says what it would do" in capsys.readouterr().err
+    assert run([*command, "--dry-run"]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["arguments"]["admin"] == ADMIN
     assert planned["gas_limit"] > 1_000_000
@@ -173,7 +178,7 @@ def test_a_timelock_is_the_admin_of_what_would_be_deployed(config, capsys):
     people = ["--signers", f"{ADMIN},{NOBODY}", "--quorum", "2"]
     people += ["--pauser", "0x" + "1" * 40, "--vetoer", "0x" + "2" * 40]
     command = ["contract", "deploy", "--admin", ADMIN, *people, "--config", str(config), "--json"]
-    assert run(command) == 0
+    assert run([*command, "--dry-run"]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["timelock"]["owner"] == ADMIN
     assert planned["arguments"]["admin"] == planned["timelock"]["address"] != ADMIN

@@ -101,7 +101,8 @@ def node_of(office):
 def test_a_dry_run_says_what_the_contract_would_make_of_it(
     office, config, endpoint, capsys, tmp_path
 ):
-    assert run(["kickout", "propose", node_of(office), "--config", config, "--json"]) == 0
+    propose = ["kickout", "propose", node_of(office), "--config", config, "--dry-run"]
+    assert run([*propose, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["contract_says"], answer["dry_run"], answer["obstacle"]) == (
         "accepted",
@@ -112,7 +113,7 @@ def test_a_dry_run_says_what_the_contract_would_make_of_it(
     assert step.startswith(f"the proposal of a kickout in round {office.premises.round} would be")
     # Its evidence is laid down by whoever means it.
     assert not (tmp_path / "by-hand").exists()
-    assert run(["kickout", "propose", node_of(office), "--config", config]) == 0
+    assert run(propose) == 0
     text = capsys.readouterr().out
     assert "\ncontract_says  accepted\n" in text
     assert "None" not in text
@@ -130,20 +131,20 @@ def test_the_evidence_is_printed_and_exported_under_its_hash(office, config, tmp
 
 
 def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, capsys):
-    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     assert "propose_kick signed" in capsys.readouterr().out
     office.mine()
     assert kick(office)["live"]
 
     office.index()
     command = ["kickout", "execute", node_of(office), "--config", config]
-    assert run([*command, "--json"]) == 2
+    assert run([*command, "--dry-run", "--json"]) == 2
     told = capsys.readouterr()
     answer = json.loads(told.out)
     assert answer["contract_says"].startswith("KickNotReady")
     # That it is proposed is what an execution needs.
     assert answer["obstacle"] is None
-    assert run([*command, "--publish"]) == 2
+    assert run([*command, "--yes"]) == 2
     assert told.err == capsys.readouterr().err
     assert "it cannot be executed yet: the vetoer has until 2" in told.err
     assert f"round {office.premises.round + 2} has to be accepted first" in told.err
@@ -151,7 +152,7 @@ def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, 
     assert "its kickout is proposed already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
+@pytest.mark.parametrize("manner", ["--yes", "--dry-run"])
 def test_a_database_that_is_behind_the_head_accuses_nobody(
     office, config, endpoint, capsys, manner
 ):
@@ -161,7 +162,7 @@ def test_a_database_that_is_behind_the_head_accuses_nobody(
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-@pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
+@pytest.mark.parametrize("manner", ["--yes", "--dry-run"])
 def test_nobody_is_accused_by_hand_while_a_report_is_held(
     office, config, endpoint, capsys, manner
 ):
@@ -174,7 +175,7 @@ def test_nobody_is_accused_by_hand_while_a_report_is_held(
 
 
 def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, endpoint, capsys):
-    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     office.mine()
     office.index()
     # Another interval has begun since: the one that it was proposed on is over.
@@ -183,7 +184,7 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
         other = replace(live, evidence=Hash("0x" + 64 * "e"))
         uow.rounds.write(RoundsChanges(kicks={live.node: other}))
     before = endpoint.seen.count("eth_sendRawTransaction")
-    assert run(["kickout", "execute", node_of(office), "--config", config, "--publish"]) == 2
+    assert run(["kickout", "execute", node_of(office), "--config", config, "--yes"]) == 2
     assert "what makes the node due today is another one" in capsys.readouterr().err
     assert endpoint.seen.count("eth_sendRawTransaction") == before
 
@@ -191,7 +192,7 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
 def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
     with office.store.transaction() as uow:
         assert uow.lease.take("the daemon", 60) is not None
-    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 1
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
@@ -217,7 +218,7 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
     cancel = ["kickout", "cancel", node_of(office), "--config", config]
     assert run(cancel) == 2
     assert "nothing of ours to cancel: no kickout of it is proposed" in capsys.readouterr().err
-    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     office.mine()
     office.index()
     capsys.readouterr()
@@ -242,10 +243,10 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
     assert run([*listed, "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["kickout"], one["obstacle"]) == ("live", "not due")
-    assert run([*cancel, "--json"]) == 0
+    assert run([*cancel, "--dry-run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["contract_says"], answer["dry_run"]) == ("accepted", True)
-    assert run([*cancel, "--publish"]) == 0
+    assert run([*cancel, "--yes"]) == 0
     office.mine()
     assert not kick(office)["live"]
 

@@ -55,7 +55,7 @@ def test_one_that_is_held_is_proposed_by_who_says_that_he_knows(
     assert "can be proposed by hand\n" in listed
     assert why in listed
 
-    command = ["kickout", "propose", node_of(office), "--config", config, "--publish"]
+    command = ["kickout", "propose", node_of(office), "--config", config, "--yes"]
     assert run(command) == 2
     refused = capsys.readouterr().err
     assert why in refused
@@ -73,13 +73,13 @@ def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, cap
     # Its sender is paused: the proposal gets no nonce, and is called off.
     hold = ["outbox", "hold", office.context.account.address, "--config", config]
     assert run(hold) == 0
-    assert run([*propose, "--publish"]) == 0
+    assert run([*propose, "--yes"]) == 0
     waiting = capsys.readouterr().out
     assert "kickout proposal planned" in waiting
-    assert run(["kickout", "cancel", node_of(office), "--config", config, "--publish"]) == 0
+    assert run(["kickout", "cancel", node_of(office), "--config", config, "--yes"]) == 0
 
     told = []
-    for manner in ("--dry-run", "--publish"):
+    for manner in ("--dry-run", "--yes"):
         capsys.readouterr()
         assert run([*propose, manner]) == 2
         told.append(capsys.readouterr().err)
@@ -98,15 +98,15 @@ def test_a_round_that_is_full_is_named(office, config, capsys):
     call = premises.oracle.functions.setLimits(tuple(none))
     premises.chain.send(call, sender=premises.network.admin)
     office.index()
-    assert run(["kickout", "propose", node_of(office), "--config", config, "--publish"]) == 0
+    assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     said = capsys.readouterr().out
     assert f"nothing is sent: round {premises.round} has as many proposals as it may (0)" in said
 
 
-@pytest.mark.parametrize("manner", ["--publish", "--dry-run"])
+@pytest.mark.parametrize("manner", ["--yes", "--dry-run"])
 def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, manner):
     propose = ["kickout", "propose", node_of(office), "--config", config]
-    assert run([*propose, "--publish"]) == 0
+    assert run([*propose, "--yes"]) == 0
     with office.store.reading() as uow:
         (live,) = uow.outbox.intents.unfinished(office.context.account)
     capsys.readouterr()
@@ -127,10 +127,10 @@ def test_a_proposal_by_too_few_says_who_did_not_sign(office, config, capsys):
         # Nobody answers there.
         file.write('[reporters]\npeers = ["http://127.0.0.1:9"]\n')
     propose = ["kickout", "propose", node_of(office), "--config", config]
-    assert run([*propose, "--publish"]) == 0
+    assert run([*propose, "--yes"]) == 0
     said = capsys.readouterr().out
     assert "kickout signed" in said
     assert "nothing is sent: 1 of 2 signatures are here" in said
-    assert run(propose) == 2
+    assert run([*propose, "--dry-run"]) == 2
     told = capsys.readouterr().err
     assert f"nothing came from {', '.join(others)}" in told

@@ -108,7 +108,7 @@ def test_a_sender_is_paused_and_goes_on(act: Act, url: str, capsys):
 
 def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, capsys):
     assert act("cancel", 1) == 2
-    assert "add --yes" in capsys.readouterr().err
+    assert "--yes does it" in capsys.readouterr().err
     assert act("cancel", 1, "--dry-run") == 0
     assert state(url, 1) is IntentState.PLANNED
     assert act("cancel", 1, "--yes") == 0
@@ -136,7 +136,7 @@ def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
         (("release", "0x" + 40 * "b"), "is not stopped"),
         (("hold", "0x" + 40 * "b"), "is no sender of this database"),
         (("rebuild",), "say where from"),
-        (("rebuild", "--from-chain"), "add --yes, or --dry-run"),
+        (("rebuild", "--from-chain"), "--yes does it, --dry-run says"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_that_says_why(

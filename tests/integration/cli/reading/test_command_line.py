@@ -1,6 +1,7 @@
 """The command line as a whole: help everywhere, and one door for failures."""
 
 import errno
+import io
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typer.main import get_command
 
 from oracle.cli import main
 from oracle.cli.main import build, run
+from oracle.cli.options import agreed
 from oracle.errors import FatalError, InputError, TransientError
 
 
@@ -29,7 +31,14 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(leaves(get_command(build())))
 # Commands that change something elsewhere than in a database of their own.
 CHANGING = {
+    "halt clear",
     "init",
+    "kickout cancel",
+    "outbox bump",
+    "outbox cancel",
+    "outbox hold",
+    "outbox rebuild",
+    "report release",
     "run",
     "migrate",
     "resync rewind",
@@ -42,11 +51,19 @@ CHANGING = {
     "outbox release",
     "keys create",
 }
+# What they send, or end for good, cannot be taken back: a person is asked.
+ASKING = {
+    "report push",
+    "kickout propose",
+    "kickout execute",
+    "kickout cancel",
+    "contract deploy",
+    "outbox cancel",
+    "outbox rebuild",
+}
 # Commands whose output is not a report: streams, or something that runs.
 WITHOUT_JSON = {
     "init",
-    "run",
-    "devnet",
     "gateway",
     "serve",
     "replay",
@@ -54,6 +71,13 @@ WITHOUT_JSON = {
     "kickout evidence",
     "outbox release",
 }
+
+
+class Terminal(io.StringIO):
+    """Where a person types."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def options(name):
@@ -95,7 +119,31 @@ def test_a_shell_completes_commands(shell, capsys, monkeypatch):
 
 @pytest.mark.parametrize("name", sorted(CHANGING))
 def test_what_changes_something_can_be_tried_dry(name):
-    assert options(name) & {"--dry-run", "--publish"}
+    assert "--dry-run" in options(name)
+
+
+def test_what_cannot_be_taken_back_asks_and_nothing_else_does():
+    # `init` asks for what it does not know.
+    assert {name for name in COMMANDS if "--yes" in options(name)} - {"init"} == ASKING
+
+
+@pytest.mark.parametrize(
+    ("yes", "dry_run", "is_done"), [(True, False, True), (True, True, False), (False, True, False)]
+)
+def test_a_flag_answers_instead_of_a_person(yes, dry_run, is_done):
+    assert agreed("sending it", yes=yes, dry_run=dry_run) is is_done
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n"])
+def test_who_does_not_say_yes_at_a_terminal_has_nothing_done(monkeypatch, answer):
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    with pytest.raises(InputError, match="sending it: nothing was done; --yes does it"):
+        agreed("sending it", yes=False, dry_run=False)
+
+
+def test_who_says_yes_at_a_terminal_has_it_done(monkeypatch):
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert agreed("sending it", yes=False, dry_run=False)
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_JSON))

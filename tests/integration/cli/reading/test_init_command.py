@@ -46,8 +46,9 @@ def test_what_it_writes_can_be_run_at_once_and_reads_the_whole_network(
     assert "fit" in written.err
     assert "Next:" in written.out
     path = tmp_path / "config.toml"
-    assert run(["run", "--once", "--config", str(path)]) == 0
-    capsys.readouterr()
+    assert run(["run", "--once", "--json", "--config", str(path)]) == 0
+    reached = json.loads(capsys.readouterr().out)
+    assert (reached["folded"]["block"], reached["publishing"]) == (network.head(), False)
     assert run(["nodes", "--json", "--config", str(path)]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 12
 

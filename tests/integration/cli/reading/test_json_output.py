@@ -24,7 +24,7 @@ CALLED = {
     "backtest": [],
     "config check": [],
     "contract check": ["--dev"],
-    "contract deploy": ["--dev", "--admin", ADMIN],
+    "contract deploy": ["--dev", "--admin", ADMIN, "--dry-run"],
     "contract calldata": ["resume"],
     "contract show": [],
     "draws": [],
@@ -38,11 +38,11 @@ CALLED = {
     "feed import-witness": ["{folder}/no-such-file.jsonl"],
     "keys create": ["{folder}/made.json", "{folder}/made.password"],
     "keys show": [],
-    "kickout cancel": ["{node}"],
-    "kickout execute": ["{node}"],
+    "kickout cancel": ["{node}", "--dry-run"],
+    "kickout execute": ["{node}", "--dry-run"],
     "kickout export": [],
     "kickout list": [],
-    "kickout propose": ["{node}"],
+    "kickout propose": ["{node}", "--dry-run"],
     "halt clear": ["--reason", "a test"],
     "halt list": [],
     "migrate": [],
@@ -57,7 +57,7 @@ CALLED = {
     "outbox release": ["{sender}"],
     "outbox show": ["{intent}"],
     "queue": [],
-    "report push": [],
+    "report push": ["--dry-run"],
     "report release": [],
     "report show": [],
     "report verify": ["1"],
@@ -71,12 +71,13 @@ CALLED = {
     "resync verify": ["--from", "0", "--to", "5"],
     "rules list": [],
     "rules show": ["seed"],
+    "run": ["--once"],
     "select": ["--task", "{task}"],
     "selftest": [],
     "status": [],
 }
-# It runs a whole network for a minute; tests/integration/demo reads what it prints.
-BY_ITSELF = {"attack", "audit relay", "demo"}
+# They run a whole network; tests/integration/demo reads what a demo prints.
+BY_ITSELF = {"attack", "audit relay", "demo", "devnet"}
 # By command: what there is none of on a network where all is well; it says so, and leaves with 2.
 NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
@@ -190,7 +191,7 @@ def test_a_command_prints_one_document_or_none_where_no_endpoint_answers(
 def test_what_was_deployed_is_one_document(network: LocalNetwork, copied: Path, capsys: Capture):
     # It waits for its block.
     network.stage.chain.ask("evm_setAutomine", True)
-    told = ["contract", "deploy", "--dev", "--admin", ADMIN, "--publish", "--json"]
+    told = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
     capsys.readouterr()
     assert run([*told, "--config", str(copied)]) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -61,8 +61,7 @@ def test_an_own_profile_says_what_scoring_loses_by_it(capsys, settings, tmp_path
 
     found = checked(capsys, settings({"profile": str(profile)}, start_block=9))
 
-    _, _, never = found["facts"]["profile"].partition("says task_started; never says ")
-    assert "group_validated" in never
+    assert found["facts"]["profile"].endswith("says task_started, and nothing else")
     assert found["facts"]["contracts"] == f"Work {TASKS} from block 5"
     told = " ".join(found["warnings"])
     for loss in ("nobody is a member", "nothing is ranked", "nobody is ever excluded"):
@@ -140,3 +139,22 @@ def test_any_network_can_be_published_for(settings, sound):
     sound["oracle"] = {"address": "0x" + "0a" * 20}
 
     assert load(settings(VSS)).oracle.address == "0x" + "0a" * 20
+
+
+@pytest.mark.parametrize(
+    ("network", "possible"),
+    [
+        (VSS, "scores; kickouts by VssTaskAdapter, which `contract deploy` adds; "),
+        (
+            {"profile": "crynux-staking", "contracts": {"NodeStaking": TASKS}},
+            "no scores: it tells of no tasks, they would have to come from [feed]",
+        ),
+    ],
+)
+def test_what_a_profile_can_put_on_chain_is_said_before_anything_is(
+    capsys, settings, network, possible
+):
+    found = checked(capsys, settings(network))["facts"]["on chain"]
+
+    assert found.startswith(possible)
+    assert found.endswith(". Nothing now: oracle.address is missing")

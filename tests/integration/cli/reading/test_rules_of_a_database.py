@@ -17,8 +17,9 @@ SEED, RELAY = "seed version 2 (ed9398267011)", "relay version 2 (995edd6c9121)"
 
 
 def told(capsys, *arguments):
-    """The JSON that a command prints."""
-    assert run([*map(str, arguments), "--json"]) == 0
+    """The JSON that a command prints; the exit code of `status` is the health of the daemon."""
+    healthy = {0, 1} if "status" in arguments else {0}
+    assert run([*map(str, arguments), "--json"]) in healthy
     return json.loads(capsys.readouterr().out)
 
 
@@ -86,11 +87,10 @@ def test_config_check_says_what_differs_from_the_set(copied, tmp_path, capsys):
     path = write(copied, tmp_path / "config.toml")
 
     fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
-    assert fact.startswith("relay, version 2, sha256 ")
-    assert "; changed: tau_seconds = 900, penalty = 0.5; " in fact
+    assert fact.startswith("relay version 2 (")
+    assert ", changed: tau_seconds = 900, penalty = 0.5; " in fact
 
     copied["rules"] = {"set": "relay"}
     path = write(copied, path)
     fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
-    assert "sha256 995edd6c9121" in fact
-    assert "; as published; " in fact
+    assert "relay version 2 (995edd6c9121), as published; " in fact

@@ -1,0 +1,43 @@
+"""`python -m picture docs/demo.svg`: plays the demo, and draws what was to be seen."""
+
+import io
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from oracle.cli.demo.demo_verdict import print_verdict, why_it_stands_so
+from oracle.devnet.demo.cast import HOPELESS
+from oracle.devnet.demo.show import START_TIME, ShowOptions, show
+from oracle.errors import FatalError
+from picture.animation import svg
+from picture.frames import COLUMNS, RecordedScreen, frame_of_text
+from picture.sources import made_from
+
+
+def main(path: Path) -> None:
+    """Write the picture of one run.
+
+    Raises:
+        FatalError: the demo does not hold.
+    """
+    options = ShowOptions()
+    screen = RecordedScreen(start=START_TIME)
+    with show(screen, options) as (play, daemon, _):
+        play.play(daemon, options)
+        summary = play.end(daemon, options)
+        (node,) = (one.node for one in summary.nodes if one.name == HOPELESS.name)
+        why = why_it_stands_so(daemon.configuration, node)
+        daemon.stop()
+    if not summary.holds:
+        raise FatalError("; ".join(summary.faults))
+    written = io.StringIO()
+    console = Console(
+        file=written, width=COLUMNS, force_terminal=True, color_system="standard", highlight=False
+    )
+    print_verdict(summary, why, console)
+    frames = [*screen.frames(), frame_of_text(written.getvalue())]
+    path.write_text(svg(frames, made_from()), "utf-8")
+
+
+main(Path(sys.argv[1]))

@@ -1,0 +1,67 @@
+"""An SVG that shows frames of a terminal one after the other, for ever; without scripts."""
+
+from collections.abc import Sequence
+from html import escape
+
+from picture.frames import COLUMNS, LINES, Frame
+
+_CHARACTER, _LINE, _MARGIN = 8.4, 18, 14
+_FRAME_SECONDS, _LAST_SECONDS = 1.2, 8.0
+_COLOURS = {"green": "#5fbf72", "red": "#ef6b6b", "yellow": "#e3b341", "cyan": "#58c4dc"}
+
+
+def svg(frames: Sequence[Frame], made_from: str) -> str:
+    """Return the picture; `made_from` is written into it. The last frame stays longer.
+
+    Who wants no motion sees the last one alone.
+    """
+    width = round(COLUMNS * _CHARACTER + 2 * _MARGIN)
+    height = LINES * _LINE + 2 * _MARGIN
+    *others, last = [_drawn(frame) for frame in frames]
+    groups = [
+        f'<g class="f" style="animation-delay:{place * _FRAME_SECONDS:.1f}s">{drawn}</g>'
+        for place, drawn in enumerate(others)
+    ]
+    delay = len(others) * _FRAME_SECONDS
+    groups.append(f'<g class="l" style="animation-delay:{delay:.1f}s">{last}</g>')
+    opened = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
+        "<title>The demo of qos-oracle on a terminal</title>"
+    )
+    ground = f'<rect width="{width}" height="{height}" rx="8" fill="#11161c"/>'
+    parts = [opened, f"<!-- made from {made_from} -->", f"<style>{_style(len(others))}</style>"]
+    return "\n".join([*parts, ground, *groups, "</svg>", ""])
+
+
+def _style(others: int) -> str:
+    whole = others * _FRAME_SECONDS + _LAST_SECONDS
+    one, last = 100 * _FRAME_SECONDS / whole, 100 * _LAST_SECONDS / whole
+    colours = "".join(f".{name}{{fill:{value}}}" for name, value in _COLOURS.items())
+    return (
+        "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#cdd6df;"
+        "white-space:pre}"
+        f"{colours}.bold{{font-weight:bold}}.dim{{opacity:.6}}"
+        ".strike{text-decoration:line-through}"
+        f".f,.l{{visibility:hidden;animation:f {whole:.1f}s step-end infinite}}"
+        ".l{animation-name:l}"
+        f"@keyframes f{{0%{{visibility:visible}}{one:.3f}%{{visibility:hidden}}}}"
+        f"@keyframes l{{0%{{visibility:visible}}{last:.3f}%{{visibility:hidden}}}}"
+        "@media (prefers-reduced-motion:reduce){.f,.l{animation:none}.l{visibility:visible}}"
+    )
+
+
+def _drawn(frame: Frame) -> str:
+    lines = []
+    for number, parts in enumerate(frame, start=1):
+        spans = "".join(
+            f'<tspan x="{_MARGIN + part.column * _CHARACTER:.1f}"{_class(part.look)}>'
+            f"{escape(part.text, quote=False)}</tspan>"
+            for part in parts
+        )
+        if spans:
+            lines.append(f'<text xml:space="preserve" y="{number * _LINE + 8}">{spans}</text>')
+    return "".join(lines)
+
+
+def _class(look: str) -> str:
+    return f' class="{look}"' if look else ""

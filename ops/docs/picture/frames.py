@@ -1,0 +1,106 @@
+"""What the demo shows on a terminal of 80 columns and 24 lines, frame by frame."""
+
+import io
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from oracle.devnet.demo.news import FeedEntry
+from oracle.devnet.demo.screen import Screen
+from oracle.devnet.demo.snapshot import DemoSnapshot
+
+COLUMNS, LINES = 80, 24
+# The show has some 570 blocks; so many frames tell it.
+_MOST_FRAMES = 25
+# Below the title.
+_LINE_OF_ACT = 1
+
+
+# The terminal's colours by number, which all that is shown uses; eight more are bright ones.
+_COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
+_BRIGHT = 8
+
+
+class StyledText(NamedTuple):
+    """Characters of one line that look alike, from a column on."""
+
+    column: int
+    text: str
+    look: str
+
+
+Frame = tuple[tuple[StyledText, ...], ...]
+
+
+class RecordedScreen(Screen):
+    """A screen that nobody looks at; it keeps what it would have shown."""
+
+    def __init__(self, *, start: int) -> None:
+        super().__init__(a_console(), start=start)
+        self._begun: list[tuple[int, Frame]] = []
+        self._news: list[tuple[int, Frame]] = []
+        self._last: Frame = ()
+        self._act = ""
+
+    def show(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
+        """Keep the picture if an act begins in it, or something in it is news."""
+        super().show(snapshot, lines, head=head)
+        self._last = frame_of(self.picture(snapshot, head))
+        act = "".join(part.text for part in self._last[_LINE_OF_ACT])
+        if act != self._act:
+            self._begun.append((head, self._last))
+        elif any(line.tone != "plain" for line in lines):
+            self._news.append((head, self._last))
+        self._act = act
+
+    def frames(self) -> list[Frame]:
+        """Return the beginning of each act, what was news, thinned, and the last one."""
+        every = -(-len(self._news) // _MOST_FRAMES) or 1
+        told = sorted((*self._begun, *self._news[::every]), key=lambda one: one[0])
+        return [*(frame for _, frame in told), self._last]
+
+
+def a_console() -> Console:
+    """Return a terminal of the size that everything fits."""
+    return Console(
+        file=io.StringIO(),
+        width=COLUMNS,
+        height=LINES,
+        color_system="standard",
+        highlight=False,
+        force_terminal=False,
+    )
+
+
+def frame_of(shown: RenderableType) -> Frame:
+    """Return what a renderable looks like, without what lies below the last line."""
+    lines = a_console().render_lines(shown, pad=False)
+    return tuple(_line((one.text, one.style) for one in line) for line in lines[:LINES])
+
+
+def frame_of_text(ansi: str) -> Frame:
+    """The same for what a program wrote to a terminal."""
+    return frame_of(Text.from_ansi(ansi.rstrip()))
+
+
+def _line(segments: Iterable[tuple[str, Style | None]]) -> tuple[StyledText, ...]:
+    column, found = 0, []
+    for text, style in segments:
+        if text.strip():
+            found.append(StyledText(column, text.rstrip(), _look(style)))
+        column += cell_len(text)
+    return tuple(found)
+
+
+def _look(style: Style | None) -> str:
+    """Return the classes of the picture's style sheet."""
+    if style is None:
+        return ""
+    number = None if style.color is None else style.color.number
+    colour = "" if number is None else _COLOURS.get(number % _BRIGHT, "")
+    marks = (("bold", style.bold), ("dim", style.dim), ("strike", style.strike))
+    return " ".join([*([colour] if colour else []), *(name for name, is_on in marks if is_on)])

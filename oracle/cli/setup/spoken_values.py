@@ -1,0 +1,81 @@
+"""How what a contract says is put into words: dates, spans, shares; `--json` has it as it is."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from oracle.cli.options import print_json
+from oracle.domain.ids import ZERO_ADDRESS
+from oracle.queries.text.human_numbers import span
+from oracle.queries.text.text_tables import in_utc, print_facts
+
+# Ends of names: of moments in unix seconds, and of spans in seconds.
+_MOMENTS = ("_at", "paused_until")
+_SPANS = (
+    *("_seconds", "_delay", "_interval", "_cooldown"),
+    *("kick_window", "bucket_frame"),
+)
+# A span that people would have to divide, in seconds.
+_LONG = 90
+# 40 bits of seconds: longer than there will be a chain.
+_FOR_EVER = 2**40 - 1
+_STEPS = 10_000
+
+
+def _qos(steps: int) -> str:
+    return f"QoS {steps / _STEPS:.4f}"
+
+
+def _share(parts: int) -> str:
+    return f"{parts / _STEPS:.2%} of the nodes"
+
+
+# What a number counts, by the end of its name; contracts/oracle/Limits.sol has the meanings.
+_COUNTS: Mapping[str, Callable[[int], str]] = {
+    "kick_below": _qos,
+    "big_fall": _qos,
+    "fall_share": _share,
+    "anchor_window": "{} blocks".format,
+    "kick_gas": "{:,} gas".format,
+}
+
+
+def tell(answer: Mapping[str, object], *, as_json: bool) -> None:
+    """Print an answer, nested values under their whole names."""
+    if as_json:
+        print_json(answer)
+        return
+    shown = dict(_flat(answer))
+    width = max(map(len, shown)) + 2
+    print_facts(((name.replace("_", " "), said(name, v)) for name, v in shown.items()), width)
+
+
+def said(name: str, value: object) -> str:
+    """Return a value in words, by the name that it has."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return _of_number(name.rpartition(".")[2], value)
+    if value == ZERO_ADDRESS:
+        return "nobody"
+    return "-" if value in {None, ""} else str(value)
+
+
+def _of_number(name: str, value: int) -> str:
+    if name.endswith(_MOMENTS):
+        return f"{in_utc(value, '%Y-%m-%d %H:%M:%S UTC')} ({value})" if value else "never"
+    if name.endswith(_SPANS):
+        if value == _FOR_EVER:
+            return "for ever"
+        return f"{span(value)} ({value} s)" if value >= _LONG else f"{value} s"
+    count = _COUNTS.get(name)
+    return str(value) if count is None else count(value)
+
+
+def _flat(answer: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """Yield nested values under their whole names."""
+    for name, value in answer.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        elif isinstance(value, (list, tuple)):
+            yield above + name, ", ".join(str(one) for one in value)
+        else:
+            yield above + name, value

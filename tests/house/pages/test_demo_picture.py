@@ -1,0 +1,61 @@
+"""README's picture of the demo: from a run of the code that there is, and whole."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from rich.console import Group
+from rich.text import Text
+
+from picture.animation import svg
+from picture.frames import COLUMNS, LINES, RecordedScreen, frame_of, frame_of_text
+from picture.sources import made_from
+from tests.unit.devnet.test_screen import snapshot
+
+PICTURE = Path(__file__).resolve().parents[3] / "docs" / "demo.svg"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_picture_is_of_the_demo_as_it_is():
+    assert f"<!-- made from {made_from()} -->" in PICTURE.read_text("utf-8"), "`make picture`"
+
+
+def test_the_picture_ends_with_the_verdict_and_needs_no_script():
+    root = ET.fromstring(PICTURE.read_text("utf-8"))  # noqa: S314 - our own
+    *_, last = root.iter(f"{SVG}g")
+    said = " ".join("".join(line.itertext()) for line in last.iter(f"{SVG}text"))
+
+    assert "why hopeless went: Kicked out: its last 50 tasks brought" in said
+    assert "Everything holds." in said
+    assert not list(root.iter(f"{SVG}script"))
+
+
+def test_every_act_is_in_the_picture():
+    acts = re.findall(r">([1-7])/7 ", PICTURE.read_text("utf-8"))
+    assert list(dict.fromkeys(acts)) == ["1", "2", "3", "4", "5", "6", "7"]
+
+
+def test_a_frame_keeps_columns_and_looks_and_is_no_larger_than_a_terminal():
+    shown = Group(*(Text("a  b" * COLUMNS, style="bold red") for _ in range(LINES)))
+    frame = frame_of(shown)
+
+    assert len(frame) == LINES
+    assert {part.look for line in frame for part in line} == {"red bold"}
+    assert all(part.column + len(part.text) <= COLUMNS for line in frame for part in line)
+
+
+def test_what_a_program_wrote_is_no_markup():
+    drawn = svg([frame_of_text("<b>&\x1b[32mgood\x1b[0m")] * 2, "here")
+
+    assert "&lt;b&gt;&amp;" in drawn
+    assert 'class="green">good<' in drawn
+    ET.fromstring(drawn)  # noqa: S314 - our own
+
+
+def test_each_act_is_kept_where_it_begins():
+    screen = RecordedScreen(start=0)
+    for head, reports in enumerate((0, 0, 1, 1), start=1):
+        screen.show(snapshot(reports=reports), [], head=head)
+
+    begun = ["".join(part.text for part in frame[1])[:3] for frame in screen.frames()]
+    assert begun == ["1/7", "2/7", "2/7"]

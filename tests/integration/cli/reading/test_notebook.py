@@ -1,0 +1,43 @@
+"""The notebook of the documents runs, cell by cell, over a database and its Parquet files."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.cli.main import run
+
+NOTEBOOK = Path(__file__).resolve().parents[4] / "docs" / "examples" / "history.ipynb"
+
+
+@pytest.fixture
+def cells() -> list[str]:
+    """The code, in the order of the page."""
+    written = json.loads(NOTEBOOK.read_text("utf-8"))
+    return ["".join(one["source"]) for one in written["cells"] if one["cell_type"] == "code"]
+
+
+def test_every_cell_runs_and_both_sources_say_the_same(
+    indexed: Path, cells: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    history = tmp_path / "history"
+    assert run(["export", "--config", str(indexed), "--parquet", str(history)]) == 0
+    capsys.readouterr()
+    pytest.importorskip("polars")
+    known: dict[str, Any] = {}
+    for cell in cells:
+        exec(cell, known)  # noqa: S102 - the cells are ours
+        if "DATABASE" in known and cell.startswith("DATABASE"):
+            known |= {"DATABASE": indexed.parent / "oracle.sqlite", "HISTORY": history}
+
+    said = capsys.readouterr().out
+    files, database = map(int, re.findall(r"(\d+) scores in the files, (\d+)", said)[0])
+    assert 0 < files <= database
+    assert known["over_time"].height > 0
+
+
+def test_the_notebook_was_kept_without_what_it_printed():
+    written = json.loads(NOTEBOOK.read_text("utf-8"))
+    assert [one for one in written["cells"] if one.get("outputs")] == []

@@ -1,0 +1,41 @@
+"""What is left while the daemon catches up is said with the time by which it will be done."""
+
+from oracle.cli.inspect.catching_up import Progress, progress
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.store.database import Store
+from tests.support.scripted import ScriptedChain
+from tests.support.txmgr.follower import Follower
+
+NOW = 1_800_000_000
+
+
+def test_what_is_left_is_said_with_the_rate_and_the_time_of_its_end():
+    text = Progress(left=12_400, done=620, seconds=2.0).text(NOW)
+    assert text == "12,400 blocks left at 310 a second: 40 s, until about 2027-01-15 08:00 UTC"
+
+
+def test_who_does_not_move_has_no_end():
+    standing = Progress(left=7, done=0, seconds=2.0)
+    assert standing.text(NOW) == "7 blocks left, none folded within 2 s"
+    assert standing.answer(NOW)["until"] is None
+
+
+def test_what_was_folded_meanwhile_is_counted(store: Store):
+    follower = Follower(ScriptedChain(), store)
+    follower.chain.mine()
+    follower.catch_up()
+    first = follower.chain.newest.number
+    nobody = Hash("0x" + "0" * 64)
+    before = BlockRef(first, nobody, nobody, 0)
+    slept: list[float] = []
+
+    def three_blocks_later(seconds: float) -> None:
+        slept.append(seconds)
+        for _ in range(3):
+            follower.chain.mine()
+        follower.catch_up()
+
+    found = progress(store, before, 0.0, first + 10, three_blocks_later)
+    assert (found.left, found.done) == (7, 3)
+    assert slept == [0.0]

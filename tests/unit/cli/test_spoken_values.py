@@ -1,0 +1,27 @@
+"""What a contract says is put into words by the name that it has."""
+
+import pytest
+
+from oracle.cli.setup.spoken_values import said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("is_our_code", True, "yes"),
+        ("pauser", "0x" + "0" * 40, "nobody"),
+        ("head.paused_until", 0, "never"),
+        ("head.pushed_at", 1_800_001_920, "2027-01-15 08:32:00 UTC (1800001920)"),
+        ("limits.min_interval", 0, "0 s"),
+        ("limits.kick_window", 86_400, "24 h (86400 s)"),
+        ("limits.max_age_seconds", 7_200, "2 h (7200 s)"),
+        ("limits.kick_below", 2_000, "QoS 0.2000"),
+        ("limits.fall_share", 1_000, "10.00% of the nodes"),
+        ("limits.anchor_window", 200, "200 blocks"),
+        ("kick_limits.kick_cooldown", 2**40 - 1, "for ever"),
+        ("quorum", 3, "3"),
+        ("network", None, "-"),
+    ],
+)
+def test_a_value_of_a_contract_is_said_as_people_say_it(name: str, value: object, words: str):
+    assert said(name, value) == words
