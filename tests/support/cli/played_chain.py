@@ -23,8 +23,8 @@ _WAVES, _PARTS = 52, 4
 _MOST_ROUNDS = 24
 # Tasks that are drawn for at the end, twice.
 _DRAWN = 4
-# What excludes a node, and the least time that a task may give one.
-_TIMEOUTS, _TASK_SECONDS = 3, 60
+# What excludes a node for longer than the rest takes, and the least time that a task gives one.
+_TIMEOUTS, _TASK_SECONDS = 4, 60
 _DISPATCH = {
     "start_block": 0,
     "queue_alpha": 2,
@@ -65,11 +65,15 @@ def play_into(folder: Path) -> Path:
         return _without_chain(settings, folder)
 
 
-def _round(network: LocalNetwork, path: Path, *flags: str) -> None:
+def _round(network: LocalNetwork, path: Path) -> None:
     """Let the daemon look, report, and see that land."""
     for _ in range(2):
-        assert run(["run", "--once", "--publish", *flags, "--config", str(path)]) == 0
+        _look(path)
         network.mine(3)
+
+
+def _look(path: Path, *flags: str) -> None:
+    assert run(["run", "--once", "--publish", *flags, "--config", str(path)]) == 0
 
 
 def _with_dispatcher(network: LocalNetwork, settings: Settings) -> Settings:
@@ -104,12 +108,19 @@ def _draw(network: LocalNetwork, path: Path) -> None:
     admin, *_ = chain.ask("eth_accounts")
     chosen = stage.call(admin, "TaskNetwork", "setDispatcher", dispatcher)
     chain.mine(network.clock.next_block(), [chosen])
-    for turn, flags in enumerate((("--dispatch",), ())):
-        first = _TIMEOUTS + turn * _DRAWN
-        orders = [_created(network, _order(first + number)) for number in range(_DRAWN)]
-        chain.mine(network.clock.next_block(), orders)
-        network.mine(2)
-        _round(network, path, *flags)
+    _order_some(network, _TIMEOUTS)
+    _look(path, "--dispatch")
+    network.mine(1)
+    _look(path, "--dispatch")
+    _order_some(network, _TIMEOUTS + _DRAWN)
+    _look(path)
+
+
+def _order_some(network: LocalNetwork, first: int) -> None:
+    """Order tasks with these numbers; the block that decides who gets them is there after it."""
+    orders = [_created(network, _order(first + number)) for number in range(_DRAWN)]
+    network.stage.chain.mine(network.clock.next_block(), orders)
+    network.mine(2)
 
 
 def _created(network: LocalNetwork, order: tuple[object, ...]) -> dict[str, str]:
@@ -136,5 +147,8 @@ def _has_said(network: LocalNetwork, event: str) -> bool:
 def _without_chain(settings: Settings, folder: Path) -> Path:
     """What `serve` needs of it: chain and keys are gone."""
     kept = {name: told for name, told in settings.items() if name not in {"keys", "dispatch"}}
-    served = {"api": {"port": 0, "requests_per_second": 10_000}, "log": {"format": "json"}}
+    served: Settings = {
+        "api": {"port": 0, "requests_per_second": 10_000},
+        "log": {"format": "json"},
+    }
     return write({**kept, **served}, folder / "config.toml")
