@@ -15,7 +15,7 @@ from opentelemetry.trace import Span as Traced, Status, StatusCode, set_span_in_
 
 from oracle import __version__
 from oracle.telemetry.safe_text import without_secrets
-from oracle.telemetry.tracing import Span, export_to
+from oracle.telemetry.tracing import TraceSpan, export_to
 
 _SERVICE = "qos-oracle"
 _PREFIX = "qos."
@@ -38,7 +38,7 @@ def exporting_by(processor: SpanProcessor) -> Iterator[None]:
     provider.add_span_processor(processor)
     tracer = provider.get_tracer(_SERVICE, __version__)
 
-    def export(spans: Sequence[Span]) -> None:
+    def export(spans: Sequence[TraceSpan]) -> None:
         made: dict[int, Traced] = {}
         for one in spans:
             parent = None if one.parent is None else made[id(one.parent)]
@@ -55,7 +55,7 @@ def exporting_by(processor: SpanProcessor) -> Iterator[None]:
         provider.shutdown()
 
 
-def _end(traced: Traced, one: Span) -> None:
+def _end(traced: Traced, one: TraceSpan) -> None:
     for name, value in one.ids.items():
         traced.set_attribute(f"{_PREFIX}{name}", _shown(value))
     if one.fault is not None:

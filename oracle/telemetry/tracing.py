@@ -17,7 +17,7 @@ Ids = Mapping[str, object]
 
 
 @dataclass(slots=True)
-class Span:
+class TraceSpan:
     """One piece of work, in nanoseconds of the wall clock; `parent` None: it stands for itself.
 
     `fault`: what ended it, without secrets. `is_idle`: nothing was to be done, so it is forgotten
@@ -25,7 +25,7 @@ class Span:
     """
 
     name: str
-    parent: "Span | None"
+    parent: "TraceSpan | None"
     ids: dict[str, object]
     began_ns: int = field(default_factory=time.time_ns)
     ended_ns: int = 0
@@ -38,15 +38,15 @@ class Span:
         self.ids.update(facts or {})
 
 
-Exporter = Callable[[Sequence[Span]], None]
+Exporter = Callable[[Sequence[TraceSpan]], None]
 
 
 class _Open(threading.local):
     """The spans of one thread: those that are open, the outermost first, and those that ended."""
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []
-        self.ended: list[Span] = []
+        self.spans: list[TraceSpan] = []
+        self.ended: list[TraceSpan] = []
 
 
 class _Tracing:
@@ -66,13 +66,13 @@ def export_to(exporter: Exporter | None) -> None:
 
 
 @contextmanager
-def span(name: str, **ids: object) -> Iterator[Span]:
+def span(name: str, **ids: object) -> Iterator[TraceSpan]:
     """Time a piece of work; what is done within it, in the same thread, is part of it."""
     if _tracing.exporter is None:
-        yield Span(name, None, ids, 0)
+        yield TraceSpan(name, None, ids, 0)
         return
     now = _tracing.open
-    one = Span(name, now.spans[-1] if now.spans else None, ids)
+    one = TraceSpan(name, now.spans[-1] if now.spans else None, ids)
     now.spans.append(one)
     now.ended.append(one)
     try:
