@@ -1,6 +1,6 @@
 # `make` lists the targets. Each is one command; ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored clean
+.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -128,6 +128,9 @@ constraints:  ## Pin every package anew, with hashes (ARGS=--upgrade: the newest
 
 vendored:  ## Bring what the pages load in a browser from npm, as the lock file says
 	PYTHONPATH=.:ops/release python -m release.vendored
+
+screens:  ## Play a chain and take the pictures of its pages that the docs show (needs Chromium)
+	python -m tests.browser.screens
 
 clean:  ## Remove what tools leave behind
 	rm -rf dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -45,6 +45,7 @@ QUICK: dict[str, list[str]] = {
     "rebuild": ["--events", "20000"],
     "weather": ["--history", "300", "--head", "12"],
     "gateway": ["--seconds", "9"],
+    "viewers": ["--events", "60000", "--viewers", "100", "--pairs", "1"],
 }
 
 

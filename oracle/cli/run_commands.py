@@ -30,6 +30,7 @@ from oracle.daemon.startup import (
     introduce,
     refuse_living,
     serving_all,
+    tracing,
 )
 from oracle.daemon.steps import DaemonSteps, steps_of
 from oracle.daemon.stopping import StopSignal, until_told
@@ -98,7 +99,7 @@ def run(  # noqa: PLR0913 - a command line's options are its parameters
         raise InputError("--once leaves when all is done, and --standby waits: give one")
 
     def work(stop: StopSignal) -> None:
-        with open_app(config) as app:
+        with open_app(config) as app, tracing(app.config.tracing.endpoint):
             told = app.config
             logging_setup.configure("json" if as_json else told.log.format, told.log.level)
             if schema_state(told.database.url).age is not SchemaAge.EMPTY:

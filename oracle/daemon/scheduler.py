@@ -23,6 +23,7 @@ from typing_extensions import override
 from oracle.errors import TransientError
 from oracle.telemetry import metrics
 from oracle.telemetry.logging_setup import is_power_of_two
+from oracle.telemetry.tracing import span
 
 # What a turn may take after a stop; then it is left alone in the middle of a network call. No
 # transaction is open there.
@@ -234,8 +235,9 @@ def _turned(step: Job, stop: threading.Event, liveness: JobLiveness, waker: Wake
 
 
 def _measured(step: Job) -> Mapping[str, object] | None:
-    with metrics.STEP_SECONDS.labels(step.name).time():
+    with metrics.STEP_SECONDS.labels(step.name).time(), span(f"{step.name} step") as traced:
         done = step.turn()
+        traced.did(done)
     metrics.STEP_DONE.labels(step.name).set_to_current_time()
     return done
 

@@ -60,6 +60,24 @@ def serving_all(app: App, watch: DaemonHealth) -> Iterator[dict[str, str]]:
         yield addresses
 
 
+@contextmanager
+def tracing(endpoint: str | None) -> Iterator[None]:
+    """Send traces of the steps to a collector; None: make none.
+
+    Raises:
+        InputError: the extra `otel` is not installed.
+    """
+    if endpoint is None:
+        yield
+        return
+    try:
+        from oracle.telemetry.trace_export import exporting  # noqa: PLC0415  an extra
+    except ImportError:
+        raise InputError("tracing.endpoint: needs `pip install 'qos-oracle[otel]'`") from None
+    with exporting(endpoint):
+        yield
+
+
 def read_api_of(app: ReadApp, head: Callable[[], int | None]) -> FastAPI:
     """Return the read API over the database; `head` tells the newest block, where it is known.
 

@@ -20,6 +20,7 @@ from oracle.indexer.provenance import note_folded, note_window
 from oracle.indexer.refused_block import explained
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry.tracing import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def commit(
     store: Store, folder: Folder, fetched_window: FetchedWindow, clock: Callable[[], float]
 ) -> CommitResult:
     """Write the window down in one transaction."""
-    written = CommitResult()
+    written, blocks = CommitResult(), fetched_window.window.range
     with folder.following(fetched_window.cursor):
         with store.transaction() as uow:
             if uow.cursor.get() != fetched_window.cursor:
@@ -83,11 +84,12 @@ def commit(
             uow.blocks.save(fetched_window.window.headers or [fetched_window.window.last])
             uow.dead_letters.append(fetched_window.said.dead)
             note_window(uow, folder.scope, fetched_window.window)
-            explained(uow, fetched_window.window.range)
+            explained(uow, blocks)
             if fetched_window.cursor is None:
                 note_folded(uow, folder.reader)
             check_final(uow, fetched_window.newer_final)
-            _fold(uow, folder, fetched_window, written)
+            with span("fold", first=blocks.first, last=blocks.last):
+                _fold(uow, folder, fetched_window, written)
             written.folded_at = clock()
             moved = _move(uow, folder, fetched_window)
         folder.commit_memory(moved)

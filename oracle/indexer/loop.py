@@ -30,6 +30,7 @@ from oracle.indexer.reorgs.reorg_watch import keep_watch
 from oracle.indexer.window_witness import OutvotedError, check_witness
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
+from oracle.telemetry.tracing import span
 
 # Work between two looks at everything else (docs/explanation/daemon.md#short-jobs).
 TARGET_SECONDS = 1.0
@@ -149,13 +150,15 @@ def _turn(chain: ChainReader, store: Store, folder: Folder, ingest: IngestState)
     said = window.said or folder.reader.read(window.logs, window.calls)
     fetched_window = FetchedWindow(window, said, heads, cursor)
     fetched = ingest.clock()
-    written = commit(store, folder, fetched_window, ingest.clock)
+    blocks, last = window.range, window.last
+    with span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
+        written = commit(store, folder, fetched_window, ingest.clock)
     ingest.fork_watch.goes_on()
     committed = ingest.clock()
     ingest.record_duration(len(window.range), committed - fetched)
     return WindowCommitted(
-        blocks=window.range,
-        cursor=window.last,
+        blocks=blocks,
+        cursor=last,
         newest=heads.latest.number,
         final=fetched_window.final_number,
         logs=len(window.logs),

@@ -38,6 +38,7 @@ from oracle.store.outbox.records import (
     SignedStatement,
 )
 from oracle.store.reports.report_repository import ReportState, StoredCut, StoredReport
+from oracle.telemetry.tracing import span
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.inclusion_time import why_too_late
 
@@ -219,7 +220,9 @@ def _sign(context: ReportingContext, turn: _Turn) -> StepResult | None:
         stored = uow.reports.at(turn.report.period)
     if reason is not None:
         return hold(context, turn.report, reason)
-    signed = sign_once(context.quorum, turn.statement, turn.record, turn.contract_status)
+    with span("report", round=turn.statement.round, period=turn.report.period) as traced:
+        signed = sign_once(context.quorum, turn.statement, turn.record, turn.contract_status)
+        traced.did({} if signed is None else {"digest": signed.digest})
     if signed is None or (stored is not None and stored.digest == signed.digest):
         return None
     with context.tx.writing() as uow:

@@ -9,6 +9,7 @@ from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
+from oracle.telemetry.tracing import span
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_all
 from oracle.txmgr.context import StepResult, TxContext
 
@@ -44,13 +45,25 @@ def send_attempts(
         FatalError: the endpoints are of another chain than the bytes.
     """
     context.before_sending()
-    answers = send_all(context.publisher.pool, [attempt.signed.raw for _, attempt in unsent])
+    sent = [attempt for _, attempt in unsent]
+    with span("send", **ids_of(sent)) as traced:
+        answers = send_all(context.publisher.pool, [attempt.signed.raw for attempt in sent])
+        traced.ids["answers"] = " ".join(answer.answer for answer in answers)
     with context.writing() as uow:
-        for pair, sent in zip(unsent, answers, strict=True):
-            _note(uow, context, pair, sent, heads)
-    for sent in answers:
-        _stop_at(sent)
+        for pair, answer in zip(unsent, answers, strict=True):
+            _note(uow, context, pair, answer, heads)
+    for answer in answers:
+        _stop_at(answer)
     return StepResult("sent", unsent[0][1].intent_id, _told(unsent, answers))
+
+
+def ids_of(attempts: Sequence[Attempt]) -> dict[str, object]:
+    """Return what a trace of these is searched by: nothing of what is signed but its hash."""
+    return {
+        "intents": " ".join(str(one.intent_id) for one in attempts),
+        "nonces": " ".join(str(one.nonce) for one in attempts),
+        "transactions": " ".join(one.signed.tx_hash for one in attempts),
+    }
 
 
 def _told(unsent: Sequence[tuple[NonceSlot, Attempt]], answers: Sequence[SendResult]) -> str:

@@ -40,15 +40,17 @@ def purposes(told: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     run = told["project"]["dependencies"]
     # What builds the wheel, and what makes a checkout importable.
     build = [*told["build-system"]["requires"], "editables"]
+    tested = [
+        *(*extras["dev"], *extras["kms"], *extras["notify"]),
+        *(*extras["otel"], *extras["parquet"]),
+    ]
     return {
-        "check": [
-            *(*build, *run, *extras["dev"]),
-            *(*extras["kms"], *extras["notify"], *extras["parquet"]),
-        ],
+        "check": [*build, *run, *tested],
         "build": build,
         "run": run,
         "node": extras["node"],
         "notify": extras["notify"],
+        "otel": extras["otel"],
         "audit": told["dependency-groups"]["audit"],
         "docs": told["dependency-groups"]["docs"],
     }

@@ -29,6 +29,7 @@ from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
 from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
+from oracle.telemetry.tracing import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +105,19 @@ class WindowFetcher:
         Raises:
             RpcError: no whole and consistent answer.
         """
-        _await(endpoint, order.blocks.last)
-        if order.top >= Level.BLOOMED:
-            self.verifier.sampler.scan(endpoint)
-        if order.with_headers or self.reads_headers(order.top):
-            found = self._linked(endpoint, order)
-        else:
-            found = self._seamed(endpoint, order)
-        return self._verified(endpoint, order, found)
+        ids = {"endpoint": endpoint.name, "first": order.blocks.first, "last": order.blocks.last}
+        with span("fetch", **ids):
+            _await(endpoint, order.blocks.last)
+            if order.top >= Level.BLOOMED:
+                self.verifier.sampler.scan(endpoint)
+            if order.with_headers or self.reads_headers(order.top):
+                found = self._linked(endpoint, order)
+            else:
+                found = self._seamed(endpoint, order)
+        with span("verify", **ids) as traced:
+            window = self._verified(endpoint, order, found)
+            traced.did({"level": window.level.name.lower(), "last_hash": window.last.hash})
+        return window
 
     def calibrate(self, endpoint: Endpoint) -> None:
         """Find out what the chain's headers are worth, before any window is read.

@@ -46,6 +46,7 @@ from oracle.daemon.config.sections import (
     NetworkSection,
     ReportersSection,
     Section,
+    TracingSection,
     faults_in_reporters,
 )
 from oracle.daemon.config.verify_section import VerifySection
@@ -100,6 +101,7 @@ class Config(BaseSettings):
     api: ApiSection = ApiSection()
     notify: tuple[NotifySection, ...] = ()
     metrics: MetricsSection = MetricsSection()
+    tracing: TracingSection = TracingSection()
     log: LogLines = LogLines()
 
     @classmethod

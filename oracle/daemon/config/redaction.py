@@ -20,6 +20,7 @@ SECRET = frozenset(
         "feed.url",
         "feed.compare_url",
         "notify.url",
+        "tracing.endpoint",
     }
 )
 _LISTENER = (

@@ -96,6 +96,12 @@ class NetworkSection(Section):
     options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
 
 
+class TracingSection(Section):
+    # A collector that takes traces of the daemon's steps (OTLP over HTTP,
+    # `http://127.0.0.1:4318/v1/traces`); none: none are made. Needs the extra `otel`.
+    endpoint: Url | None = Field(default=None, repr=False)
+
+
 class ReportersSection(Section):
     # Where the other reporters show what they signed; keys in the addresses are never shown.
     # Needed to transmit where the quorum is above one.

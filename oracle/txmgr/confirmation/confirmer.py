@@ -12,8 +12,9 @@ from functools import cached_property
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
+from oracle.telemetry.tracing import span
 from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
-from oracle.txmgr.broadcaster import send_attempts
+from oracle.txmgr.broadcaster import ids_of, send_attempts
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
@@ -75,7 +76,9 @@ def confirm(context: TxContext, heads: Heads) -> StepResult | None:
     done: list[StepResult] = []
     for slot, attempts in watched:
         if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
-            step = watch.look_at(slot, attempts)
+            with span("confirm", **ids_of(attempts)) as traced:
+                step = watch.look_at(slot, attempts)
+                traced.did({} if step is None else {"did": step.did})
             done += [step] if step is not None else []
     watch.show(left_out)
     return as_one("confirmed", done)

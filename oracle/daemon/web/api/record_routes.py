@@ -1,16 +1,16 @@
 """What happened, one by one, and what is in force: tasks, rounds, kickouts, rules, health."""
 
 import hashlib
-import json
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.node_routes import LARGEST
 from oracle.daemon.web.api.problems import problem, problem_of
+from oracle.daemon.web.api.wanted_task import WantedTask
 from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
@@ -92,20 +92,10 @@ def rule_routes(answering: ApiAnswers) -> APIRouter:
         return answering.look(request, status_view)
 
     @web.post("/select", operation_id="select", response_model=SelectionAnswer)
-    def _select(
-        request: Request,
-        task: Annotated[
-            dict[str, Any],
-            Body(
-                description="What the task asks for: the fields of `task_created`, none of them "
-                "required.",
-                examples=[{"min_vram": 8, "timeout": 300}],
-            ),
-        ],
-    ) -> Response:
+    def _select(request: Request, task: WantedTask) -> Response:
         """Who could be given a task, with what weight and what chance; nobody is drawn."""
         try:
-            said = parse_wanted_task(json.dumps(task))
+            said = parse_wanted_task(task.model_dump_json(exclude_none=True))
         except ValueError as error:
             return problem(_UNPROCESSABLE, str(error))
         return answering.make(request, lambda: selection_view(answering.source, said))

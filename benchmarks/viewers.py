@@ -1,0 +1,181 @@
+"""Indexing at full speed beside a thousand viewers of the pages, and without any, in one run.
+
+Run: .venv/bin/python benchmarks/viewers.py [--events 400000] [--viewers 1000] [--pairs 3]
+Viewers are a process of their own (viewers_crowd.py): half of them listen to /v1/events, the
+others ask for a page or for JSON every few seconds each. `qos-oracle serve`, a process too,
+answers them from the database that is being written. By turns a history is indexed with viewers
+and without; the clock starts when all are connected. The chain is that of `verify.py`, with every
+proof. Chain, server and viewers use the same processors: where there are fewer than four of them,
+that is measured too.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.backfill import opened  # noqa: E402
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.verify import served  # noqa: E402
+from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
+from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.loop import IngestState, index_next  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
+from tests.support.chain.network_logs import NETWORK  # noqa: E402
+
+CHAIN_ID = 31337
+LEAVES_OUT = "the network between viewers and server, and what a browser draws"
+# Of the history, before viewers come.
+_FIRST_BLOCKS = 20
+# Of the speed without viewers at least this share is to be left.
+TARGET = 0.9
+# Its size: a thousand viewers.
+VIEWERS = 1000
+CROWD = Path(__file__).with_name("viewers_crowd.py")
+
+
+@dataclass
+class Took:
+    """One history: what was indexed once viewers were there, and what they saw of it."""
+
+    events: int = 0
+    seconds: float = 0.0
+    digest: str = ""
+    seen: dict[str, Any] | None = None
+
+    @property
+    def each(self) -> float:
+        """Microseconds of wall an event."""
+        return 1e6 * self.seconds / self.events
+
+
+def indexed(chain: str, folder: Path, viewers: int) -> Took:
+    """Index the whole chain into a new database; with viewers from its first window on."""
+    took, database = Took(), f"sqlite:///{folder}/oracle.sqlite"
+    source, reader = opened(chain)
+    source.prove_by(VerificationPolicy())
+    with ExitStack() as opened_here:
+        store = opened_here.enter_context(Store.open(database, create=True))
+        opened_here.callback(source.close)
+        with store.transaction() as uow:
+            genesis = source.genesis_hash()
+            uow.identity.set(Identity(CHAIN_ID, genesis, {"TaskNetwork": NETWORK}, None, 0))
+        # A small first window: what follows is measured.
+        indexer, ingest = Folder(SEED, reader), IngestState(most_blocks=_FIRST_BLOCKS)
+        index_next(source, store, indexer, ingest)
+        with store.reading() as uow:
+            before = uow.logs.count()
+        crowd = opened_here.enter_context(watching(chain, database, folder, viewers))
+        began = time.perf_counter()
+        while index_next(source, store, indexer, ingest) is not None:
+            pass
+        took.seconds = time.perf_counter() - began
+        took.seen = crowd.leave() if crowd is not None else None
+        with store.reading() as uow:
+            took.events, took.digest = uow.logs.count() - before, uow.projections.digest()
+    return took
+
+
+class Crowd:
+    """A running crowd: it says what it saw when it leaves."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def leave(self) -> dict[str, Any]:
+        said, _ = self._process.communicate()
+        return dict[str, Any](json.loads(said.splitlines()[-1]))
+
+
+@contextmanager
+def watching(chain: str, database: str, folder: Path, viewers: int) -> Iterator[Crowd | None]:
+    """Serve the database, and let so many viewers in; all are connected when it begins."""
+    if not viewers:
+        yield None
+        return
+    with answering(chain, database, folder) as address:
+        command = [sys.executable, str(CROWD), address, str(viewers)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline().strip() == "all are there", "viewers failed"
+                yield Crowd(process)
+            finally:
+                process.kill()
+
+
+@contextmanager
+def answering(chain: str, database: str, folder: Path) -> Iterator[str]:
+    """The address of `qos-oracle serve` over the database."""
+    config, log = folder / "config.toml", folder / "serve.log"
+    config.touch(0o600)
+    config.write_text(
+        f'[database]\nurl = "{database}"\n[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain}"]\n'
+        f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n'
+        "[api]\nport = 0\nrequests_per_second = 100000\n[log]\nformat = 'json'\n",
+        "utf-8",
+    )
+    command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            yield address_in(log, process)
+        finally:
+            process.kill()
+
+
+def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
+    while process.poll() is None:
+        for line in log.read_text("utf-8").splitlines():
+            if line.endswith("}") and (told := json.loads(line))["event"] == "serving":
+                return str(told["api"])
+        time.sleep(0.05)
+    raise RuntimeError(f"the server ended: {log.read_text('utf-8')}")
+
+
+def told(name: str, took: Took) -> None:
+    print(f"{name}: {took.events / took.seconds:,.0f} events/s, {took.seconds:.1f} s")
+    if took.seen is not None:
+        print("  viewers: " + ", ".join(f"{key} {value}" for key, value in took.seen.items()))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=400_000)
+    parser.add_argument("--viewers", type=int, default=VIEWERS)
+    parser.add_argument("--pairs", type=int, default=3)
+    asked = parser.parse_args()
+    begin(LEAVES_OUT)
+    freeze_garbage()
+    alone, beside = [], []
+    with served(asked.events) as chain, tempfile.TemporaryDirectory() as folder:
+        for number in range(asked.pairs):
+            for viewers, runs in ((0, alone), (asked.viewers, beside)):
+                place = Path(folder, f"{number}-{viewers}")
+                place.mkdir()
+                runs.append(indexed(chain, place, viewers))
+                told(f"{viewers} viewers", runs[-1])
+    assert len({one.digest for one in (*alone, *beside)}) == 1, "viewers must change no byte"
+    baseline, got = (statistics.median(one.each for one in runs) for runs in (alone, beside))
+    size = "" if asked.viewers == VIEWERS else f"{VIEWERS:,} viewers"
+    what, source = f"indexing beside {asked.viewers:,} viewers", "indexing without viewers"
+    return end([Outcome(what, got, "µs/event", baseline / TARGET, baseline, source, size)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

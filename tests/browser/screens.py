@@ -1,0 +1,66 @@
+"""Makes the pictures that README and docs show: `make screens`.
+
+A chain is played, the daemon reads it, Chromium shows it. Beside the pictures lies a digest of
+what pages are drawn with; tests/house/pages/test_screens.py compares it, so that none is older
+than the pages.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import requests
+from playwright.sync_api import Browser, ViewportSize
+
+from oracle.daemon.web.pages.page_frame import FOLDER
+from tests.browser.chromium import browsing, served
+from tests.support.cli.played_chain import play_into
+
+SCREENS = Path(__file__).resolve().parents[2] / "docs" / "screens"
+DIGEST = SCREENS / "pages.sha256"
+# By the name of the picture: the colours, and the state of the node that is shown; None: of all.
+PICTURES: Mapping[str, tuple[Literal["light", "dark"], str | None]] = {
+    "network": ("light", None),
+    "node": ("light", "excluded"),
+    "kicked-out": ("dark", "kicked_out"),
+}
+_SIZE = ViewportSize(width=1000, height=620)
+_PATIENCE_SECONDS = 120
+
+
+def digest() -> str:
+    """Return the digest of what pages look like: templates, the style sheet, drawings."""
+    drawn = [*FOLDER.glob("templates/*.html"), *FOLDER.glob("static/*.css")]
+    drawn += FOLDER.rglob("drawings.py")
+    told = sha256()
+    for path in sorted(drawn, key=lambda path: path.name):
+        told.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return told.hexdigest()
+
+
+def take(browser: Browser, url: str) -> None:
+    """Take every picture."""
+    rows = requests.get(f"{url}/v1/nodes", timeout=_PATIENCE_SECONDS).json()["nodes"]
+    nodes = {row["state"]: row["node"] for row in rows}
+    SCREENS.mkdir(exist_ok=True)
+    for name, (theme, state) in PICTURES.items():
+        context = browser.new_context(viewport=_SIZE, color_scheme=theme)
+        page = context.new_page()
+        page.goto(url if state is None else f"{url}/nodes/{nodes[state]}")
+        page.screenshot(path=SCREENS / f"{name}.png")
+        context.close()
+    DIGEST.write_text(digest() + "\n", "utf-8")
+
+
+def main() -> None:
+    """Play, serve, and take them."""
+    with TemporaryDirectory() as folder, browsing() as browser:
+        config = play_into(Path(folder))
+        with served(config, Path(folder) / "serve.log") as url:
+            take(browser, url)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Every page over a played chain: silent console, strict policy, WCAG AA, no sideways scroll."""
+
+import pytest
+
+from oracle.daemon.web.pages.chain_pages import PAGES
+from tests.browser.walking import View, walked
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
+
+VIEWS = [
+    *(View(theme, width) for theme in ("light", "dark") for width in (360, 1280)),
+    View("light", 3840),
+]
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_nothing_is_wrong_with_any_page(browser, url, view: View):
+    walk = walked(browser, url, view)
+    assert set(PAGES) - walk.kinds == {"/search"}
+    assert walk.faults == []

@@ -1,0 +1,91 @@
+"""Who has no mouse, and who has no scripts: everything is reached, and everything is there."""
+
+import pytest
+from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
+
+# More than any page has before its content.
+MOST_STEPS = 40
+FOCUSED = """() => {
+  const element = document.activeElement;
+  const style = getComputedStyle(element);
+  return {
+    name: element.getAttribute("aria-label") || element.textContent.trim() || element.name,
+    inMain: element.closest("main") !== null,
+    isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0,
+  };
+}"""
+
+
+@pytest.fixture
+def page(browser, url):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=url)
+    yield context.new_page()
+    context.close()
+
+
+def steps_to_content(page: Page) -> list[dict[str, object]]:
+    """What the Tab key comes to, up to the first thing in the content."""
+    found: list[dict[str, object]] = []
+    while len(found) < MOST_STEPS and not (found and found[-1]["inMain"]):
+        page.keyboard.press("Tab")
+        found.append(page.evaluate(FOCUSED))
+    return found
+
+
+@pytest.mark.parametrize("path", ["/", "/nodes", "/rounds", "/kickouts"])
+def test_the_tab_key_comes_to_everything_in_order_and_shows_where_it_is(page, path):
+    page.goto(path)
+    found = steps_to_content(page)
+    names = [str(one["name"]) for one in found]
+    assert names[:3] == ["To the content", "QoS oracle", "Network"]
+    assert {"Nodes", "Rounds", "Kickouts", "Draws", "Health", "Rules", "Find"} <= set(names)
+    assert any(name.startswith("Colours: auto") for name in names)
+    assert found[-1]["inMain"]
+    assert [one["name"] for one in found if not one["isSeen"]] == []
+
+
+def test_the_first_link_leads_past_the_navigation(page):
+    page.goto("/nodes")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate(FOCUSED)["inMain"]
+
+
+def test_a_node_is_searched_for_without_the_mouse(page):
+    page.goto("/nodes")
+    address = page.locator("main td a.hash").first.get_attribute("href")
+    page.keyboard.press("/")
+    page.keyboard.type(str(address).removeprefix("/nodes/"))
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{address}")
+
+
+def test_the_colours_that_were_chosen_are_those_of_the_next_page(page):
+    page.goto("/")
+    for _ in range(2):
+        page.get_by_role("button", name="Colours").press("Enter")
+    page.goto("/nodes")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_without_scripts_the_same_is_said(browser, url, page):
+    context = browser.new_context(java_script_enabled=False, base_url=url)
+    plain = context.new_page()
+    for path in ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules"):
+        page.goto(path)
+        plain.goto(path)
+        assert plain.locator("main").inner_text() == page.locator("main").inner_text(), path
+    context.close()
+
+
+def test_a_course_is_looked_at_closely_and_nothing_is_refused(page):
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto("/nodes")
+    page.locator("main td a.hash").first.click()
+    page.locator("#closer").click()
+    page.locator("#course canvas").wait_for()
+    assert said == []

@@ -1,0 +1,128 @@
+"""Walks through all pages as they link to one another, and notes what is wrong with each."""
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qsl, urlsplit
+
+import requests
+from playwright.sync_api import Browser, Page
+
+from oracle.daemon.web.pages.chain_pages import PAGES
+from tests.browser.chromium import axe_findings
+
+SCREENS = Path(__file__).resolve().parents[2] / "build" / "screens"
+_PATIENCE_SECONDS = 120
+# Of pages that differ in their numbers alone.
+_MOST_OF_A_KIND = 2
+_HEIGHT = 900
+_NOT_THERE = "/nothing"
+# It only leads elsewhere.
+_REDIRECTS = "/search"
+# Runs before the page's own scripts.
+_LISTEN = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`));
+"""
+_TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+# Of a link in a drawing `href` is no text.
+_LINKS = """Array.from(document.querySelectorAll("a[href]"),
+  (link) => new URL(link.getAttribute("href"), location).href)"""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a page is looked at: its colours, and the width of the window in CSS pixels."""
+
+    theme: Literal["light", "dark"]
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.theme}-{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What was seen: the paths of `PAGES` that pages were shown of, and what was wrong."""
+
+    kinds: frozenset[str]
+    faults: list[str]
+
+
+def walked(browser: Browser, url: str, view: View) -> Walk:
+    """Look at every kind of page; keep a picture of each below build/screens/."""
+    context = browser.new_context(
+        viewport={"width": view.width, "height": _HEIGHT}, color_scheme=view.theme
+    )
+    kinds, faults = set(), []
+    try:
+        page = context.new_page()
+        page.add_init_script(_LISTEN)
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        for kind, path in _paths(page, url):
+            kinds.add(kind)
+            faults += [f"{view} {path}: {fault}" for fault in _faults(page, path, said)]
+            said.clear()
+            page.screenshot(path=_picture(view, path), full_page=True)
+    finally:
+        context.close()
+    return Walk(frozenset(kinds), faults)
+
+
+def _paths(page: Page, url: str) -> Iterator[tuple[str, str]]:
+    """Go to page after page, by the links on them; at most so many of a kind."""
+    always = [*_beginnings(url), _NOT_THERE]
+    ahead, seen = deque(always), set[str]()
+    shown: Counter[tuple[str, frozenset[str]] | None] = Counter()
+    while ahead:
+        path = ahead.popleft()
+        kind = _kind(path)
+        is_enough = shown[kind] >= _MOST_OF_A_KIND and path not in always
+        if kind is None or path in seen or is_enough:
+            continue
+        seen.add(path)
+        shown[kind] += 1
+        page.goto(url + path, wait_until="load")
+        yield kind[0], path
+        links = [link.partition("#")[0] for link in page.evaluate(_LINKS)]
+        ahead += [link.removeprefix(url) for link in links if link.startswith(url)]
+
+
+def _beginnings(url: str) -> list[str]:
+    """The front page, and the page of one node in each state that there is."""
+    rows = requests.get(f"{url}/v1/nodes", timeout=_PATIENCE_SECONDS).json()["nodes"]
+    return ["/", *{row["state"]: f"/nodes/{row['node']}" for row in rows}.values()]
+
+
+def _kind(path: str) -> tuple[str, frozenset[str]] | None:
+    """Return which of `PAGES` it is, and the names of its query; None: none to look at."""
+    parts = urlsplit(path)
+    if path == _NOT_THERE:
+        return path, frozenset()
+    for pattern in PAGES:
+        if pattern != _REDIRECTS and re.fullmatch(
+            re.sub(r"\{\w+\}", "[^/]+", pattern), parts.path
+        ):
+            return pattern, frozenset(dict(parse_qsl(parts.query)))
+    return None
+
+
+def _faults(page: Page, path: str, said: list[str]) -> Iterator[str]:
+    for text in said:
+        if path != _NOT_THERE or "404" not in text:
+            yield f"the console: {text}"
+    yield from (f"the policy: {one}" for one in page.evaluate("window.violations"))
+    if page.evaluate(_TOO_WIDE):
+        yield "it is wider than the window"
+    yield from (f"axe: {one}" for one in axe_findings(page))
+
+
+def _picture(view: View, path: str) -> Path:
+    name = re.sub(r"\W+", "-", path).strip("-") or "network"
+    return SCREENS / str(view) / f"{name}.png"

@@ -1,0 +1,26 @@
+"""The pictures of the pages are of the pages as they are, small, and shown."""
+
+from tests.browser.screens import DIGEST, PICTURES, SCREENS, digest
+
+ROOT = SCREENS.parents[1]
+MOST_BYTES = 100_000
+SHOWN_BY = ("README.md", "docs/explanation/pages.md")
+
+
+def test_no_picture_is_older_than_what_the_pages_are_drawn_with():
+    assert DIGEST.read_text("utf-8").strip() == digest(), "make screens"
+
+
+def test_every_picture_is_a_small_png():
+    for name in PICTURES:
+        content = (SCREENS / f"{name}.png").read_bytes()
+        assert content.startswith(b"\x89PNG"), name
+        assert len(content) < MOST_BYTES, (name, len(content))
+
+
+def test_every_picture_is_shown_and_none_lies_there_for_nothing():
+    texts = [(ROOT / page).read_text("utf-8") for page in SHOWN_BY]
+    for name in PICTURES:
+        assert any(f"screens/{name}.png" in text for text in texts), name
+    lying = {path.name for path in SCREENS.iterdir()} - {DIGEST.name}
+    assert lying == {f"{name}.png" for name in PICTURES}

@@ -1,0 +1,111 @@
+"""The read API over a played chain, held to its own OpenAPI schema by schemathesis.
+
+Every operation is asked what the schema allows, of what is there and of what is not, and what it
+does not allow. Each answer has a status, a type and a body that the schema names.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given, strategies as st
+from schemathesis import GenerationMode, openapi
+from schemathesis.checks import not_a_server_error
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from oracle.cli.options import open_folded
+from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.devnet.demo.show import START_TIME
+from oracle.queries.api.node_order import NodeOrder
+from oracle.queries.api.source import ApiSource
+from oracle.queries.explain import EventArchive
+from tests.support.cli.played_chain import played_chain
+from tests.support.examples import examples
+
+__all__ = ["played_chain"]
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
+
+SCHEMA = "/v1/openapi.json"
+# It has no end: asked here where nobody may listen, and else in test_serving.py.
+ENDLESS = "/v1/events"
+ANSWERS = [
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+Known = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def app(played_chain) -> Iterator[Any]:
+    with open_folded(played_chain) as opened:
+        archive = EventArchive(opened.store, opened.reader, opened.rules)
+        source = ApiSource(archive, NodeOrder(opened.rules), lambda: None, lambda: START_TIME)
+        evidence = opened.config.oracle.evidence_folder
+        yield read_api(source, ReadApiOptions(evidence_folder=evidence, streams=0))
+
+
+@pytest.fixture(scope="module")
+def schema(app) -> Any:
+    return openapi.from_asgi(SCHEMA, app)
+
+
+@pytest.fixture(scope="module")
+def known(app) -> Known:
+    """What is there, by the name of the path's parameter."""
+    client = TestClient(app)
+    nodes = [row["node"] for row in client.get("/v1/nodes").json()["nodes"]]
+    why = client.get(f"/v1/nodes/{nodes[0]}/explain").text
+    draws = client.get("/v1/draws").json()
+    kicks = client.get("/v1/kickouts").text
+    rounds = [str(one["round"]) for one in client.get("/v1/rounds").json()["rounds"]]
+    return {
+        "node": [*nodes, nodes[0][:6]],
+        # For /v1/draws as well.
+        "task": [one["task"] for one in (*draws["standing"], *draws["over"])],
+        "group": re.findall(r'"group":"(0x\w{64})"', why)[:5],
+        "number": rounds,
+        "name": re.findall(r'"(?:node|evidence)":"(0x\w+)"', kicks),
+    }
+
+
+def checks_of(operation: APIOperation[Any, Any, Any, Any]) -> list[Any]:
+    """What an answer is held to; 503 is the right one where nobody may listen."""
+    return ANSWERS if operation.path == ENDLESS else [not_a_server_error, *ANSWERS]
+
+
+def operations(schema: Any) -> list[APIOperation[Any, Any, Any, Any]]:
+    return [found.ok() for found in schema.get_all_operations()]
+
+
+@examples(300)
+@given(data=st.data())
+def test_what_the_schema_allows_is_answered_as_it_says(schema, known, data):
+    operation = data.draw(st.sampled_from(operations(schema)), label="operation")
+    names = [one.name for one in operation.path_parameters]
+    is_there = data.draw(st.booleans(), label="of what is there")
+    there = {name: data.draw(st.sampled_from(known[name])) for name in names} if is_there else None
+    case = data.draw(operation.as_strategy(path_parameters=there), label="case")
+    answer = case.call()
+    case.validate_response(answer, checks=checks_of(operation))
+    if is_there and operation.path != ENDLESS and not case.query:
+        assert answer.status_code in {200, 300}, answer.text
+
+
+@examples(300)
+@given(data=st.data())
+def test_what_the_schema_does_not_allow_is_refused(schema, data):
+    operation = data.draw(st.sampled_from(operations(schema)), label="operation")
+    case = data.draw(operation.as_strategy(GenerationMode.NEGATIVE), label="case")
+    case.call_and_validate(checks=[*checks_of(operation), negative_data_rejection])

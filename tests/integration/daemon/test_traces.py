@@ -1,0 +1,82 @@
+"""A run over a real chain, as a collector of traces sees it: from a block to a report on chain."""
+
+import subprocess
+import sys
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from oracle.cli.main import run
+from oracle.telemetry.trace_export import exporting_by
+from tests.support.cli.local_network import local_network, write
+from tests.support.leaks import watch
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+# Anvil asks nobody for it.
+TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory) -> dict[str, list[ReadableSpan]]:
+    """The spans of two runs, by name: a report goes out in the first, and lands in the second."""
+    folder, exporter = tmp_path_factory.mktemp("traced"), InMemorySpanExporter()
+    with local_network(folder) as network:
+        network.play(3)
+        settings = network.settings(folder)
+        settings["chain"]["endpoints"] = [network.url.replace("://", f"://user:{TOKEN}@")]
+        path = write(settings, folder / "config.toml")
+        with exporting_by(SimpleSpanProcessor(exporter)):
+            assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+            network.mine(1)
+            assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+    found: dict[str, list[ReadableSpan]] = {}
+    for one in exporter.get_finished_spans():
+        found.setdefault(one.name, []).append(one)
+    return found
+
+
+def of(one: ReadableSpan) -> dict[str, object]:
+    return dict(one.attributes or {})
+
+
+def test_every_block_is_fetched_verified_and_folded_in_a_commit(traced):
+    (commit, *_) = traced["commit"]
+    first, last = of(commit)["qos.first"], of(commit)["qos.last"]
+    for name in ("fetch", "verify"):
+        windows = [(of(one)["qos.first"], of(one)["qos.last"]) for one in traced[name]]
+        assert (first, last) in windows
+    folded = {one.parent.span_id for one in traced["fold"] if one.parent is not None}
+    assert commit.context.span_id in folded
+    hashes = [of(one)["qos.last_hash"] for one in traced["verify"]]
+    assert of(commit)["qos.last_hash"] in hashes
+
+
+def test_a_report_is_followed_to_the_chain_by_its_transaction(traced):
+    (report, *_) = traced["report"]
+    assert of(report)["qos.round"] == 1
+    (send, *_) = traced["send"]
+    sent = of(send)["qos.transactions"]
+    landed = [of(one) for one in traced["confirm"] if of(one).get("qos.did") == "mined"]
+    assert sent in [one["qos.transactions"] for one in landed]
+    assert {one["qos.nonces"] for one in landed} >= {of(send)["qos.nonces"]}
+
+
+def test_no_trace_holds_a_key_a_password_or_a_token(traced):
+    """What they are is known to `leaks`, which fails the test that shows one."""
+    shown = "\n".join(one.to_json() for spans in traced.values() for one in spans)
+    watch.said("a trace", shown)
+    assert TOKEN not in shown
+
+
+def test_a_daemon_without_traces_imports_nothing_of_them():
+    asked = (
+        "import sys; import oracle.cli.run_commands, oracle.daemon.steps; "
+        "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,154 @@
+"""A chain with a history, and the database that real runs of the daemon made of it.
+
+Twelve nodes and fifty-odd waves of tasks: timeouts in bursts, pauses, rounds, a kickout, draws.
+"""
+
+import json
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from oracle.bindings.codec import call_input, call_output
+from oracle.chain.decode.abi import load
+from oracle.cli.main import run
+from oracle.devnet.demo.cast import BLOCK_SECONDS, MOODY
+from oracle.devnet.demo.stage import ETHER, MODEL, VERSION
+from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+
+# A pool of fifty is full, and the kickout due; in how many parts the daemon reads that.
+_WAVES, _PARTS = 52, 4
+# Rounds until a proposal's veto has run, and a bit more than that takes.
+_MOST_ROUNDS = 24
+# Tasks that are drawn for at the end, twice.
+_DRAWN = 4
+# What excludes a node for longer than the rest takes, and the least time that a task gives one.
+_TIMEOUTS, _TASK_SECONDS = 4, 60
+_DISPATCH = {
+    "start_block": 0,
+    "queue_alpha": 2,
+    "fixed_seconds": {"sd": 10, "llm": 10, "sd_ft": 60},
+    "unit_seconds": {"sd": 20, "llm": 30, "sd_ft": 600},
+}
+
+
+@pytest.fixture(scope="session")
+def played_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The configuration of a database with a whole history; made once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    # Below pytest-xdist each worker has a folder in the folder of all.
+    shared = base.parent if base.name.startswith("popen-") else base
+    folder = shared / "played-chain"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as one_at_a_time:
+        flock(one_at_a_time, LOCK_EX)
+        config = folder / "config.toml"
+        return config if config.exists() else play_into(folder)
+
+
+def play_into(folder: Path) -> Path:
+    """Play a chain, and let the daemon read it into a database in `folder`; its settings."""
+    with TemporaryDirectory() as keys, local_network(Path(keys)) as network:
+        settings = _with_dispatcher(network, network.settings(folder))
+        path = write(settings, Path(keys) / "config.toml")
+        for _ in range(_PARTS):
+            network.play(_WAVES // _PARTS)
+            _round(network, path)
+        for _ in range(_MOST_ROUNDS):
+            if _has_said(network, "KickExecuted"):
+                break
+            network.play(1)
+            _round(network, path)
+        _fall_silent(network, MOODY.name)
+        _draw(network, path)
+        return _without_chain(settings, folder)
+
+
+def _round(network: LocalNetwork, path: Path) -> None:
+    """Let the daemon look, report, and see that land."""
+    for _ in range(2):
+        _look(path)
+        network.mine(3)
+
+
+def _look(path: Path, *flags: str) -> None:
+    assert run(["run", "--once", "--publish", *flags, "--config", str(path)]) == 0
+
+
+def _with_dispatcher(network: LocalNetwork, settings: Settings) -> Settings:
+    files = {"keystore": "json", "password_file": "password"}
+    for part, ending in files.items():
+        settings["keys"][f"dispatcher_{part}"] = str(network.keys / f"dispatcher.{ending}")
+    return {**settings, "dispatch": _DISPATCH, "log": {"format": "json", "level": "error"}}
+
+
+def _fall_silent(network: LocalNetwork, name: str) -> None:
+    """Let a node time out until it is excluded, so that one is at the end."""
+    stage, chain = network.stage, network.stage.chain
+    for number in range(_TIMEOUTS):
+        order = _order(number)
+        asked = call_input("TaskNetwork", "keyOf", stage.creator, order[0])
+        told = chain.ask("eth_call", {"to": stage.network, "data": asked}, "latest")
+        key = call_output("TaskNetwork", "keyOf", told)[0]
+        node, created = stage.nodes[name], _created(network, order)
+        started = stage.call(stage.creator, "TaskNetwork", "startTask", key, node)
+        chain.mine(network.clock.next_block(), [created, started])
+        network.mine(_TASK_SECONDS // BLOCK_SECONDS + 1)
+        over = stage.call(stage.creator, "TaskNetwork", "timeOutTask", key)
+        chain.mine(network.clock.next_block(), [over])
+
+
+def _draw(network: LocalNetwork, path: Path) -> None:
+    """Give the network to our dispatcher; some tasks it gives out, for others it only draws."""
+    stage, chain = network.stage, network.stage.chain
+    told = json.loads((network.keys / "dispatcher.json").read_text("utf-8"))
+    dispatcher = "0x" + told["address"].removeprefix("0x").lower()
+    chain.ask("anvil_setBalance", dispatcher, hex(10 * ETHER))
+    admin, *_ = chain.ask("eth_accounts")
+    chosen = stage.call(admin, "TaskNetwork", "setDispatcher", dispatcher)
+    chain.mine(network.clock.next_block(), [chosen])
+    _order_some(network, _TIMEOUTS)
+    _look(path, "--dispatch")
+    network.mine(1)
+    _look(path, "--dispatch")
+    _order_some(network, _TIMEOUTS + _DRAWN)
+    _look(path)
+
+
+def _order_some(network: LocalNetwork, first: int) -> None:
+    """Order tasks with these numbers; the block that decides who gets them is there after it."""
+    orders = [_created(network, _order(first + number)) for number in range(_DRAWN)]
+    network.stage.chain.mine(network.clock.next_block(), orders)
+    network.mine(2)
+
+
+def _created(network: LocalNetwork, order: tuple[object, ...]) -> dict[str, str]:
+    """Return the transaction that orders a task."""
+    stage = network.stage
+    return stage.call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER // 10)
+
+
+def _order(number: int) -> tuple[object, ...]:
+    """Return TaskNetwork's struct Order, of a task without a group."""
+    alone, image, any_gpu = (bytes(32), 0), 0, (0, "", 0)
+    return (bytes([number + 1]) * 32, *alone, image, *any_gpu, [MODEL], *VERSION, 1, _TASK_SECONDS)
+
+
+def _has_said(network: LocalNetwork, event: str) -> bool:
+    asked = {
+        "address": network.stage.oracle,
+        "fromBlock": "0x0",
+        "topics": [load("QoSOracle").event(event).digest],
+    }
+    return bool(network.stage.chain.ask("eth_getLogs", asked))
+
+
+def _without_chain(settings: Settings, folder: Path) -> Path:
+    """What `serve` needs of it: chain and keys are gone."""
+    kept = {name: told for name, told in settings.items() if name not in {"keys", "dispatch"}}
+    served: Settings = {
+        "api": {"port": 0, "requests_per_second": 10_000},
+        "log": {"format": "json"},
+    }
+    return write({**kept, **served}, folder / "config.toml")

@@ -1,0 +1,72 @@
+"""Spans: of what was done, whole, in order, and without a secret in them."""
+
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from oracle.telemetry.safe_text import BLACKED_OUT, hide
+from oracle.telemetry.trace_export import exporting_by
+from oracle.telemetry.tracing import span
+
+TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
+
+
+@pytest.fixture
+def taken() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    with exporting_by(SimpleSpanProcessor(exporter)):
+        yield exporter
+
+
+def test_what_is_done_within_a_span_is_part_of_it(taken):
+    with span("index step"):
+        with span("fetch", first=1, last=9):
+            pass
+        with span("commit"), span("fold"):
+            pass
+    found = {one.name: one for one in taken.get_finished_spans()}
+    step = found["index step"]
+    assert step.parent is None
+    assert {one.context.trace_id for one in found.values()} == {step.context.trace_id}
+    assert found["fetch"].parent.span_id == step.context.span_id
+    assert found["fold"].parent.span_id == found["commit"].context.span_id
+    assert dict(found["fetch"].attributes) == {"qos.first": 1, "qos.last": 9}
+    assert step.start_time <= found["fetch"].start_time <= found["fetch"].end_time
+
+
+def test_a_turn_that_did_nothing_is_forgotten_with_its_parts(taken):
+    with span("publish step") as step:
+        with span("report"):
+            pass
+        step.did(None)
+    assert taken.get_finished_spans() == ()
+
+
+def test_a_turn_that_failed_is_told_and_why(taken):
+    hide(TOKEN)
+    with pytest.raises(ValueError, match="no answer"), span("index step"):
+        raise ValueError(f"no answer of https://rpc.example.org/{TOKEN} to {TOKEN}")
+    (one,) = taken.get_finished_spans()
+    said = f"ValueError: no answer of https://rpc.example.org to {BLACKED_OUT}"
+    assert (one.status.is_ok, one.status.description) == (False, said)
+    assert one.events == ()
+
+
+def test_no_attribute_shows_a_secret(taken):
+    hide(TOKEN)
+    with span("send", endpoint=f"https://user:{TOKEN}@rpc.example.org/v3", key=[TOKEN]):
+        pass
+    (one,) = taken.get_finished_spans()
+    assert dict(one.attributes) == {
+        "qos.endpoint": "https://rpc.example.org",
+        "qos.key": f"['{BLACKED_OUT}']",
+    }
+
+
+def test_a_number_that_the_protocol_does_not_hold_is_text(taken):
+    with span("send", fee=2**200, nonce=7):
+        pass
+    (one,) = taken.get_finished_spans()
+    assert dict(one.attributes) == {"qos.fee": str(2**200), "qos.nonce": 7}
