@@ -73,6 +73,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "history": (
         "executor",
+        "scheduler",
         "workers",
         "stage",
     ),

@@ -15,7 +15,7 @@ from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
 
 # More than any fault of a play lasts.
-_TURNS = 600
+_TURNS = 200
 # What is not asked at once is asked some time later.
 _REST_SECONDS = 20.0
 # So many turns without a block taken in, and nothing left to do: it is done, or it is held.

@@ -22,6 +22,8 @@ Make = Callable[[], InjectedFault]
 
 # In the middle of the history, and so in the middle of what workers read.
 MIDDLE = (30, 60)
+# More blocks than a window of any play.
+_MORE = 45
 # Questions to an endpoint before the first range of history is asked for, and some more.
 _BEFORE_HISTORY = 25
 _LATE_SECONDS = 0.02
@@ -140,14 +142,16 @@ def cached_by_proxy(world: World) -> Indexer:
 
 
 def another_chain(world: World) -> Indexer:
-    """The preferred endpoint is a longer chain of our number from the middle of history on."""
+    """The preferred endpoint becomes a longer chain of our number, with other blocks."""
     tree = Tree(31337, start=1_600_000_000)
     other = Provider(tree)
     other.tags = dict(world.chain.provider.tags)
-    other.head = tree.mine_many(150)
+    other.head = tree.mine_many(250)
     indexer = world.indexer()
     indexer.source.hold(0, world.chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]
-    world.spoil(blocks.switched(other, when=blocks.after(40)))
+    world.read(indexer)
+    world.spoil(blocks.switched(other))
+    world.chain.live(_MORE)
     return world.read(indexer)
 
 

@@ -195,7 +195,7 @@ def _dirty(said: Said) -> Said:
 
 
 def _odd_topics(said: Said) -> Said:
-    return replace(said, topics=(*said.topics, said.topics[0]))
+    return replace(said, topics=said.topics[:-1])
 
 
 def two_in_one(world: World) -> Indexer:
