@@ -72,8 +72,10 @@ def test_history_that_workers_prepare_is_stored_as_inline(
     assert has_ordered(config)
 
 
-@settings(examples(4), deadline=None)
-@given(kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), max_size=3))
+@settings(examples(3), deadline=None)
+@given(
+    kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), min_size=1, max_size=2)
+)
 def test_a_writer_that_is_killed_anywhere_goes_on_where_it_was(
     long_chain: AChain,
     inline: list[str],
