@@ -103,11 +103,14 @@ class ChainReader(Protocol):
         endpoint: str | None = None,
         *,
         than: str | None = None,
+        most: int | None = None,
     ) -> BlockWindow:
         """Return what one endpoint says of `blocks.first` on, up to `blocks.last` or less, anew.
 
         Checked up to `level`, or as far as the chain allows: `window.level` tells. Asked is the
-        endpoint of the name `endpoint`, or without one any other than `than`.
+        endpoint of the name `endpoint`, or without one any other than `than`. Who names `most`,
+        the most blocks that are wanted at once, goes on with the block after the window:
+        workers may prepare what follows.
 
         Raises:
             InputError: there is no endpoint of that name.

@@ -16,7 +16,7 @@ from oracle.chain.profiles.event_reader import EventReader, part_of
 from oracle.chain.segments.ordering import SegmentOrdering
 from oracle.chain.segments.pending import Workers
 from oracle.chain.segments.process_pool import SegmentExecutor
-from oracle.chain.segments.segment_queue import LEAST_BLOCKS, SegmentQueue
+from oracle.chain.segments.segment_queue import LEAST_BLOCKS, SegmentQueue, verified_by
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.start_check import check_endpoints
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
@@ -62,6 +62,8 @@ class ChainSource:
             lambda blocks: self._windows.window(blocks, with_headers=False),
             lambda blocks: self._windows.cut(blocks, with_headers=False),
         )
+        # What workers verify again: up to which level, and by whom.
+        self._again: dict[tuple[Level, str | None], SegmentQueue] = {}
         self._least_blocks = LEAST_BLOCKS
 
     def prove_by(self, policy: VerificationPolicy, calibration: Calibration | None = None) -> None:
@@ -84,6 +86,7 @@ class ChainSource:
         Call it after `prove_by`; they are ours to close. `stage`: what outlives a crash.
         """
         self._ahead.drop()
+        self._again.clear()
         plan, workers = executor.plan, executor.workers
         ordering = SegmentOrdering(plan, self._endpoints, self._windows, workers)
         self._ahead.workers = Workers(executor, ordering, stage)
@@ -99,8 +102,7 @@ class ChainSource:
         One of several that is on another chain, or refuses us, is quarantined.
 
         Raises:
-            TransientError: none answers as an endpoint does, or too few say of an address that it
-                holds no contract, or another one.
+            TransientError: none answers as an endpoint does, or too few say the following.
             InputError: all are on another chain.
             NotTheContractError: all say of an address that it holds no contract, or another one
                 than the profile reads.
@@ -152,27 +154,17 @@ class ChainSource:
         return heads
 
     def header(self, number: int) -> BlockRef | None:
-        """Return the block of this height; None: no endpoint has (yet) got it.
-
-        Raises:
-            TransientError: no endpoint answers.
-        """
+        """See chain.protocols."""
         return self._endpoints.use(lambda endpoint: endpoint.header(number))
 
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
-        """Return every block of the range, asked anew, linked by parent hash.
-
-        Raises:
-            TransientError: one is missing, or they do not link.
-        """
+        """See chain.protocols."""
         return self._endpoints.use(lambda endpoint: linked(endpoint.client, blocks))
 
     def window(
         self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
     ) -> BlockWindow:
-        """Return what happened from `blocks.first` on, up to `blocks.last` or less.
-
-        See chain.protocols; what may still change is asked anew.
+        """See chain.protocols; what may still change is asked anew.
 
         Raises:
             TransientError: no endpoint gives a whole and consistent answer now.
@@ -194,9 +186,19 @@ class ChainSource:
         endpoint: str | None = None,
         *,
         than: str | None = None,
+        most: int | None = None,
     ) -> BlockWindow:
         """See chain.protocols."""
-        return self._windows.verified(blocks, level, endpoint, than)
+        if most is None:
+            return self._windows.verified(blocks, level, endpoint, than)
+        again = self._again.get((level, endpoint))
+        if self._ahead.workers is not None and len(blocks) >= self._least_blocks:
+            again = again or verified_by(self._ahead.workers, level, endpoint)
+            self._again[level, endpoint] = again
+        if again is not None:
+            return again.take(blocks, most, elsewhere=True)
+        part = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
+        return self._windows.verified(part, level, endpoint, than)
 
     def witness(self, number: int, than: str | None = None) -> list[Witness]:
         """See chain.protocols."""
@@ -237,7 +239,7 @@ class ChainSource:
         self._endpoints.quarantine(endpoint, why, Checkpoint(*final, "our database"))
 
     def convict(self, endpoint: str, why: str) -> None:
-        """Do not ask it anything until an operator readmits it: it was proven wrong."""
+        """See chain.protocols."""
         self._endpoints.listed.convict(endpoint, why)
 
     def proven_wrong(self) -> Mapping[str, str]:
@@ -270,7 +272,7 @@ class ChainSource:
         return self._windows.shortfall()
 
     def narrowed(self, scope: IngestScope) -> "ChainSource":
-        """Return the same chain, asked for less; it uses the same endpoints."""
+        """See chain.protocols; it uses the same endpoints."""
         part = part_of(self._reader, scope)
         narrow = type(self)(self._endpoints, part, self._finality_depth, self._clock)
         narrow.prove_by(self._windows.policy, self._windows.calibration)

@@ -12,8 +12,9 @@ from oracle.chain.feed.feed_client import FeedClient
 from oracle.chain.log_filter import Filter
 from oracle.chain.probe_schedule import Prober
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.segments.cluster_pool import ClusterPool
 from oracle.chain.segments.order import SegmentPlan
-from oracle.chain.segments.process_pool import ProcessPool
+from oracle.chain.segments.process_pool import ProcessPool, SegmentExecutor
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
@@ -110,10 +111,20 @@ class ReadApp(Books):
         workers = worker_count(told)
         if not workers:
             return
-        pool = ProcessPool(self._segment_plan(), self.config.chain.endpoints, workers)
+        pool = self._segment_executor(workers)
         folder = stage_of(told, self.config.database.url)
         stage = None if folder is None else SegmentStage(folder, pool.plan.id)
         source.prepare_on(pool, stage=stage)
+
+    def verify_by(self, workers: int) -> None:
+        """Have blocks read again by so many workers, whatever the settings say of history."""
+        self.source.prepare_on(self._segment_executor(workers))
+
+    def _segment_executor(self, workers: int) -> SegmentExecutor:
+        plan, scheduler = self._segment_plan(), self.config.history.scheduler
+        if scheduler is not None:
+            return ClusterPool(plan, scheduler, workers)
+        return ProcessPool(plan, self.config.chain.endpoints, workers)
 
     def _segment_plan(self) -> SegmentPlan:
         """Return how workers are to read history."""

@@ -47,6 +47,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "segment_lost": "A worker died, hung or answered something else while it prepared a range of "
     "history: how often, and why. The range is ordered again.",
     "segment_refused": "A worker gave no segment of a range, and why; the daemon reads it itself.",
+    "segment_scheduler_missing": "The scheduler of the cluster does not answer: the daemon reads "
+    "history alone meanwhile, and looks for it again every 30 s.",
     "segment_workers_ordered": "History is prepared by so many workers beside the daemon.",
     "segment_workers_missing": "No worker could be started: the daemon reads history alone, more "
     "slowly.",

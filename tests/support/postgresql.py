@@ -17,6 +17,7 @@ from typing import LiteralString
 
 import psycopg
 from psycopg import sql
+from typing_extensions import override
 
 _STOP_SECONDS = 120
 # Turns into the server, after it has changed to the user and asked to be ended with its parent
@@ -42,7 +43,7 @@ class Server:
     """Started by its constructor, stopped by `close`; listens on a socket in its own folder."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._names = count(1)
         self._free: dict[str, list[str]] = {}
         self._user = _account()
@@ -50,16 +51,22 @@ class Server:
             os.chown(folder, self._user.pw_uid, self._user.pw_gid)
             programs = _reachable(programs, folder, self._user)
         cluster = folder / "cluster"
-        how = ("-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        _run_as(self._user, [programs / "initdb", "-D", cluster, *how], folder)
-        access = cluster / "pg_hba.conf"
-        access.write_text(f"local all {GUARDED} scram-sha-256\n{access.read_text()}")
+        self._make(programs, cluster)
         self._process = self._start(programs, cluster)
         self._admin = psycopg.connect(self.url("postgres"), autocommit=True)
         self._forms: dict[str, object] = {}
 
+    def _make(self, programs: Path, cluster: Path) -> None:
+        how = ("-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self._run([programs / "initdb", "-D", cluster, *how])
+        access = cluster / "pg_hba.conf"
+        access.write_text(f"local all {GUARDED} scram-sha-256\n{access.read_text()}")
+
+    def _run(self, command: list[str | Path]) -> None:
+        _run_as(self._user, command, self.folder)
+
     def url(self, database: str) -> str:
-        return f"postgresql://tests@/{database}?host={self._folder}"
+        return f"postgresql://tests@/{database}?host={self.folder}"
 
     def create(self, database: str, template: str) -> None:
         self._say("CREATE DATABASE {} TEMPLATE {}", database, template)
@@ -108,7 +115,7 @@ class Server:
             "-D",
             cluster,
             "-k",
-            self._folder,
+            self.folder,
             "-h",
             "",
             *settings,
@@ -117,13 +124,14 @@ class Server:
             [sys.executable, "-c", _LAUNCHER, *_ids(self._user), *server],
             stderr=subprocess.PIPE,
             text=True,
-            cwd=self._folder,
+            cwd=self.folder,
         )
         assert running.stderr is not None
         said = []
         for line in running.stderr:
             said.append(line)
-            if "ready to accept connections" in line:
+            # A replica says "read-only connections".
+            if "ready to accept" in line:
                 # Nobody reads on, and a full pipe would stop it in the middle of a test.
                 self._listener = Thread(target=deque, args=(running.stderr, 0), daemon=True)
                 self._listener.start()
@@ -132,6 +140,30 @@ class Server:
 
     def _say(self, statement: LiteralString, *names: str) -> None:
         self._admin.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+class Replica(Server):
+    """A hot standby that streams from another server of ours; begins as that one is now."""
+
+    def __init__(self, programs: Path, folder: Path, primary: Server) -> None:
+        self._primary = primary
+        super().__init__(programs, folder)
+
+    def pause(self) -> None:
+        """Replay nothing any more, until `resume`; what comes is kept."""
+        self._admin.execute("SELECT pg_wal_replay_pause()")
+        paused = "SELECT pg_get_wal_replay_pause_state()"
+        while self._admin.execute(paused).fetchone() != ("paused",):
+            pass
+
+    def resume(self) -> None:
+        self._admin.execute("SELECT pg_wal_replay_resume()")
+
+    @override
+    def _make(self, programs: Path, cluster: Path) -> None:
+        named = ("-h", self._primary.folder, "-U", "tests", "-D", cluster)
+        how = ("-X", "stream", "-c", "fast", "--no-sync", "--write-recovery-conf")
+        self._run([programs / "pg_basebackup", *named, *how])
 
 
 def _form_of(url: str) -> object:

@@ -163,7 +163,10 @@ class ScriptedChain:
         endpoint: str | None = None,
         *,
         than: str | None = None,
+        most: int | None = None,
     ) -> BlockWindow:
+        if most is not None:
+            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
         views = self._views()
         if endpoint is not None and endpoint not in views:
             raise InputError(f"there is no endpoint {endpoint}")

@@ -154,14 +154,15 @@ class WindowSource:
     ) -> BlockWindow:
         """See `Source.verified`."""
         top = min(level, Level.PROVEN)
-        every = top >= Level.PINNED
-        if every:
-            last = min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1)
-            blocks = BlockRange(blocks.first, last)
-        else:
-            blocks = self.cut(blocks, with_headers=False)
-        order = WindowRequest(blocks, every, top, whole=top >= Level.PROVEN)
+        part = self.cut_verified(blocks, level)
+        order = WindowRequest(part, top >= Level.PINNED, top, whole=top >= Level.PROVEN)
         return self._fetched(order, only=endpoint, avoid=() if than is None else (than,))
+
+    def cut_verified(self, blocks: BlockRange, level: Level) -> BlockRange:
+        """Return the first part of the range that `verified` reads at once."""
+        if level < Level.PINNED:
+            return self.cut(blocks, with_headers=False)
+        return BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1))
 
     def allowed(self) -> Level:
         """Return the highest level that policy and the chain allow now."""

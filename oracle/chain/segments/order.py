@@ -73,6 +73,7 @@ class SegmentOrder(msgspec.Struct, frozen=True):
     """Prepare blocks `first` to `last` from this endpoint; a range ordered twice has two numbers.
 
     `rate` is how many calls a second this worker may spend; None: nobody has named a limit.
+    `level`: read as `ChainReader.verified` does, up to it; None: as history is read.
     """
 
     plan: bytes
@@ -82,3 +83,4 @@ class SegmentOrder(msgspec.Struct, frozen=True):
     endpoint: str
     known: Known
     rate: float | None = None
+    level: int | None = None

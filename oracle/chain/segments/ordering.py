@@ -6,6 +6,7 @@ answers are taken. See docs/explanation/segments.md#what-is-shared.
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.limit_memory import tighten
@@ -20,6 +21,7 @@ from oracle.chain.segments.segment import (
     unpack,
 )
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
@@ -30,6 +32,19 @@ from oracle.telemetry.indexer_metrics import WINDOW_BLOCKS
 _FIRST_CALLS = 8
 
 
+class SegmentTask(NamedTuple):
+    """What blocks are read for: verified up to a level, by whom (None: by who is preferred).
+
+    `level` None: they are history.
+    """
+
+    level: Level | None = None
+    endpoint: str | None = None
+
+
+HISTORY = SegmentTask()
+
+
 @dataclass(slots=True)
 class SegmentOrdering:
     """Gives orders of one plan and takes their answers in; used by one thread."""
@@ -38,6 +53,7 @@ class SegmentOrdering:
     endpoints: EndpointPool
     windows: WindowSource
     workers: int
+    task: SegmentTask = HISTORY
     _number: int = 0
     _plan_id: bytes = field(init=False)
     # How many calls an order is taken to cost, and what was put aside for each that is out.
@@ -83,6 +99,7 @@ class SegmentOrdering:
             endpoint.name,
             self._known(),
             rate,
+            None if self.task.level is None else int(self.task.level),
         )
 
     def forget(self, order: SegmentOrder) -> None:
@@ -147,7 +164,8 @@ class SegmentOrdering:
     def _asked(self) -> Endpoint | None:
         """Return the endpoint that is preferred of those that are well; None: none is."""
         asked = self.endpoints.listed.by_preference(self.endpoints)
-        return next((one for one in asked if one.refusal() is None and one.is_usable()), None)
+        well = (one for one in asked if one.refusal() is None and one.is_usable())
+        return next((one for one in well if self.task.endpoint in {None, one.name}), None)
 
     def _known(self) -> Known:
         checkpoints = tuple(

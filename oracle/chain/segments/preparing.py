@@ -24,6 +24,7 @@ from oracle.chain.segments.segment import (
 )
 from oracle.chain.verification.calibration import Calibration, HeaderFeature, fact_of
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.domain.ids import Hash
 from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -143,7 +144,11 @@ class Preparer:
         if order.rate is not None:
             limiter = pool.limiters[order.endpoint]
             limiter.rate = min(limiter.rate, order.rate)
-        window = windows.from_one(BlockRange(order.first, order.last), order.endpoint)
+        blocks = BlockRange(order.first, order.last)
+        if order.level is None:
+            window = windows.from_one(blocks, order.endpoint)
+        else:
+            window = windows.verified(blocks, Level(order.level), order.endpoint, None)
         calibration = windows.calibration
         if pool.doubts or pool.listed.proven_wrong():
             raise RefusedSegmentError(f"something was out of the ordinary: {pool.doubts}")

@@ -11,10 +11,12 @@ import structlog
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.segments.joining import is_continued, joined
+from oracle.chain.segments.ordering import SegmentOrdering, SegmentTask
 from oracle.chain.segments.pending import PendingRange, Workers, done, failed, given
 from oracle.chain.segments.process_pool import NoWorkersError, WorkerDiedError
 from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.rpc.background import in_background
 from oracle.telemetry.indexer_metrics import SEGMENTS
@@ -263,3 +265,18 @@ class SegmentQueue:
         if self.workers is not None:
             self.workers.executor.close()
         self.workers = None
+
+
+def verified_by(workers: Workers, level: Level, endpoint: str | None) -> SegmentQueue:
+    """Return what has blocks verified up to a level; nothing of it outlives a crash."""
+    usual = workers.ordering
+    windows = usual.windows
+    queue = SegmentQueue(
+        lambda blocks: windows.verified(blocks, level, endpoint, None),
+        lambda blocks: windows.cut_verified(blocks, level),
+    )
+    ordering = SegmentOrdering(
+        usual.plan, usual.endpoints, windows, usual.workers, SegmentTask(level, endpoint)
+    )
+    queue.workers = Workers(workers.executor, ordering)
+    return queue

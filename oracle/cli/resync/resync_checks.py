@@ -60,6 +60,15 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     repair: Annotated[
         bool, typer.Option("--repair", help="Put right what differs, and fold anew.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Processes, or workers of the cluster in [history], that read; default: its own.",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,7 +76,8 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
 
     Where both are the same, the coverage has the level reached from then on. Exit code 1 where
     they differ and were not all put right. An interrupted run goes on where it was; with
-    `--dry-run` nothing at all is written, and the daemon may run meanwhile.
+    `--dry-run` nothing at all is written, and the daemon may run meanwhile. Workers read from
+    2,000 blocks on; what comes of it is the same.
     """
     if first > last:
         raise InputError(f"--from {first} lies above --to {last}")
@@ -76,6 +86,8 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         app,
         manner,
     ):
+        if workers is not None:
+            app.verify_by(workers)
         found = verify_blocks(app.chain, app.store, app.folder, asked, manner)
     if as_json:
         print_json(_verified(found, dry_run=dry_run))

@@ -14,6 +14,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from oracle.daemon.config.sections import Section, Urls
 
+# More workers gain nothing on one chain.
+_IN_A_CLUSTER = 3
+
 
 def _websocket_url(value: str) -> str:
     if urlsplit(value).scheme not in {"ws", "wss"} or not urlsplit(value).hostname:
@@ -68,10 +71,14 @@ class ChainSection(Section):
 class HistorySection(Section):
     # `inline`: history is prepared in the daemon itself. `processes`: by workers beside it, and
     # taken in by it in order; they are started where 2,000 blocks or more are to be read, and
-    # end when they are not needed. What is stored is the same. Two cores gain nothing by it.
-    executor: Literal["processes", "inline"] = "inline"
-    # How many workers, with `processes`; by default one for every core but one, at least one.
-    # More than three gain nothing on one chain: the daemon writes no faster.
+    # end when they are not needed. `dask`: by the workers of a Dask cluster, which may be other
+    # machines (needs the extra `dask`). What is stored is the same. Two cores gain nothing by it.
+    executor: Literal["processes", "inline", "dask"] = "inline"
+    # Where the cluster's scheduler is, with `dask`: "tcp://10.0.0.7:8786", or "tls://" as Dask's
+    # own configuration says. Whoever reaches it runs code on the workers: a private network.
+    scheduler: str | None = Field(default=None, pattern=r"^(tcp|tls)://[^/@\s]+:\d+$")
+    # How many workers; by default, with `processes`, one for every core but one, at least one,
+    # and three with `dask`. More gain nothing on one chain: the daemon writes no faster.
     workers: int | None = Field(default=None, ge=1, le=64)
     # Where segments that are ready and not due survive a crash (256 MiB at most); by default
     # beside SQLite's file, and with PostgreSQL nowhere: they are prepared anew.
@@ -80,7 +87,9 @@ class HistorySection(Section):
     @model_validator(mode="after")
     def _workers_have_work(self) -> Self:
         if self.executor == "inline" and (self.workers is not None or self.stage is not None):
-            raise ValueError('workers and stage need executor = "processes"')
+            raise ValueError('workers and stage need executor = "processes" or "dask"')
+        if (self.executor == "dask") != (self.scheduler is not None):
+            raise ValueError('executor = "dask" and scheduler: give both or none')
         return self
 
 
@@ -96,4 +105,5 @@ def worker_count(told: HistorySection) -> int:
     """Return how many workers prepare history; 0: none, the daemon does it."""
     if told.executor == "inline":
         return 0
-    return told.workers or max(1, (os.cpu_count() or 1) - 1)
+    usual = _IN_A_CLUSTER if told.executor == "dask" else max(1, (os.cpu_count() or 1) - 1)
+    return told.workers or usual

@@ -74,6 +74,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "history": (
         "executor",
+        "scheduler",
         "workers",
         "stage",
     ),

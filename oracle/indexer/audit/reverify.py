@@ -144,8 +144,8 @@ class _Run:
         """Yield the windows that are left, each asked for when the one before is noted."""
         last = self.asked.blocks.last
         while place.next <= last:
-            chunk = BlockRange(place.next, min(last, place.next + CHUNK - 1))
-            yield self.chain.verified(chunk, self.asked.level, self.asked.endpoint)
+            rest = BlockRange(place.next, last)
+            yield self.chain.verified(rest, self.asked.level, self.asked.endpoint, most=CHUNK)
             self.manner.keep_lease()
             self.manner.progress(place.next - 1, last)
 

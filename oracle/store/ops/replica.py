@@ -8,16 +8,17 @@ from sqlalchemy import Connection, text
 
 # The daemon renews its lease every few seconds, so the newest transaction that was replayed is
 # never old on a copy that keeps up.
+# One that has replayed nothing since it was started is as old as that, or older: never "no copy".
 _LAG = text(
-    "SELECT CASE WHEN pg_is_in_recovery() THEN extract("
-    "epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END"
+    "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
+    "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
 )
 
 
 def replica_lag_seconds(connection: Connection) -> float | None:
     """Return the age of the newest transaction copied; None: this database is no copy.
 
-    SQLite has none; a replica that has replayed nothing yet says None, too.
+    SQLite has none. Of a replica that has replayed nothing yet it is a lower bound.
     """
     if connection.dialect.name == "sqlite":
         return None

@@ -7,13 +7,19 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from oracle.chain.segments.segment_queue import LEAST_BLOCKS
-from tests.integration.segments.conftest import at_question
+from oracle.cli.main import run
+from tests.integration.segments.conftest import at_question, outcomes
 from tests.support.cli.local_network import write
+from tests.support.examples import examples
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.daemons import settings
+from tests.support.ingest.daemons import settings as daemon_settings
 from tests.support.ingest.dumping import dump
+
+# What is asked while history is read: a writer dies at one of these, or at one of its workers'.
+ASKED = ("eth_getBlockReceipts", "eth_getLogs", "eth_getBlockByNumber")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,7 @@ def long_chain() -> Iterator[AChain]:
 
 def config_in(folder: Path, chain: AChain, **history: object) -> Path:
     folder.mkdir()
-    return write(settings(chain, folder) | {"history": history}, folder / "config.toml")
+    return write(daemon_settings(chain, folder) | {"history": history}, folder / "config.toml")
 
 
 def run_once(config: Path) -> "subprocess.Popen[bytes]":
@@ -66,21 +72,46 @@ def test_history_that_workers_prepare_is_stored_as_inline(
     assert has_ordered(config)
 
 
-@pytest.mark.parametrize("nth", [30, 60, 160])
-def test_a_writer_that_is_killed_goes_on_where_it_was(
-    long_chain: AChain, inline: list[str], tmp_path: Path, nth: int
+@settings(examples(3), deadline=None)
+@given(
+    kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), min_size=1, max_size=2)
+)
+def test_a_writer_that_is_killed_anywhere_goes_on_where_it_was(
+    long_chain: AChain,
+    inline: list[str],
+    tmp_path_factory: pytest.TempPathFactory,
+    kills: list[tuple[str, int]],
 ):
-    config = config_in(tmp_path / "killed", long_chain, executor="processes", workers=2)
-    process = run_once(config)
-    fault = at_question(nth, "eth_getBlockReceipts", process.kill)
-    long_chain.provider.faults.append(fault)
-    with process:
-        process.wait()
-    long_chain.provider.faults.clear()
-    assert process.returncode < 0
-    assert has_ordered(config)
+    """`kill -9` of the writer's process; its workers end with it, what was staged stays."""
+    folder = tmp_path_factory.mktemp("a") / "killed"
+    config = config_in(folder, long_chain, executor="processes", workers=2)
+    for method, nth in kills:
+        process = run_once(config)
+        long_chain.provider.faults.append(at_question(nth, method, process.kill))
+        with process:
+            process.wait()
+        long_chain.provider.faults.clear()
 
     with run_once(config) as again:
         assert again.wait() == 0
 
     assert stored(config) == inline
+    assert has_ordered(config)
+
+
+def test_blocks_that_workers_verify_are_told_as_inline(
+    long_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    config = config_in(tmp_path / "verified", long_chain, executor="inline")
+    with run_once(config) as process:
+        assert process.wait() == 0
+    blocks = ("--from", "0", "--to", str(LEAST_BLOCKS + 200))
+    command = ["resync", "verify", *blocks, "--json", "--config", str(config)]
+    answers, before = [], outcomes("taken")
+    for more in ([], ["--workers", "2"]):
+        capsys.readouterr()
+        assert run([*command, *more]) == 0
+        answers.append(capsys.readouterr().out)
+
+    assert answers[0] == answers[1]
+    assert outcomes("taken") > before

@@ -22,3 +22,21 @@ def test_on_whatever_machine_there_is_at_least_one_worker_where_they_are_asked_f
 def test_what_is_said_of_workers_is_refused_where_there_are_none(said):
     with pytest.raises(ValidationError, match="need executor"):
         HistorySection.model_validate(said)
+
+
+def test_a_cluster_has_a_few_workers_where_nothing_is_said():
+    told = HistorySection(executor="dask", scheduler="tcp://10.0.0.7:8786")
+    assert worker_count(told) == 3
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"executor": "dask"},
+        {"executor": "processes", "scheduler": "tcp://10.0.0.7:8786"},
+        {"executor": "dask", "scheduler": "tcp://user:word@10.0.0.7:8786"},
+    ],
+)
+def test_a_cluster_needs_a_scheduler_by_a_bare_address_and_nobody_else_does(said):
+    with pytest.raises(ValidationError, match="scheduler"):
+        HistorySection.model_validate(said)

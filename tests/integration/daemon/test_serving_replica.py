@@ -1,0 +1,102 @@
+"""`qos-oracle serve` on a streaming replica of the daemon's PostgreSQL: it says how far behind."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.store.database import Store
+from tests.support.api import IndexedHistory
+from tests.support.cli.daemon import Daemon
+from tests.support.cli.local_network import write
+from tests.support.histories import History
+from tests.support.postgresql import Replica
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def history() -> History:
+    return History().joins("A", "B").scores("A", 10, 0, 0).scores("B", 5)
+
+
+@pytest.fixture
+def indexed(postgresql_url: str, history: History) -> Iterator[IndexedHistory]:
+    with Store.open(postgresql_url) as store:
+        yield IndexedHistory(store).whole(history)
+
+
+@pytest.fixture
+def copied_url(indexed: IndexedHistory, postgresql_url: str, postgresql_replica: Replica) -> str:
+    name = postgresql_url.removeprefix("postgresql://tests@/").partition("?")[0]
+    return postgresql_replica.url(name)
+
+
+@pytest.fixture
+def server(sound: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[Daemon]:
+    told = sound | {
+        "database": {"url": copied_url},
+        "api": {"port": 0},
+        "log": {"format": "json"},
+    }
+    config, log = write(told, tmp_path / "config.toml"), tmp_path / "serve.log"
+    command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            running = Daemon(process, log)
+            running.url = running.wait_for("serving")["api"]
+            yield running
+        finally:
+            process.kill()
+
+
+def as_of(server: Daemon, path: str = "/v1/status") -> Any:
+    answer = server.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["as_of"]
+
+
+def age_of(replica: Store) -> float:
+    with replica.reading() as uow:
+        age = uow.replica_lag_seconds()
+    assert age is not None
+    return age
+
+
+def test_every_answer_of_a_replica_says_how_old_it_is(server: Daemon):
+    for path in ("/v1/status", "/v1/nodes", "/v1/rules"):
+        assert as_of(server, path)["replica_lag_seconds"] >= 0
+
+
+def test_what_the_daemon_writes_is_told_when_the_replica_has_it(
+    server: Daemon, indexed: IndexedHistory, history: History, postgresql_replica: Replica
+):
+    before = as_of(server)
+    postgresql_replica.pause()
+    done = len(history.events)
+    history.after(30).starts("late", "B")
+    indexed.index(history.events[done:], history.block, history.time)
+    held = as_of(server)
+
+    postgresql_replica.resume()
+    while (after := as_of(server))["block"] == before["block"]:
+        pass
+
+    assert held["block"] == before["block"]
+    assert after["block"] == history.block
+
+
+def test_a_replica_that_stands_still_grows_old(copied_url: str, postgresql_replica: Replica):
+    postgresql_replica.pause()
+    with Store.open(copied_url) as store:
+        first, later = age_of(store), age_of(store)
+
+    assert 0 <= first < later
+
+
+def test_the_database_that_is_written_to_is_no_copy(indexed: IndexedHistory):
+    with indexed.store.reading() as uow:
+        assert uow.replica_lag_seconds() is None

@@ -1,0 +1,269 @@
+"""Plays of the ingest cases about what endpoints answer, and how: 22 to 57, see cases.toml."""
+
+from collections.abc import Callable
+from threading import Event
+
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import (
+    block_faults as blocks,
+    log_faults as logs,
+    message_faults as messages,
+    transport_faults as transport,
+)
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.requests import FakeRequest
+from oracle.devnet.fakechain.tree import Tree
+from tests.integration.segments.faulty_worlds import World
+from tests.support.ingest.indexer import Indexer
+
+Play = Callable[[World], Indexer]
+Make = Callable[[], InjectedFault]
+
+# In the middle of the history, and so in the middle of what workers read.
+MIDDLE = (30, 60)
+# More blocks than a window of any play.
+_MORE = 45
+# Questions to an endpoint before the first range of history is asked for, and some more.
+_BEFORE_HISTORY = 25
+_LATE_SECONDS = 0.02
+_NOWHERE = "http://127.0.0.1:9"
+
+
+def begun() -> Callable[[FakeRequest], bool]:
+    """Strike when history is being read, and not before."""
+    return blocks.after(_BEFORE_HISTORY)
+
+
+def by_first(*make: Make) -> Play:
+    """The preferred endpoint has these faults; the other one is well."""
+
+    def play(world: World) -> Indexer:
+        world.spoil(*(each() for each in make))
+        return world.read(world.indexer())
+
+    return play
+
+
+def by_all(*make: Make) -> Play:
+    """Every endpoint has these faults."""
+
+    def play(world: World) -> Indexer:
+        for each in make:
+            world.spoil_all(each)
+        return world.read(world.indexer())
+
+    return play
+
+
+def _later(blocks_more: int, play: Callable[[World], object]) -> Play:
+    """Something is wrong from some block on: what is before it was read in peace."""
+
+    def played(world: World) -> Indexer:
+        indexer = world.read(world.indexer())
+        play(world)
+        world.chain.live(blocks_more)
+        return world.read(indexer)
+
+    return played
+
+
+def burst(world: World) -> Indexer:
+    """Ten blocks at once, and then more than a window of history."""
+    indexer = world.read(world.indexer())
+    world.chain.live(10)
+    world.read(indexer)
+    world.chain.live(60)
+    return world.read(indexer)
+
+
+def _lag(world: World) -> None:
+    world.chain.following = world.chain.providers[1:]
+
+
+def _lagging(world: World) -> Provider:
+    return Provider(world.chain.tree, world.chain.back(25))
+
+
+def elsewhere(world: World) -> Indexer:
+    """Behind one address: the head from one node, some logs from one that lags."""
+    lagging = _lagging(world)
+    world.spoil(logs.logs_of(lagging, when=blocks.every_second(), times=20))
+    return world.read(world.indexer())
+
+
+def unknown_is_empty(world: World) -> Indexer:
+    """The same, where the node that lags calls `[]` what it does not have."""
+    lagging = _lagging(world)
+    lagging.faults.append(logs.empty_where_unknown())
+    world.spoil(logs.logs_of(lagging, when=blocks.every_second(), times=20))
+    return world.read(world.indexer())
+
+
+def _other_fork(world: World) -> Block:
+    """A fork of the middle of history with the same transactions, a second later."""
+    last = world.chain.back(40)
+    newest = world.chain.head
+    for _ in range(41):
+        last = world.chain.tree.mine((), last, 13)
+    world.chain.tree.last = newest
+    return last
+
+
+def two_forks(world: World) -> Indexer:
+    """Headers of one fork, and logs of another."""
+    fork = Provider(world.chain.tree, _other_fork(world))
+    world.spoil(logs.logs_of(fork, when=lambda asked: not asked.by_hash, times=10))
+    return world.read(world.indexer())
+
+
+def alone_dense(world: World) -> Indexer:
+    """One block alone has more logs than an endpoint gives."""
+    world.spoil_all(lambda: messages.limited_results(1))
+    return world.read(world.indexer())
+
+
+def pruned(world: World) -> Indexer:
+    """One endpoint has forgotten the first half."""
+    world.chain.providers[0].pruned_below = MIDDLE[1]
+    return world.read(world.indexer())
+
+
+def cached_by_proxy(world: World) -> Indexer:
+    """A proxy goes on to show what it has shown, also where that left the chain."""
+    by_number = blocks.cached(
+        methods="eth_getBlockByNumber", when=lambda asked: str(asked.params[0]).startswith("0x")
+    )
+    world.spoil(by_number)
+    indexer = world.read(world.indexer())
+    indexer.source.witness(world.chain.head.number)
+    world.chain.live(40, on=world.chain.back(1))
+    return world.read(indexer)
+
+
+def another_chain(world: World) -> Indexer:
+    """The preferred endpoint becomes a longer chain of our number, with other blocks."""
+    tree = Tree(31337, start=1_600_000_000)
+    other = Provider(tree)
+    other.tags = dict(world.chain.provider.tags)
+    other.head = tree.mine_many(250)
+    indexer = world.indexer()
+    indexer.source.hold(0, world.chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]
+    world.read(indexer)
+    world.spoil(blocks.switched(other))
+    world.chain.live(_MORE)
+    return world.read(indexer)
+
+
+def nobody_for_long(world: World) -> Indexer:
+    """All endpoints are down for long, in the middle of history."""
+    world.spoil_all(lambda: transport.status(503, b"down", when=begun(), times=60))
+    return world.read(world.indexer())
+
+
+def unreachable(world: World) -> Indexer:
+    """The preferred endpoint has no address that answers."""
+    world.chain.urls.insert(0, _NOWHERE)
+    return world.read(world.indexer())
+
+
+def slow(world: World) -> Indexer:
+    """The preferred endpoint takes its time with everything."""
+
+    def late(_asked: object) -> None:
+        Event().wait(_LATE_SECONDS)
+
+    world.spoil(transport.then(late))
+    return world.read(world.indexer())
+
+
+_SUGGESTS = "query exceeds max results {limit}, retry with the range "
+
+
+def _suggesting(words: str) -> Make:
+    return lambda: messages.limited_results(3, messages.Words(-32602, _SUGGESTS + words))
+
+
+def _misshaped(*make: Make) -> dict[str, Play]:
+    return {each().name: by_first(each) for each in make}
+
+
+ANSWERS: dict[str, dict[str, Play]] = {
+    "22": {"": burst},
+    "23": {"": _later(60, _lag)},
+    "24": {"": elsewhere},
+    "25": {"": unknown_is_empty},
+    "26": {"": two_forks},
+    "27": {"": by_first(lambda: logs.omits_logs(when=blocks.every_second()))},
+    "28": {"": by_first(logs.omits_in_ranges), "all": by_all(logs.omits_in_ranges)},
+    "29": {"": by_first(lambda: logs.omits_one(0, for_blocks=MIDDLE))},
+    "30": {"10": by_all(lambda: logs.capped(10)), "7": by_all(lambda: logs.capped(7))},
+    "31": {"": by_all(lambda: messages.limited_results(3))},
+    "32": {"": alone_dense},
+    "33": {
+        "quota": by_all(lambda: messages.fails(messages.QUOTA, times=3, when=begun())),
+        "size": by_all(lambda: messages.limited_results(4, messages.SIZE)),
+    },
+    "34": {
+        "the same": by_all(_suggesting("{first}-{last}")),
+        "inverted": by_all(_suggesting("{last}-{first}")),
+        "outside": by_all(_suggesting("1000-2000")),
+    },
+    "35": {
+        "one": by_first(lambda: messages.fails(messages.FOREIGN_WORDS, methods="eth_getLogs")),
+        "all": by_all(lambda: messages.limited_results(3, messages.FOREIGN_WORDS)),
+    },
+    "36": {"": by_all(lambda: messages.limited_range(6, messages.Words(-32000, "Max range")))},
+    "37": {
+        "seconds": by_first(lambda: transport.throttled(1, times=2, when=begun())),
+        "date": by_first(
+            lambda: transport.throttled(transport.IN_NINETY_SECONDS, times=2, when=begun())
+        ),
+    },
+    "38": {
+        "an error": by_first(lambda: transport.throttled_in_200(times=3, when=begun())),
+        "a text": by_first(lambda: transport.throttle_text_in_200(times=3, when=begun())),
+    },
+    "39": {"": by_first(lambda: transport.status(403, when=begun()))},
+    "40": {"": by_all(lambda: transport.status(504, b"timed out", times=4, when=begun()))},
+    "41": _misshaped(
+        lambda: transport.cut_off(times=3, when=begun()),
+        lambda: transport.reset(times=3, when=begun()),
+        lambda: transport.truncated(times=3, when=begun()),
+        lambda: transport.broken_gzip(times=3, when=begun()),
+    ),
+    "42": _misshaped(transport.web_page, transport.empty_body),
+    "43": _misshaped(
+        transport.shuffled_batch,
+        lambda: transport.batch_without(0, times=4),
+        lambda: transport.batch_with_error(0, times=4),
+        lambda: transport.refused_batch(2),
+    ),
+    "44": {"": by_all(lambda: blocks.nothing(times=3, when=begun()))},
+    "45": _misshaped(logs.doubled, lambda: logs.contradicted(for_blocks=MIDDLE)),
+    "46": _misshaped(
+        logs.removed, logs.pending, logs.without_tx_hash, logs.upper_case, logs.odd_hex
+    ),
+    "47": _misshaped(
+        lambda: logs.of_blocks_moved(1_000), lambda: logs.of_address("0x" + "77" * 20)
+    ),
+    "48": {
+        "zero": by_all(blocks.zero_bloom),
+        "saturated": by_all(blocks.saturated_bloom),
+        "zero, one": by_first(lambda: blocks.zero_bloom(for_blocks=MIDDLE)),
+    },
+    "49": {
+        "all": by_all(blocks.dummy_receipts_root),
+        "one": by_first(lambda: blocks.omits_receipts(0, for_blocks=MIDDLE)),
+    },
+    "50": {
+        "told": pruned,
+        "silent": by_first(lambda: logs.pruned_silently(MIDDLE[1])),
+    },
+    "51": {"": cached_by_proxy},
+    "52": {"": another_chain},
+    "53": {"": nobody_for_long},
+    "54": {"": by_first(lambda: transport.status(503, b"down", when=begun(), times=6))},
+    "56": {"": unreachable},
+    "57": {"": slow},
+}

@@ -1,0 +1,238 @@
+"""Plays of the ingest cases about the chain itself, the writer and its database."""
+
+from dataclasses import replace
+
+from oracle.devnet.fakechain.block_json import Said
+from oracle.devnet.fakechain.faults.transport_faults import then
+from tests.integration.segments.faulty_worlds import World
+from tests.integration.segments.plays_of_answers import Play
+from tests.support.ingest.forked import joins
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.speaking import network, task_created, tx
+from tests.support.traffic import address
+
+# More blocks than a window of any play.
+_MORE = 45
+_MOST = 2**256 - 1
+
+
+def forked(depth: int, blocks: int, finality: int = FINALITY) -> Play:
+    """All is read, then the chain leaves so many blocks, and goes on with others."""
+
+    def play(world: World) -> Indexer:
+        for provider in world.chain.providers:
+            provider.tags = {"safe": 2, "finalized": finality}
+        world.chain.live(_MORE)
+        indexer = world.read(world.indexer(finality=finality))
+        world.chain.live(blocks, on=world.chain.back(depth))
+        world.read(indexer)
+        world.chain.live(_MORE)
+        return world.read(indexer)
+
+    return play
+
+
+def denied_by_all(world: World) -> Indexer:
+    """What is final is denied by everybody: nothing is undone, nothing more is taken in."""
+    indexer = world.read(world.indexer())
+    world.expected = world.chain.head
+    world.chain.show(world.chain.tree.mine_many(60, on=world.chain.back(FINALITY + 3)))
+    return world.read(indexer)
+
+
+def denied_by_one(world: World) -> Indexer:
+    """What is final is denied by one, and the other goes on."""
+    indexer = world.read(world.indexer())
+    ours = world.chain.head
+    other = world.chain.tree.mine_many(60, on=world.chain.back(FINALITY + 3))
+    world.chain.providers[0].head = other
+    world.chain.following = world.chain.providers[1:]
+    world.chain.live(_MORE, on=ours)
+    return world.read(indexer)
+
+
+def gap_denied(world: World) -> Indexer:
+    """The same in a gap of blocks in which nothing happened."""
+    world.chain.quiet(40)
+    indexer = world.read(world.indexer())
+    world.expected = world.chain.head
+    world.chain.quiet(60, on=world.chain.back(FINALITY + 10))
+    return world.read(indexer)
+
+
+def forked_while_undoing(world: World) -> Indexer:
+    """The chain goes another way once more while it is undone."""
+    indexer = world.read(world.indexer())
+    ours = world.chain.head
+    first = world.chain.live(4, on=world.chain.back(3, ours))
+    second = world.chain.tree.mine_many(_MORE, on=world.chain.back(5, ours))
+    world.chain.show(first)
+    world.spoil_all(
+        lambda: then(lambda _: world.chain.show(second), methods="eth_getBlockByNumber", times=1)
+    )
+    return world.read(indexer)
+
+
+def forked_while_reading(world: World) -> Indexer:
+    """The chain goes another way while history is being read."""
+    other = world.chain.tree.mine_many(20, on=world.chain.back(4))
+    asked = [0]
+
+    def at_twentieth(_asked: object) -> None:
+        asked[0] += 1
+        if asked[0] == 20:
+            world.chain.show(other)
+
+    world.spoil(then(at_twentieth, methods="eth_getBlockReceipts"))
+    return world.read(world.indexer())
+
+
+def into_an_empty_height(world: World) -> Indexer:
+    world.chain.quiet(3)
+    indexer = world.read(world.indexer())
+    world.chain.say(joins(), on=world.chain.back(3))
+    world.chain.live(_MORE)
+    return world.read(indexer)
+
+
+def only_event_gone(world: World) -> Indexer:
+    world.chain.say(joins())
+    indexer = world.read(world.indexer())
+    world.chain.quiet(1, on=world.chain.back(1))
+    world.chain.quiet(_MORE)
+    return world.read(indexer)
+
+
+def included_again(world: World) -> Indexer:
+    first = world.chain.say(joins())
+    indexer = world.read(world.indexer())
+    between = world.chain.quiet(1, on=world.chain.back(1))
+    paused = tx(network("NodePaused", node=address(0xF00)))
+    world.chain.show(world.chain.tree.mine([paused, *first.txs], between))
+    world.chain.live(_MORE)
+    return world.read(indexer)
+
+
+def there_and_back(world: World) -> Indexer:
+    indexer = world.read(world.indexer())
+    ours = world.chain.head
+    world.chain.live(3, on=world.chain.back(2))
+    world.read(indexer)
+    world.chain.live(_MORE, on=ours)
+    return world.read(indexer)
+
+
+def forked_while_down(world: World) -> Indexer:
+    indexer = world.read(world.indexer())
+    world.chain.live(_MORE, on=world.chain.back(4))
+    return world.read(world.resume(indexer))
+
+
+def skipped_heights(world: World) -> Indexer:
+    for skipped in (1, 3, 5):
+        last = world.chain.head
+        world.chain.tree.mine([tx(task_created(last.number))], number=last.number + 1 + skipped)
+        world.chain.live(10)
+    return world.read(world.indexer())
+
+
+def tagged(*tags: object) -> Play:
+    """`finalized` points there, one after the other, with history in between."""
+
+    def play(world: World) -> Indexer:
+        indexer = world.indexer()
+        for tag in tags:
+            for provider in world.chain.providers:
+                provider.tags = {"safe": 2, "finalized": tag}  # type: ignore[dict-item]
+            world.chain.live(20)
+            world.read(indexer)
+        return indexer
+
+    return play
+
+
+def no_tag(world: World) -> Indexer:
+    for provider in world.chain.providers:
+        provider.tags = {}
+    return world.read(world.indexer())
+
+
+def final_above_newest(world: World) -> Indexer:
+    above = world.chain.tree.mine_many(5)
+    world.chain.tree.last = world.chain.provider.head
+    world.chain.provider.tags = {"safe": 2, "finalized": above}
+    return world.read(world.indexer())
+
+
+def odd_times(world: World) -> Indexer:
+    for seconds in (0, -5, 0, 1):
+        world.chain.live(15, seconds=seconds)
+    world.chain.live(_MORE)
+    return world.read(world.indexer())
+
+
+def said_in_history(*said: Said) -> Play:
+    """What is odd about the chain is said in the middle of its history."""
+
+    def play(world: World) -> Indexer:
+        for one in said:
+            world.chain.say(one)
+            world.chain.live(4)
+        world.chain.live(_MORE)
+        return world.read(world.indexer())
+
+    return play
+
+
+def _joined(**changed: object) -> Said:
+    named = {"node": address(0xB16), "stake": 1, "gpuName": "", "gpuVram": 0}
+    version = {"major": 0, "minor": 0, "patch": 0, "models": []}
+    return network("NodeJoined", **named | version | changed)
+
+
+def _dirty(said: Said) -> Said:
+    return replace(said, data="0x" + "ee" * 31 + said.data[2:])
+
+
+def _odd_topics(said: Said) -> Said:
+    return replace(said, topics=said.topics[:-1])
+
+
+def two_in_one(world: World) -> Indexer:
+    world.chain.show(world.chain.tree.mine([tx(joins(), task_created(1), task_created(2))]))
+    world.chain.live(_MORE)
+    return world.read(world.indexer())
+
+
+CHAINS: dict[str, dict[str, Play]] = {
+    "01": {"": forked(1, 1)},
+    "02": {"": forked(64, 66, finality=80)},
+    "03": {"": forked(100, 105, finality=120)},
+    "04": {"": denied_by_all},
+    "05": {"": denied_by_one},
+    "06": {"": forked_while_undoing},
+    "07": {"": forked_while_reading},
+    "08": {"": forked(5, 2)},
+    "09": {"": forked(1, 2)},
+    "10": {"": into_an_empty_height},
+    "11": {"": only_event_gone},
+    "12": {"": included_again},
+    "13": {"": there_and_back},
+    "14": {"": forked_while_down},
+    "15": {"": skipped_heights},
+    "16": {"": gap_denied},
+    "17": {"unknown": no_tag, "null": tagged(None)},
+    "18": {"": tagged(FINALITY, 40, FINALITY)},
+    "19": {"": final_above_newest},
+    "21": {"": odd_times},
+    "63": {"": said_in_history(_dirty(joins()), _dirty(task_created(902)))},
+    "64": {"": said_in_history(_odd_topics(joins()), _odd_topics(task_created(902)))},
+    "65": {
+        "": said_in_history(
+            _joined(stake=_MOST, gpuName="x" * 100_000),
+            _joined(node=address(0xB17), gpuName="\0a"),
+            task_created(903, fee=_MOST),
+        )
+    },
+    "66": {"": two_in_one},
+}

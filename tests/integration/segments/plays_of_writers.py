@@ -1,0 +1,153 @@
+"""Plays of the ingest cases about the writer: its process, its clock, its database."""
+
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from oracle.devnet.fakechain.faults.transport_faults import then
+from oracle.errors import FatalError, TransientError
+from oracle.store.database import Store
+from tests.integration.segments.faulty_worlds import World
+from tests.integration.segments.plays_of_answers import Play
+from tests.support.ingest.indexer import Indexer
+from tests.support.txmgr.brittle import Brittle, Died
+
+# More blocks than a window of any play.
+_MORE = 45
+
+
+def dies_at(calls: int) -> Play:
+    """The writer dies at a call inside a transaction, again and again, and goes on."""
+
+    def play(world: World) -> Indexer:
+        indexer = world.indexer()
+        for more in range(4):
+            brittle = cast("Store", Brittle(indexer.store, calls + 20 * more))
+            with suppress(Died):
+                while indexer.step(brittle) is not None:
+                    pass
+            indexer = world.resume(indexer)
+        return world.read(indexer)
+
+    return play
+
+
+def overtaken(world: World) -> Indexer:
+    """Another process takes the same blocks in meanwhile; the first one stops."""
+    first = world.indexer()
+    first.step()
+    second = world.open(world.chain.urls, url=first.url)
+    world.read(second)
+    world.chain.live(_MORE)
+    world.spoil_all(
+        lambda: then(lambda _: second.index(), times=1, methods={"eth_getBlockReceipts"})
+    )
+    with pytest.raises(FatalError, match="another process moved the cursor"):
+        world.read(first)
+    world.heal()
+    return world.read(second)
+
+
+def another_writer_is_waited_for(world: World) -> Indexer:
+    indexer = world.indexer()
+    indexer.step()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("oracle.store.engine.BUSY_SECONDS", 0.1)
+        indexer = world.resume(indexer)
+        with closing(sqlite3.connect(_file(indexer), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(TransientError, match="another process is writing to it"):
+                indexer.index()
+    return world.read(world.resume(indexer))
+
+
+def _file(indexer: Indexer) -> Path:
+    return Path(indexer.url.removeprefix("sqlite:///"))
+
+
+def restored(world: World) -> Indexer:
+    """Yesterday's file is put back, and gone on with."""
+    indexer = world.read(world.indexer())
+    yesterday = _file(indexer).with_suffix(".yesterday")
+    with (
+        closing(sqlite3.connect(_file(indexer))) as source,
+        closing(sqlite3.connect(yesterday)) as copy,
+    ):
+        source.backup(copy)
+    world.chain.live(_MORE)
+    world.read(indexer)
+    indexer.close()
+    for leftover in _file(indexer).parent.glob(f"{_file(indexer).name}-*"):
+        leftover.unlink()
+    shutil.copyfile(yesterday, _file(indexer))
+    return world.read(world.resume(indexer))
+
+
+def started_at(block: int) -> Play:
+    return lambda world: world.read(world.indexer(start_block=block))
+
+
+def started_later(world: World) -> Indexer:
+    """The start block is of the future."""
+    indexer = world.indexer(start_block=world.chain.head.number + 10)
+    for _ in range(2):
+        with pytest.raises(TransientError, match="is not there yet"):
+            indexer.step()
+    world.chain.live(70)
+    return world.read(indexer)
+
+
+def clock_jumps(world: World) -> Indexer:
+    indexer, jumps = world.indexer(), iter((3600.0, -3600.0) * 400)
+    return world.read(indexer, lambda: world.clock.pass_by(next(jumps)))
+
+
+def while_blocks_arrive(world: World) -> Indexer:
+    left = [20]
+
+    def one_more() -> None:
+        if left[0]:
+            left[0] -= 1
+            world.chain.live(3)
+
+    return world.read(world.indexer(), one_more)
+
+
+def slow_writer(world: World) -> Indexer:
+    """Whatever is under way is ready long before the writer comes to it."""
+    indexer = world.indexer()
+
+    def wait() -> None:
+        for pending in tuple(indexer.source._ahead._waiting):
+            for future in (pending.here, pending.there):
+                if future is not None:
+                    with suppress(Exception):
+                        future.exception()
+
+    return world.read(indexer, wait)
+
+
+def stopped_and_resumed(world: World) -> Indexer:
+    indexer = world.indexer()
+    for _ in range(3):
+        indexer.step()
+        indexer = world.resume(indexer)
+    return world.read(indexer)
+
+
+WRITERS: dict[str, dict[str, Play]] = {
+    "58": {"": dies_at(30)},
+    "59": {"": dies_at(7)},
+    "60": {"": overtaken},
+    "61": {"": another_writer_is_waited_for},
+    "62": {"": restored},
+    "68": {"the middle": started_at(33), "later": started_later},
+    "69": {"": clock_jumps},
+    "70": {"": while_blocks_arrive},
+    "71": {"": slow_writer},
+    "72": {"": stopped_and_resumed},
+}

@@ -1,0 +1,134 @@
+"""The fault cases of ingest, each played with and without workers: always the honest digest.
+
+tests/faults/ingest/cases.toml says what each is; one that is not played here says why.
+"""
+
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.catalogue import INGEST, cases_of
+from tests.integration.segments.conftest import in_ranges, outcomes
+from tests.integration.segments.faulty_worlds import World
+from tests.integration.segments.plays_of_answers import ANSWERS
+from tests.integration.segments.plays_of_chains import CHAINS
+from tests.integration.segments.plays_of_writers import WRITERS
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import Indexer
+
+HISTORY = 90
+CASES = CHAINS | ANSWERS | WRITERS
+PLAYS = {f"{case} {words}".strip(): play for case in CASES for words, play in CASES[case].items()}
+# What no reader of history meets, and why.
+NOT_OF_HISTORY = {
+    "20": "no block is read while a chain stands still: it is about timers and kickouts",
+    "55": "a websocket only says when to look: no answer comes over it",
+    "67": "what is new is asked of a narrowed source, which has no workers",
+    "73": "a migration reads no chain",
+    "74": "a fold anew reads no chain",
+    "75": "what we send ourselves is of the head: workers read final blocks alone",
+    "76": "a kickout that is queued is of the head: workers read final blocks alone",
+}
+# CI plays these, the night all of them.
+IN_CI = {"05", "15", "28", "49 one", "58", "62", "65", "70"}
+ON_POSTGRESQL = {"01", "07", "28", "45 a log twice", "58", "65"}
+# Nothing is settled on such a chain: the writer reads it alone.
+NEVER_ORDERED: set[str] = set()
+
+OpenWorld = Callable[..., World]
+
+
+@pytest.fixture
+def open_world(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenWorld]:
+    """Opens the world of a play: so many workers, windows of so many blocks, on a database."""
+    with ExitStack() as until_the_end:
+
+        def fresh() -> str:
+            path = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
+            shutil.copyfile(sqlite_template, path)
+            return f"sqlite:///{path}"
+
+        def open_one(workers: int, blocks: int, database: str | None = None) -> World:
+            chain = AChain(until_the_end)
+            chain.serve()
+            chain.serve()
+            chain.live(HISTORY)
+
+            def opened(urls: list[str], url: str | None = database, **how: Any) -> Indexer:
+                how = {"reports": False, "workers": workers} | how
+                indexer = Indexer(list(urls), url or fresh(), **how)
+                until_the_end.callback(indexer.close)
+                return in_ranges(indexer, blocks)
+
+            def resumed(indexer: Indexer) -> Indexer:
+                indexer.restart()
+                return in_ranges(indexer, blocks)
+
+            return World(chain, opened, resumed)
+
+        yield open_one
+
+
+def state(indexer: Indexer) -> tuple[object, ...]:
+    return indexer.digest(), indexer.canonical_logs(), indexer.gaps()
+
+
+def honest_state(world: World, played: Indexer, url: str) -> tuple[object, ...]:
+    """Read the chain that was to be stored, without workers, from one that is well."""
+    head = world.expected or world.chain.head
+    world.chain.serve(follows=False).head = head
+    start = played.start_block
+    indexer = Indexer(world.chain.urls[-1:], url, start_block=start, reports=False)
+    indexer.index()
+    try:
+        return state(indexer)
+    finally:
+        indexer.close()
+
+
+def nightly_but(names: Collection[str], chosen: Collection[str]) -> list[Any]:
+    return [
+        pytest.param(name, marks=() if name in chosen else pytest.mark.nightly)
+        for name in sorted(names)
+    ]
+
+
+@pytest.mark.parametrize("blocks", [20, pytest.param(7, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", nightly_but(PLAYS, IN_CI))
+def test_a_history_with_faults_has_the_digest_of_one_without(
+    open_world: OpenWorld, sqlite_url: str, name: str, workers: int, blocks: int
+):
+    world, before = open_world(workers, blocks), outcomes("taken") + outcomes("refused")
+
+    played = PLAYS[name](world)
+
+    assert state(played) == honest_state(world, played, sqlite_url)
+    is_ordered = outcomes("taken") + outcomes("refused") > before
+    assert is_ordered == (workers > 0 and name not in NEVER_ORDERED)
+    assert not world.faults or any(fault.hits for fault in world.faults)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", nightly_but(ON_POSTGRESQL, {"28"}))
+def test_so_it_has_on_postgresql(
+    open_world: OpenWorld, sqlite_url: str, postgresql_url: str, name: str, workers: int
+):
+    world = open_world(workers, 20, postgresql_url)
+
+    played = PLAYS[name](world)
+
+    assert state(played) == honest_state(world, played, sqlite_url)
+
+
+def test_every_case_is_played_or_says_why_it_is_not():
+    numbers = {case.number for case in cases_of(INGEST)}
+
+    assert set(CASES) | set(NOT_OF_HISTORY) == numbers
+    assert not set(CASES) & set(NOT_OF_HISTORY)
+    assert set(PLAYS) >= IN_CI | ON_POSTGRESQL | NEVER_ORDERED

@@ -1,0 +1,69 @@
+"""`resync verify` by workers: the same answer and the same bytes as by the writer alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults.block_faults import omits_receipts
+from oracle.devnet.fakechain.faults.log_faults import omits_logs
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
+from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.indexer.rebuild import RebuildOptions
+from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.indexer import FINALITY, Indexer
+
+LAST = HISTORY - FINALITY
+
+
+def verified(indexer: Indexer, level: Level, endpoint: str | None = None) -> Verified:
+    asked = ReverifyRequest(BlockRange(0, LAST), level, endpoint)
+    return verify(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+
+
+@pytest.mark.parametrize("level", [Level.CHECKED, Level.SEAMED, Level.PINNED, Level.PROVEN])
+def test_workers_verify_what_the_writer_would(open_prepared: OpenPrepared, level: Level):
+    alone, together = open_prepared(0), open_prepared(2)
+    for indexer in (alone, together):
+        indexer.index()
+    before = outcomes("taken")
+
+    found = [verified(indexer, level) for indexer in (alone, together)]
+
+    assert outcomes("taken") > before
+    assert found[0] == found[1]
+    assert found[0].reached >= level
+    assert dump(alone.url) == dump(together.url)
+
+
+@pytest.mark.parametrize(
+    "fault", [lambda: omits_receipts(0, times=2), lambda: omits_logs(times=2)]
+)
+def test_so_they_do_where_an_endpoint_is_wrong_for_a_while(
+    a_chain: AChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
+):
+    a_chain.serve().head = a_chain.head
+    alone, together = open_prepared(0), open_prepared(2)
+    for indexer in (alone, together):
+        indexer.index()
+    expected = verified(alone, Level.PROVEN)
+    a_chain.provider.faults.append(fault())
+
+    found = verified(together, Level.PROVEN)
+
+    # Who is asked instead is told as well.
+    assert replace(found, endpoints=()) == replace(expected, endpoints=())
+    assert together.digest() == alone.digest()
+
+
+def test_workers_ask_the_endpoint_that_was_named(a_chain: AChain, open_prepared: OpenPrepared):
+    a_chain.serve().head = a_chain.head
+    indexer = open_prepared(1)
+    indexer.index()
+    second = indexer.source.endpoint_names()[1]
+
+    assert verified(indexer, Level.PROVEN, second).endpoints == (second,)
