@@ -1,6 +1,6 @@
 """The application of the third listener: the read API, its schema, and who may ask from where."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -19,6 +19,7 @@ from oracle.daemon.web.api.record_routes import (
     rule_routes,
 )
 from oracle.daemon.web.pages.page_app import page_app
+from oracle.daemon.web.pages.page_frame import PlayedAct
 from oracle.domain.ids import Hash
 from oracle.kickouts.evidence_files import path_of
 from oracle.queries.api.source import ApiSource
@@ -35,12 +36,13 @@ class ReadApiOptions:
     """`cors`: origins whose pages may read it in a browser; `*`: all.
 
     `evidence_folder`: where the daemon lays evidence down, None: nowhere here. `streams`: how many
-    may listen at the same time.
+    may listen at the same time. `act`: what a demonstration plays now, to be said on its page.
     """
 
     cors: Sequence[str] = ()
     evidence_folder: Path | None = None
     streams: int = 1200
+    act: Callable[[], PlayedAct | None] = lambda: None
 
 
 def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
@@ -73,7 +75,7 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
         )
     web.add_api_route("/v1/{path:path}", _nothing, include_in_schema=False)
     # The pages take every path that is left.
-    web.mount("/", page_app(source))
+    web.mount("/", page_app(source, options.act))
     return web
 
 

@@ -59,6 +59,7 @@ def network_page(look: ApiLook, asked: PageRequest) -> Response:
         feed=_newest_events(look),
         spans=list(SPAN_SECONDS),
         span_name=span,
+        act=asked.act,
     )
 
 

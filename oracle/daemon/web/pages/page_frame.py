@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -62,12 +62,23 @@ _HASH_FROM = 20
 _LONGEST_FIELD = 400
 
 
+class PlayedAct(NamedTuple):
+    """What a demonstration plays now, in its own words: nothing that the index says."""
+
+    title: str
+    caption: str
+
+
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What a page is asked: the parts of its path by name, and the fields of its query."""
+    """What a page is asked: the parts of its path by name, and the fields of its query.
+
+    `act`: what is played; None: nothing is, the network is a real one.
+    """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
+    act: PlayedAct | None = None
 
     def text(self, name: str) -> str | None:
         """Return a field of the query; an empty one of a form asks nothing.

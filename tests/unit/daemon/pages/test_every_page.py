@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from oracle.daemon.web.pages.chain_pages import PAGES
-from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS
+from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS, PlayedAct
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import KickProposed
 from oracle.domain.ids import Hash
@@ -242,6 +242,21 @@ def test_a_page_follows_the_blocks(new_sqlite_store):
         after = client.get("/nodes").text
     assert "1 nodes" not in before
     assert "2 nodes, the best first." in after
+
+
+def test_an_act_is_said_of_a_demonstration_alone(client):
+    assert "Demo, act" not in client.get("/").text
+
+
+def test_an_act_is_shown_as_soon_as_it_begins_though_no_block_came(new_sqlite_store):
+    acts = [PlayedAct("1 of 2: nodes work", "they do"), PlayedAct("2 of 2: the end", "it is over")]
+    with new_sqlite_store() as store:
+        client = IndexedHistory(store).whole(a_network()).client(act=lambda: acts[0])
+        before = client.get("/")
+        acts.pop(0)
+        after = client.get("/", headers={"if-none-match": before.headers["etag"]})
+    assert "<b>Demo, act 1 of 2: nodes work.</b> They do." in before.text
+    assert "<b>Demo, act 2 of 2: the end.</b> It is over." in after.text
 
 
 def test_before_the_first_block_every_page_says_that_there_is_nothing_yet(new_sqlite_store):
