@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.drawings import (
+from oracle.daemon.web.pages.figures.drawings import (
     BROAD,
     NARROW,
     Bar,

@@ -9,11 +9,19 @@ import pytest
 from typing_extensions import override
 
 from oracle.daemon.web.pages.chain_pages import PAGES
+from oracle.daemon.web.pages.feed_rows import in_runs
 from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS, PlayedAct
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import KickProposed
 from oracle.domain.ids import Hash
 from oracle.domain.reports.rounds import Rounds
+from oracle.queries.api.records.event_feed import (
+    EventCursor,
+    FeedEvent,
+    NumberedEvent,
+    events_after,
+)
+from oracle.queries.api.source import looking
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node, task
@@ -176,6 +184,38 @@ def test_the_page_of_a_node_says_the_answer_first(client):
 def test_the_network_tells_what_happened_in_the_last_hour(pages):
     feed = pages["/"].partition("What is happening")[2]
     assert re.search(rf'{node("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed)
+
+
+def test_the_stream_goes_on_where_the_page_ends(new_sqlite_store):
+    history = a_network()
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store).whole(history)
+        text, count = indexed.client().get("/").text, len(history.events)
+        place = EventCursor.parsed(re.search('data-place="([^"]*)"', text)[1])
+        history.after(5).joins("E")
+        indexed.index(history.events[count:], history.block, history.time)
+        with looking(indexed.source) as look:
+            (joined,) = events_after(look, place, 10)
+        again = indexed.client().get("/").text
+    assert (joined.event.kind, joined.event.node) == ("joined", node("E"))
+    assert f'data-event="{joined.after}"' in again
+    assert f'data-event="{joined.after}"' not in text
+
+
+def test_reports_that_nothing_came_between_are_one_row():
+    kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
+    rows = in_runs(
+        NumberedEvent(
+            EventCursor(0, 0, n, 1),
+            FeedEvent(kind=kind, time=n, block=n, node=None, text="so it is"),
+        )
+        for n, kind in enumerate(kinds)
+    )
+    assert [(row.event.kind, row.earlier) for row in rows] == [
+        ("report_accepted", 2),
+        ("timed_out", 0),
+        ("report_accepted", 0),
+    ]
 
 
 def test_a_round_tells_whose_lane_it_changed_and_from_what(pages):
