@@ -46,6 +46,12 @@ class NodeListParameters(BaseModel):
     prefix: str | None = Field(
         None, pattern="^0x[0-9a-f]{0,40}$", description="Only addresses that begin so."
     )
+    gpu: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        description="Only cards whose name has this in it, in capitals or not.",
+    )
     of: str | None = Field(
         None,
         pattern=r"^0x[0-9a-f]{40}(,0x[0-9a-f]{40})*$",

@@ -6,6 +6,7 @@ from fastapi.responses import Response
 
 from oracle.daemon.web.pages.feed_rows import newest_rows
 from oracle.daemon.web.pages.figures.drawings import Bar, bars, shares
+from oracle.daemon.web.pages.nodes_page import courses_of
 from oracle.daemon.web.pages.page_frame import PageRequest, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import Address
@@ -55,6 +56,7 @@ def network_page(look: ApiLook, asked: PageRequest) -> Response:
         told=told_of(answer, span),
         best=best,
         reasons={row.node: _reason(look, row) for row in best},
+        courses=courses_of(look, best),
         feed=feed,
         place=place,
         kinds=",".join(EVENT_KINDS),

@@ -80,15 +80,15 @@ class PageRequest:
     query: Mapping[str, str]
     act: PlayedAct | None = None
 
-    def text(self, name: str) -> str | None:
+    def text(self, name: str, longest: int = _LONGEST_FIELD) -> str | None:
         """Return a field of the query; an empty one of a form asks nothing.
 
         Raises:
             QuestionError: it is longer than anything that a page is asked.
         """
         told = self.query.get(name, "").strip()
-        if len(told) > _LONGEST_FIELD:
-            raise QuestionError(f"{name}: is longer than {_LONGEST_FIELD} signs")
+        if len(told) > longest:
+            raise QuestionError(f"{name}: is longer than {longest} signs")
         return told or None
 
 

@@ -9,19 +9,11 @@ import pytest
 from typing_extensions import override
 
 from oracle.daemon.web.pages.chain_pages import PAGES
-from oracle.daemon.web.pages.feed_rows import in_runs
-from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS, PlayedAct
+from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import KickProposed
 from oracle.domain.ids import Hash
 from oracle.domain.reports.rounds import Rounds
-from oracle.queries.api.records.event_feed import (
-    EventCursor,
-    FeedEvent,
-    NumberedEvent,
-    events_after,
-)
-from oracle.queries.api.source import looking
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node, task
@@ -186,38 +178,6 @@ def test_the_network_tells_what_happened_in_the_last_hour(pages):
     assert re.search(rf'{node("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed)
 
 
-def test_the_stream_goes_on_where_the_page_ends(new_sqlite_store):
-    history = a_network()
-    with new_sqlite_store() as store:
-        indexed = IndexedHistory(store).whole(history)
-        text, count = indexed.client().get("/").text, len(history.events)
-        place = EventCursor.parsed(re.search('data-place="([^"]*)"', text)[1])
-        history.after(5).joins("E")
-        indexed.index(history.events[count:], history.block, history.time)
-        with looking(indexed.source) as look:
-            (joined,) = events_after(look, place, 10)
-        again = indexed.client().get("/").text
-    assert (joined.event.kind, joined.event.node) == ("joined", node("E"))
-    assert f'data-event="{joined.after}"' in again
-    assert f'data-event="{joined.after}"' not in text
-
-
-def test_reports_that_nothing_came_between_are_one_row():
-    kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
-    rows = in_runs(
-        NumberedEvent(
-            EventCursor(0, 0, n, 1),
-            FeedEvent(kind=kind, time=n, block=n, node=None, text="so it is"),
-        )
-        for n, kind in enumerate(kinds)
-    )
-    assert [(row.event.kind, row.earlier) for row in rows] == [
-        ("report_accepted", 2),
-        ("timed_out", 0),
-        ("report_accepted", 0),
-    ]
-
-
 def test_a_round_tells_whose_lane_it_changed_and_from_what(pages):
     text = pages["/rounds/2"]
     assert "Round 2 changed what the contract says of one node." in text
@@ -282,21 +242,6 @@ def test_a_page_follows_the_blocks(new_sqlite_store):
         after = client.get("/nodes").text
     assert "1 nodes" not in before
     assert "2 nodes, the best first." in after
-
-
-def test_an_act_is_said_of_a_demonstration_alone(client):
-    assert "Demo, act" not in client.get("/").text
-
-
-def test_an_act_is_shown_as_soon_as_it_begins_though_no_block_came(new_sqlite_store):
-    acts = [PlayedAct("1 of 2: nodes work", "they do"), PlayedAct("2 of 2: the end", "it is over")]
-    with new_sqlite_store() as store:
-        client = IndexedHistory(store).whole(a_network()).client(act=lambda: acts[0])
-        before = client.get("/")
-        acts.pop(0)
-        after = client.get("/", headers={"if-none-match": before.headers["etag"]})
-    assert "<b>Demo, act 1 of 2: nodes work.</b> They do." in before.text
-    assert "<b>Demo, act 2 of 2: the end.</b> It is over." in after.text
 
 
 def test_before_the_first_block_every_page_says_that_there_is_nothing_yet(new_sqlite_store):
