@@ -81,7 +81,7 @@ def read_api_of(
         InputError: the database does not fit the program.
     """
     archive = EventArchive(app.store, app.reader, app.rules)
-    source = ApiSource(archive, NodeOrder(app.rules), head, clock)
+    source = ApiSource(archive, NodeOrder(app.rules), head, clock, app.dispatch_settings)
     told = app.config
     options = ReadApiOptions(told.api.cors, told.oracle.evidence_folder, told.api.max_streams, act)
     return read_api(source, options)

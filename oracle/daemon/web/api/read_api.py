@@ -14,6 +14,7 @@ from oracle.daemon.web.api.event_stream import EventStreams, event_routes
 from oracle.daemon.web.api.node_routes import node_routes
 from oracle.daemon.web.api.problems import PROBLEMS, register_problems
 from oracle.daemon.web.api.record_routes import (
+    draw_routes,
     evidence_routes,
     record_routes,
     rule_routes,
@@ -61,6 +62,7 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
     register_problems(web)
     web.include_router(node_routes(answering))
     web.include_router(record_routes(answering))
+    web.include_router(draw_routes(answering))
     web.include_router(rule_routes(answering))
     web.include_router(
         evidence_routes(answering, lambda named: _text_of(options.evidence_folder, named))

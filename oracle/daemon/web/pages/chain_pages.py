@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from fastapi.responses import Response
 
+from oracle.daemon.web.pages.draw_page import draw_page
 from oracle.daemon.web.pages.network_page import network_page
 from oracle.daemon.web.pages.node_page import node_page
 from oracle.daemon.web.pages.nodes_page import nodes_page
@@ -84,6 +85,7 @@ PAGES: Mapping[str, ShowPage] = MappingProxyType({
     "/rounds/{number}": round_page,
     "/kickouts": kickouts_page,
     "/draws": draws_page,
+    "/draws/{key}": draw_page,
     "/health": health_page,
     "/rules": rules_page,
 })  # fmt: skip
