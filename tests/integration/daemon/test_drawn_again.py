@@ -22,7 +22,7 @@ TASKS = 4
 def order(network: LocalNetwork, name: str) -> dict[str, str]:
     """A task of anybody's, in no group, for any card."""
     key, stage = sha256(name.encode()).digest(), network.stage
-    told = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
+    told: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
     return stage.call(stage.creator, "TaskNetwork", "createTask", told, value=ETHER)
 
 

@@ -21,7 +21,7 @@ def test_the_stream_goes_on_where_the_page_ends(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
         text, count = indexed.client().get("/").text, len(history.events)
-        place = EventCursor.parsed(re.search('data-place="([^"]*)"', text)[1])
+        (place,) = map(EventCursor.parsed, re.findall('data-place="([^"]*)"', text))
         history.after(5).joins("E")
         indexed.index(history.events[count:], history.block, history.time)
         with looking(indexed.source) as look:

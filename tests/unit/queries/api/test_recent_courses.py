@@ -31,14 +31,16 @@ def a_history(seed: int, turns: int) -> History:
 
 def told_by_the_fold(history: History, name: str) -> list[int]:
     """The QoS at the end of every block that changed the node, oldest first."""
-    fold, found = Fold(SEED), []
+    fold, found = Fold(SEED), list[int]()
     for _, said in groupby(history.events, key=lambda one: one.at.block):
         events = list(said)
         fold.many(events)
         changes = fold.drain()
-        is_changed = any(one.node == node(name) for one in (*changes.scores, *changes.reliability))
-        if is_changed:
-            found.append(qos_at(fold.ledger.nodes[node(name)], events[-1].time, SEED))
+        changed = {one.node for one in changes.scores} | {one.node for one in changes.reliability}
+        if node(name) in changed:
+            qos = qos_at(fold.ledger.nodes[node(name)], events[-1].time, SEED)
+            assert qos is not None
+            found.append(qos)
     return found
 
 
