@@ -61,6 +61,13 @@ class ApiLook:
         """Return all nodes as of the cursor, in order."""
         return self.source.order.at(self.uow, self.cursor)
 
+    def time_of(self, at: Position) -> int | None:
+        """Return the time of a block in which something was said; None: its logs are not kept."""
+        block = self.uow.blocks.at(at.block)
+        if block is not None:
+            return block.time
+        return next((log.time for log in self.uow.logs.between(at.block, at.block)), None)
+
     def places(self, wanted: Iterable[Position]) -> dict[Position, LogPlace]:
         """Return each position with the transaction that it lies in."""
         places = set(wanted)

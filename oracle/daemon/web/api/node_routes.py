@@ -17,6 +17,7 @@ from oracle.queries.api.node_history import (
 )
 from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, NodePage, named, nodes
 from oracle.queries.api.node_order import NodeSort, NodeState
+from oracle.queries.api.node_past import NodePast, node_past
 from oracle.queries.api.node_view import NodeView, node_view
 from oracle.queries.api.source import looking
 
@@ -110,6 +111,11 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
         return answering.look(
             request, lambda look: node_history(look, named(look, node).address, query)
         )
+
+    @web.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
+    def _past(request: Request, node: NodePrefix) -> Response:
+        """Joins and kickouts of a node, and what the contract was told of it."""
+        return answering.look(request, lambda look: node_past(look, named(look, node).address))
 
     @web.get("/nodes/{node}/explain", operation_id="explain", response_model=NodeExplanation)
     def _explain(

@@ -76,8 +76,9 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
             expose_headers=["ETag"],
         )
     web.add_api_route("/v1/{path:path}", _nothing, include_in_schema=False)
+    has_evidence = options.evidence_folder is not None
     # The pages take every path that is left.
-    web.mount("/", page_app(source, options.act))
+    web.mount("/", page_app(source, options.act, has_evidence=has_evidence))
     return web
 
 

@@ -24,4 +24,5 @@ def draw_page(look: ApiLook, asked: PageRequest) -> Response:
         **framed(look, "Draws", f"/v1/draws/{wanted}"),
         task=wanted,
         draws=found.draws,
+        can_draw=look.source.dispatch is not None,
     )

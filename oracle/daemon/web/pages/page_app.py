@@ -36,12 +36,14 @@ _OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-ora
 _ELSEWHERE = "It may be on another chain, or not indexed yet."
 
 
-def page_app(source: ApiSource, act: Callable[[], PlayedAct | None]) -> FastAPI:
+def page_app(
+    source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
+) -> FastAPI:
     """Return the application, to be mounted at `/` behind the paths of the read API.
 
-    `act` tells what a demonstration plays now.
+    `act` tells what a demonstration plays now; `has_evidence`: that of kickouts is kept here.
     """
-    renderer = _Renderer(source, act)
+    renderer = _Renderer(source, act, has_evidence=has_evidence)
     web = FastAPI(
         title="qos-oracle", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -74,9 +76,12 @@ def _route(renderer: "_Renderer", show: ShowPage) -> Callable[[Request], Respons
 class _Renderer:
     """Renders each page once as long as nothing moves; any thread may ask."""
 
-    def __init__(self, source: ApiSource, act: Callable[[], PlayedAct | None]) -> None:
+    def __init__(
+        self, source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
+    ) -> None:
         self._source = source
         self._act = act
+        self._has_evidence = has_evidence
         self._seats = ConcurrencyLimit(_SEATS)
         self._cache = PageCache()
 
@@ -99,7 +104,8 @@ class _Renderer:
             return Response(status_code=_NOT_MODIFIED, headers=headers)
         body = self._cache.get(tag, question)
         if body is None:
-            made = show(look, PageRequest(request.path_params, request.query_params, act))
+            told = (request.path_params, request.query_params, act, self._has_evidence)
+            made = show(look, PageRequest(*told))
             if made.status_code != _DONE:
                 return made
             body = bytes(made.body)

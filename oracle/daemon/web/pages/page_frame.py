@@ -73,12 +73,14 @@ class PlayedAct(NamedTuple):
 class PageRequest:
     """What a page is asked: the parts of its path by name, and the fields of its query.
 
-    `act`: what is played; None: nothing is, the network is a real one.
+    `act`: what is played; None: nothing is, the network is a real one. `has_evidence`: the
+    evidence of kickouts is on this host.
     """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
     act: PlayedAct | None = None
+    has_evidence: bool = False
 
     def text(self, name: str, longest: int = _LONGEST_FIELD) -> str | None:
         """Return a field of the query; an empty one of a form asks nothing.

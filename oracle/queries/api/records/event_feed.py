@@ -232,14 +232,6 @@ def _of_kickouts(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEven
         if kick.expulsion is not None:
             told.append((kick.expulsion.at, kick.node, "kickout_executed", "it was kicked out"))
     for at, node, kind, text in told:
-        time = _time_of(look, at) if at.block >= first else None
+        time = look.time_of(at) if at.block >= first else None
         if time is not None:
             yield at, FeedEvent(kind=kind, time=time, block=at.block, node=node, text=text)
-
-
-def _time_of(look: ApiLook, at: Position) -> int | None:
-    """Return the time of a block in which something was said; None: its logs are not kept."""
-    block = look.uow.blocks.at(at.block)
-    if block is not None:
-        return block.time
-    return next((log.time for log in look.uow.logs.between(at.block, at.block)), None)
