@@ -17,8 +17,8 @@ from oracle.queries.api.node_history import (
 )
 from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, NodePage, named, nodes
 from oracle.queries.api.node_order import NodeSort, NodeState
-from oracle.queries.api.node_past import NodePast, node_past
 from oracle.queries.api.node_view import NodeView, node_view
+from oracle.queries.api.records.node_past import NodePast, node_past
 from oracle.queries.api.source import looking
 
 # 64 bits with a sign: what a database counts in.

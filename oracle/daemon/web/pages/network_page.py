@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.feed_rows import newest_rows
+from oracle.daemon.web.pages.event_rows import newest_rows
 from oracle.daemon.web.pages.figures.drawings import Bar, bars, shares
 from oracle.daemon.web.pages.nodes_page import courses_of
 from oracle.daemon.web.pages.page_frame import PageRequest, page

@@ -33,8 +33,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
 from oracle.queries.api.node_list import named
-from oracle.queries.api.node_past import kicked_out_at, node_past
 from oracle.queries.api.node_view import NodeView, node_view
+from oracle.queries.api.records.node_past import kicked_out_at, node_past
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
 from oracle.queries.sentences.node_standing import standing_of

@@ -7,8 +7,8 @@ from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_history import HistoryMark
-from oracle.queries.api.node_past import PastEvent
 from oracle.queries.api.node_view import NodeView
+from oracle.queries.api.records.node_past import PastEvent
 from oracle.queries.text.human_numbers import capital, counted, moment, place, span
 
 _TONES = ("first", "second")

@@ -9,7 +9,7 @@ from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
-from oracle.queries.api.node_past import said
+from oracle.queries.api.records.node_past import said
 from oracle.queries.api.source import ApiLook, NotKnownError, QuestionError
 
 _NEWEST = 50

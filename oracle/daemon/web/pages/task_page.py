@@ -34,6 +34,7 @@ def task_page(look: ApiLook, asked: PageRequest) -> Response:
         task=task,
         results=mine,
         places=look.places(one.closed_at for one in mine),
+        is_drawn=bool(look.uow.draws.of_task(task.key)),
         moments=task_view(look, task.key).moments,
     )
 

@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import KickProposed
 from oracle.domain.ids import Hash
-from oracle.queries.api.node_past import node_past
+from oracle.queries.api.records.node_past import node_past
 from oracle.queries.api.source import looking
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node

@@ -29,7 +29,7 @@ _TONES = {"report_accepted": "calm", "joined": "calm", "recovered": "calm"}
 _OFTEN = "report_accepted"
 
 
-class FeedRow(NamedTuple):
+class EventRow(NamedTuple):
     """One event, by the id that the stream gives it.
 
     `earlier`: reports of the same run that it stands for, too.
@@ -42,7 +42,7 @@ class FeedRow(NamedTuple):
     earlier: int = 0
 
 
-def newest_rows(look: ApiLook) -> tuple[list[FeedRow], EventCursor]:
+def newest_rows(look: ApiLook) -> tuple[list[EventRow], EventCursor]:
     """Return what happened in the last hour, the newest first, and the place behind it all."""
     newest = newest_place(look)
     since = newest._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)
@@ -50,9 +50,9 @@ def newest_rows(look: ApiLook) -> tuple[list[FeedRow], EventCursor]:
     return in_runs(found)[:_ROWS], newest
 
 
-def in_runs(events: Iterable[NumberedEvent]) -> list[FeedRow]:
+def in_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
     """Return a row for each event, and one for reports that nothing came between."""
-    rows: list[FeedRow] = []
+    rows: list[EventRow] = []
     for one in events:
         event = one.event
         if rows and event.kind == rows[-1].event.kind == _OFTEN:
@@ -60,5 +60,5 @@ def in_runs(events: Iterable[NumberedEvent]) -> list[FeedRow]:
             continue
         is_out = event.excluded_until is not None
         sign = _EXCLUDED if is_out else _SIGNS.get(event.kind, "●")
-        rows.append(FeedRow(str(one.after), event, sign, _TONES.get(event.kind, "bad")))
+        rows.append(EventRow(str(one.after), event, sign, _TONES.get(event.kind, "bad")))
     return rows
