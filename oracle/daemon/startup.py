@@ -21,7 +21,7 @@ from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
 from oracle.daemon.web.health_app import health_app
 from oracle.daemon.web.http_server import serving
-from oracle.daemon.web.pages.page_frame import PlayedAct
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.daemon.web.statements_app import statements_app
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder

@@ -5,7 +5,7 @@ An act begins when it is first seen; there is no way back.
 
 from typing import NamedTuple
 
-from oracle.daemon.web.pages.page_frame import PlayedAct
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.devnet.demo.snapshot import DemoSnapshot
 from oracle.domain.reports.kicks import KickState
 

@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oracle.daemon.config.loader import load
-from oracle.daemon.read_app import ReadApp
-from oracle.daemon.startup import read_api_of
-from oracle.daemon.web.http_server import serving
-from oracle.daemon.web.pages.page_frame import PlayedAct
+from oracle.daemon.web.played_act import PlayedAct
 
 
 class DemoTold(NamedTuple):
@@ -29,6 +26,11 @@ def demo_pages(configuration: Path, told: DemoTold) -> Iterator[str]:
 
     Not by the daemon: it knows of no demonstration, and what is played is told on the page.
     """
+    # A server takes a second to import: the help of `demo` has to stay quick.
+    from oracle.daemon.read_app import ReadApp  # noqa: PLC0415
+    from oracle.daemon.startup import read_api_of  # noqa: PLC0415
+    from oracle.daemon.web.http_server import serving  # noqa: PLC0415
+
     with ReadApp(load(configuration)) as app:
         web = read_api_of(app, told.head, clock=told.clock, act=told.act)
         with serving(web, app.config.api.listener) as address:

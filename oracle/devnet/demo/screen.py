@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from oracle.daemon.web.pages.page_frame import PlayedAct
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.devnet.demo.acts import Playbill
 from oracle.devnet.demo.news import FeedEntry
 from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow

@@ -20,7 +20,7 @@ from oracle.daemon.web.api.record_routes import (
     rule_routes,
 )
 from oracle.daemon.web.pages.page_app import page_app
-from oracle.daemon.web.pages.page_frame import PlayedAct
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.domain.ids import Hash
 from oracle.kickouts.evidence_files import path_of
 from oracle.queries.api.source import ApiSource

@@ -15,8 +15,9 @@ from oracle import __version__
 from oracle.daemon.web.pages import static_files
 from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
 from oracle.daemon.web.pages.page_cache import PageCache, tag_of
-from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, PlayedAct, page
+from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, page
 from oracle.daemon.web.pages.status_line import OUT_OF_REACH
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.api.source import (

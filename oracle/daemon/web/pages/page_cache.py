@@ -4,7 +4,7 @@ import threading
 import zlib
 from collections import OrderedDict
 
-from oracle.daemon.web.pages.page_frame import PlayedAct
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.queries.api.answers import AsOf
 
 # What a page says of its age is never older than this.

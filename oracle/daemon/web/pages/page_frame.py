@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
 from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
@@ -60,13 +61,6 @@ _SHOWN_OF_HASH = 6, 4
 NOTHING = "\N{EN DASH}"
 _HASH_FROM = 20
 _LONGEST_FIELD = 400
-
-
-class PlayedAct(NamedTuple):
-    """What a demonstration plays now, in its own words: nothing that the index says."""
-
-    title: str
-    caption: str
 
 
 @dataclass(frozen=True, slots=True)

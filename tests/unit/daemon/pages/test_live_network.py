@@ -3,7 +3,7 @@
 import re
 
 from oracle.daemon.web.pages.event_rows import in_runs
-from oracle.daemon.web.pages.page_frame import PlayedAct
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
