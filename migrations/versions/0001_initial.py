@@ -237,6 +237,7 @@ def upgrade() -> None:
         sa.Column("task", sa.LargeBinary(), nullable=False),
         sa.Column("seed_block", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("seed_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("seed_time", sa.BigInteger(), nullable=False),
         sa.Column("node", sa.LargeBinary(), nullable=False),
         sa.Column("voided_block", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("task", "seed_block", name=op.f("pk_draw")),

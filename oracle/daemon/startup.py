@@ -21,6 +21,7 @@ from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
 from oracle.daemon.web.health_app import health_app
 from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.daemon.web.statements_app import statements_app
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder
@@ -78,21 +79,30 @@ def tracing(endpoint: str | None) -> Iterator[None]:
         yield
 
 
-def read_api_of(app: ReadApp, head: Callable[[], int | None]) -> FastAPI:
-    """Return the read API over the database; `head` tells the newest block, where it is known.
+def _unix_seconds() -> int:
+    return int(time.clock_gettime(time.CLOCK_REALTIME))
+
+
+def read_api_of(
+    app: ReadApp,
+    head: Callable[[], int | None],
+    *,
+    clock: Callable[[], int] = _unix_seconds,
+    act: Callable[[], PlayedAct | None] = lambda: None,
+) -> FastAPI:
+    """Return the read API and the pages over the database.
+
+    `head` tells the newest block, where it is known; `clock` unix seconds; `act` what is played,
+    where it is a demonstration.
 
     Raises:
         InputError: the database does not fit the program.
     """
     archive = EventArchive(app.store, app.reader, app.rules)
-    source = ApiSource(archive, NodeOrder(app.rules), head, _unix_seconds)
+    source = ApiSource(archive, NodeOrder(app.rules), head, clock, app.dispatch_settings)
     told = app.config
-    options = ReadApiOptions(told.api.cors, told.oracle.evidence_folder, told.api.max_streams)
+    options = ReadApiOptions(told.api.cors, told.oracle.evidence_folder, told.api.max_streams, act)
     return read_api(source, options)
-
-
-def _unix_seconds() -> int:
-    return int(time.clock_gettime(time.CLOCK_REALTIME))
 
 
 def await_answers(

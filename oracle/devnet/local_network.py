@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
+from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
 from oracle.devnet.demo.cast import CAST
 from oracle.devnet.demo.daemon_process import write_configuration
 from oracle.devnet.demo.show import START_TIME, keys_in, made_for
@@ -60,6 +60,7 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
             stage = set_stage(chain, clock, roles)
             made = made_for(folder, stage, keys, endpoint=url)
             made["chain"]["poll_seconds"] = min(1.0, block_seconds)
+            made["api"] = {"enabled": True, "port": free_port()}
             with _endpoints(url, options.chaos, say) as endpoints:
                 made["chain"]["endpoints"] = endpoints
                 write_configuration(folder / "devnet.toml", made)
@@ -76,6 +77,7 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
                 say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
                 say("run the daemon, which also gives out the tasks:")
                 say(f"qos-oracle run --publish --dispatch --config {folder / 'devnet.toml'}")
+                say(f"its pages are at http://127.0.0.1:{made['api']['port']}/ as long as it runs")
                 say("Ctrl-C ends it")
                 _play(stage, clock, options)
         finally:

@@ -67,7 +67,7 @@ class Redrawing:
 
     def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
         self._start = settings.start_block
-        self._view = _WorkingSetView(settings)
+        self._view = WorkingSetView(settings)
         self._drawer = BlockDrawer(settings, explains=True)
         self._headers = headers
 
@@ -100,7 +100,7 @@ class Redrawing:
                 return
 
 
-class _WorkingSetView:
+class WorkingSetView:
     """Tasks and nodes as a fold in memory has them."""
 
     def __init__(self, settings: DispatchSettings) -> None:

@@ -55,6 +55,6 @@ class IndexedHistory:
         self.index(history.events, history.block, history.time)
         return self
 
-    def client(self, **options: Sequence[str]) -> TestClient:
+    def client(self, **options: object) -> TestClient:
         """Ask as a browser would."""
         return TestClient(read_api(self.source, ReadApiOptions(**options)))  # type: ignore[arg-type]

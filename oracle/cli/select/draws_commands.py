@@ -82,7 +82,7 @@ def _came(told: DrawRow) -> str:
 
 
 def _since(told: DrawRow) -> str:
-    return "-" if told.since is None else in_utc(told.since, "%Y-%m-%d %H:%M:%S")
+    return in_utc(told.since, "%Y-%m-%d %H:%M:%S")
 
 
 def _answer(found: DrawHistory) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from oracle.daemon.config.loader import load
-from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
+from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil
 from oracle.devnet.crynux.commit_traffic import CommitTraffic
 from oracle.devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
 from oracle.devnet.crynux.kickout_end import kickout_on
@@ -28,8 +28,9 @@ from oracle.devnet.crynux.vss_traffic import VssTraffic
 from oracle.devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
 from oracle.devnet.demo.cast import CAST, HOPELESS
 from oracle.devnet.demo.daemon_process import Daemon, daemon, write_configuration
+from oracle.devnet.demo.demo_pages import DemoTold, demo_pages
 from oracle.devnet.demo.screen import Screen
-from oracle.devnet.demo.show import START_TIME, ShowOptions
+from oracle.devnet.demo.show import START_TIME, ShowOptions, ports
 from oracle.devnet.demo.snapshot import SnapshotReader
 from oracle.devnet.demo.stage import Clock
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -194,17 +195,25 @@ def crynux_show(
         store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
         refuse_ended(options.stop)
+        parts = {one.name: one.part for one in CAST}
+        gallery = SnapshotReader(store, network, rules, parts)
+        nobody = Account(CHAIN_ID, ZERO_ADDRESS)
+        loop = BlockLoop(chain, clock, screen, Watched(gallery, nobody), options.stop)
+        pages = opened.enter_context(
+            demo_pages(path, DemoTold(lambda: loop.head, lambda: clock.now, lambda: screen.act))
+        )
+        screen.name_pages(pages)
         sending = () if reporting is None else ("--publish",)
         screen.say(" ".join(("starting the daemon: qos-oracle run", *sending)))
         running = opened.enter_context(
             daemon(path, folder / "daemon.log", options.program, sending)
         )
-        parts = {one.name: one.part for one in CAST}
-        gallery = SnapshotReader(store, network, rules, parts)
-        nobody = Account(CHAIN_ID, ZERO_ADDRESS)
-        loop = BlockLoop(chain, clock, screen, Watched(gallery, nobody), options.stop)
         show = CrynuxShow(network, traffic_of(network, _SEED), loop, reporting)
-        yield show, running, {"chain": url, "try": f"qos-oracle nodes --config {path}"}
+        yield (
+            show,
+            running,
+            {"pages": f"{pages}/", "chain": url, "try": f"qos-oracle nodes --config {path}"},
+        )
 
 
 def write_settings(path: Path, network: CrynuxNetwork, reporting: Reporting | None) -> None:
@@ -229,5 +238,5 @@ def settings_for(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, ob
         "chain": {"endpoints": [network.chain.url]},
         "network": {"profile": network.profile, "contracts": network.watched},
         "rules": {"set": rules, "change": CHANGES[rules]},
-        "web": {"port": free_port()},
+        **ports(),
     }

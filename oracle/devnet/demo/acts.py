@@ -5,6 +5,7 @@ An act begins when it is first seen; there is no way back.
 
 from typing import NamedTuple
 
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.devnet.demo.snapshot import DemoSnapshot
 from oracle.domain.reports.kicks import KickState
 
@@ -58,3 +59,9 @@ class Playbill:
     def caption(self) -> str:
         """Say what is seen, and why."""
         return f"    {ACTS[self._act].caption}"
+
+    @property
+    def played(self) -> PlayedAct:
+        """Return the act as the pages say it."""
+        act = ACTS[self._act]
+        return PlayedAct(f"{self._act + 1} of {len(ACTS)}: {act.title}", act.caption)

@@ -15,14 +15,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.devnet.demo.acts import Playbill
 from oracle.devnet.demo.news import FeedEntry
 from oracle.devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 
 # Kept of the feed; shown is what the terminal has room for, and never less than the second.
 _FEED_LINES, _LEAST_FEED = 40, 3
-# Title, act, caption, names of the columns, two empty lines, and one for the cursor.
-_OTHER_LINES = 7
+# Title, act, caption, address, names of the columns, two empty lines, and one for the cursor.
+_OTHER_LINES = 8
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
 _BAR = 10
 # Reliability under which a node still recovers, for its colour alone.
@@ -38,6 +39,7 @@ class Screen:
         # The newest first.
         self._feed: deque[Text] = deque(maxlen=_FEED_LINES)
         self._playbill = Playbill()
+        self._pages: str | None = None
         self._live = (
             Live(console=console, auto_refresh=False, transient=False, redirect_stderr=False)
             if console.is_terminal
@@ -60,6 +62,16 @@ class Screen:
         if self._live is not None:
             self._live.stop()
             self._live = None
+
+    @property
+    def act(self) -> PlayedAct:
+        """What is played now; any thread may ask."""
+        return self._playbill.played
+
+    def name_pages(self, address: str) -> None:
+        """Say where a browser sees it all, and go on saying so."""
+        self._pages = f"in a browser: {address}/"
+        self.say(self._pages)
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
@@ -102,6 +114,7 @@ class Screen:
             _in_one_line(title, "bold"),
             _in_one_line(self._playbill.line, "bold cyan"),
             _in_one_line(self._playbill.caption, "cyan"),
+            _in_one_line(self._pages or "", "dim"),
             Text(),
             table,
             Text(),

@@ -12,6 +12,7 @@ from oracle.devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
 from oracle.devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
 from oracle.devnet.demo.cast import HOPELESS
 from oracle.devnet.demo.daemon_process import PROGRAM, Daemon, daemon, write_configuration
+from oracle.devnet.demo.demo_pages import DemoTold, demo_pages
 from oracle.devnet.demo.demo_system import SEED_SYSTEM, DemoSystem
 from oracle.devnet.demo.ending import Summary, drawn_again, end_of_the_hopeless, summed_up
 from oracle.devnet.demo.screen import Screen
@@ -114,21 +115,32 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
         store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
         refuse_ended(options.stop)
-        screen.say("starting the daemon: qos-oracle run --publish --dispatch")
-        running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
         system = options.system
         parts = {one.name: one.part for one in system.cast}
         gallery = SnapshotReader(store, stage, system.rules, parts)
+        dispatcher = Account(CHAIN_ID, stage.dispatcher)
+        loop = BlockLoop(chain, clock, screen, Watched(gallery, dispatcher), options.stop)
+        pages = opened.enter_context(
+            demo_pages(path, DemoTold(lambda: loop.head, lambda: clock.now, lambda: screen.act))
+        )
+        screen.name_pages(pages)
+        screen.say("starting the daemon: qos-oracle run --publish --dispatch")
+        running = opened.enter_context(daemon(path, folder / "daemon.log", options.program))
         web = f"http://{configuration.web.host}:{configuration.web.port}"
         addresses = {
+            "pages": f"{pages}/",
+            HOPELESS.name: f"{pages}/nodes/{stage.nodes[HOPELESS.name]}",
             "chain": url,
-            "api": f"{web}/v1/status",
+            "api": f"{pages}/v1/network",
             "metrics": f"{web}/metrics",
             "try": f"qos-oracle explain {stage.nodes[HOPELESS.name]} --config {path}",
         }
-        dispatcher = Account(CHAIN_ID, stage.dispatcher)
-        loop = BlockLoop(chain, clock, screen, Watched(gallery, dispatcher), options.stop)
         yield Show(stage, clock, loop), running, addresses
+
+
+def ports() -> dict[str, dict[str, object]]:
+    """Return where daemon and pages of a demonstration listen: nowhere that is taken."""
+    return {"web": {"port": free_port()}, "api": {"port": 0}}
 
 
 def _prepared(
@@ -144,7 +156,7 @@ def _prepared(
     path = folder / "demo.toml"
     seen = options.through(chain.url) if options.through else chain.url
     made = made_for(folder, stage, keys, endpoint=seen)
-    write_configuration(path, {**made, **system.settings, "web": {"port": free_port()}})
+    write_configuration(path, {**made, **system.settings, **ports()})
     return path, stage, clock
 
 

@@ -66,11 +66,16 @@ class NodePage(Answer):
 
 @dataclass(frozen=True, slots=True)
 class NodeListQuery:
-    """What a page is asked for; `of`: only these nodes, empty: all."""
+    """What a page is asked for.
+
+    `of`: only these nodes, empty: all; `gpu`: only cards whose name has this in it, whatever the
+    case.
+    """
 
     sort: NodeSort = "qos"
     state: NodeState | None = None
     prefix: str | None = None
+    gpu: str | None = None
     of: frozenset[str] = frozenset()
     cursor: str | None = None
     limit: int = 100
@@ -80,6 +85,8 @@ class NodeListQuery:
         if self.prefix is not None and not node.address.startswith(self.prefix):
             return False
         if self.of and node.address not in self.of:
+            return False
+        if self.gpu is not None and self.gpu.casefold() not in (node.gpu_name or "").casefold():
             return False
         return self.state is None or ranking.state_of(node) == self.state
 

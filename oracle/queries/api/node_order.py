@@ -7,7 +7,7 @@ is a function of its time (docs/explanation/read-api.md#order).
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from oracle.domain.fixed_point import UNIT
@@ -16,6 +16,7 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import is_excluded, long_term, qos_at, reliability_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
+from oracle.queries.api.recent_courses import RecentCourses
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -153,6 +154,13 @@ class NodeOrder:
         self._held: _Held | None = None
         self._nodes: dict[Address, Node] = {}
         self._ranking: NodeRanking | None = None
+        self._courses = RecentCourses(rules)
+        # How often all nodes were read: what was held was of another fold.
+        self._generation = 0
+
+    def courses(self, uow: UnitOfWork, nodes: Sequence[Node]) -> dict[Address, tuple[int, ...]]:
+        """Return the last few values of QoS of nodes of the newest ranking, oldest first."""
+        return self._courses.of(uow, nodes, self._generation)
 
     def at(self, uow: UnitOfWork, cursor: Cursor) -> NodeRanking:
         """Return the nodes as of the cursor of this snapshot."""
@@ -171,6 +179,7 @@ class NodeOrder:
             self._nodes = self._nodes | {node.address: node for node in changed}
         else:
             self._nodes = {node.address: node for node in uow.nodes.all()}
+            self._generation += 1
         self._held = _Held(cursor.number, cursor.hash, remakes)
 
     @staticmethod

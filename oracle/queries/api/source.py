@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import is_of_feed, row_of
 from oracle.domain.ids import Hash
@@ -37,13 +38,14 @@ class ApiSource:
     """What every answer is made from.
 
     `head` tells the newest block of the chain, None where only the daemon knows; `clock` unix
-    seconds. `order` is kept between answers.
+    seconds. `order` is kept between answers. `dispatch`: by what nodes are drawn, None: nobody is.
     """
 
     archive: EventArchive
     order: NodeOrder
     head: Callable[[], int | None]
     clock: Callable[[], int]
+    dispatch: DispatchSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,13 @@ class ApiLook:
     def ranking(self) -> NodeRanking:
         """Return all nodes as of the cursor, in order."""
         return self.source.order.at(self.uow, self.cursor)
+
+    def time_of(self, at: Position) -> int | None:
+        """Return the time of a block in which something was said; None: its logs are not kept."""
+        block = self.uow.blocks.at(at.block)
+        if block is not None:
+            return block.time
+        return next((log.time for log in self.uow.logs.between(at.block, at.block)), None)
 
     def places(self, wanted: Iterable[Position]) -> dict[Position, LogPlace]:
         """Return each position with the transaction that it lies in."""

@@ -22,14 +22,15 @@ class DrawOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DrawRow:
-    """One draw; `since`: the seed block's time in seconds, None where its header is not kept.
-
-    `outcome` None: it stands.
-    """
+    """One draw; `outcome` None: it stands."""
 
     draw: StoredDraw
-    since: int | None
     outcome: DrawOutcome | None
+
+    @property
+    def since(self) -> int:
+        """Return the seed block's time, unix seconds."""
+        return self.draw.seed_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +47,10 @@ def recent_draws(store: Store, last: int) -> DrawHistory:
     with store.reading() as uow:
         active, over = uow.draws.active(), uow.draws.over(last)
         tasks = uow.tasks.named({draw.task for draw in over})
-        seeds = {draw.seed_block for draw in (*active, *over)}
-        found = {number: uow.blocks.at(number) for number in seeds}
-        times = {number: None if ref is None else ref.time for number, ref in found.items()}
         return DrawHistory(
             uow.cursor.get(),
-            [DrawRow(draw, times[draw.seed_block], None) for draw in active],
-            [
-                DrawRow(draw, times[draw.seed_block], _outcome(draw, tasks.get(draw.task)))
-                for draw in over
-            ],
+            [DrawRow(draw, None) for draw in active],
+            [DrawRow(draw, _outcome(draw, tasks.get(draw.task))) for draw in over],
         )
 
 

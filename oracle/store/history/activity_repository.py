@@ -5,13 +5,39 @@ time is found by halving.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    Table,
+    and_,
+    func,
+    literal,
+    null,
+    select,
+)
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address
+from oracle.store.encoding import hexed, raw
 from oracle.store.history.history_repository import change_of, interval_of
-from oracle.store.tables.state_tables import kickout, reliability_change, score
+from oracle.store.tables.state_tables import kickout, node, reliability_change, score
+
+
+class NodeStep(NamedTuple):
+    """A score of a node, or a change of its reliability, which `score` None says."""
+
+    block: int
+    time: int
+    score: int | None
+    reliability: int
 
 
 class ActivityRepository:
@@ -44,6 +70,23 @@ class ActivityRepository:
         chosen = select(kickout).where(kickout.c.block >= block).order_by(*order)
         return [interval_of(row) for row in self._connection.execute(chosen)]
 
+    def last_steps(self, nodes: Iterable[Address], depth: int) -> dict[Address, list[NodeStep]]:
+        """Return the last `depth` scores of each node, and the changes of H beside them, in order.
+
+        Of the changes those since the first of these scores, and the one before. One question.
+        """
+        wanted = [raw(address) for address in nodes]
+        scores = _last_scores(wanted, depth)
+        both = _as_steps(scores).union_all(_changes_beside(wanted, scores)).subquery()
+        # A score and a change of one block: in the order in which they were said.
+        order = ("node", "block", "tx", "log", "sub", "kind", "seq")
+        told = [both.c[name] for name in ("node", "block", "time", "score", "h_after")]
+        rows = self._connection.execute(select(*told).order_by(*(both.c[name] for name in order)))
+        return {
+            Address(hexed(address)): [NodeStep(*row[1:]) for row in mine]
+            for address, mine in groupby(rows, key=itemgetter(0))
+        }
+
     def first_block_at(self, time: int, last: int) -> int:
         """Return a block below which nothing is of this time or later; at most `last` + 1."""
         return self._first_block_at(reliability_change, time, last)
@@ -67,3 +110,45 @@ class ActivityRepository:
         chosen = select(part, func.count()).where(table.c.block >= first, *only)
         rows = self._connection.execute(chosen.where(table.c.time >= start).group_by(part))
         return {int(number): int(count) for number, count in rows}
+
+
+_PLACE = ("node", *Position._fields, "seq", "time")
+
+
+def _last_scores(wanted: list[bytes], depth: int) -> Subquery:
+    newest = and_(score.c.node == node.c.address, score.c.seq > node.c.scored - depth)
+    columns = [score.c[name] for name in (*_PLACE, "score")]
+    chosen = select(*columns).join_from(node, score, newest)
+    return chosen.where(node.c.address.in_(wanted)).subquery()
+
+
+def _as_steps(scores: Subquery) -> Select[*tuple[Any, ...]]:
+    columns = [scores.c[name] for name in (*_PLACE, "score")]
+    return select(*columns, literal(0).label("h_after"), literal(0).label("kind"))
+
+
+def _changes_beside(wanted: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
+    """Choose the changes since a node's first score of these, and the block of one before."""
+    change = reliability_change
+    begins = (
+        select(scores.c.node, func.min(scores.c.block).label("block"))
+        .group_by(scores.c.node)
+        .subquery()
+    )
+    earlier = change.alias()
+    before = (
+        select(func.max(earlier.c.block))
+        .where(earlier.c.node == node.c.address, earlier.c.block < begins.c.block)
+        .scalar_subquery()
+    )
+    since = func.coalesce(before, begins.c.block, 0)
+    columns = [change.c[name] for name in _PLACE]
+    return (
+        select(*columns, null().label("score"), change.c.h_after, literal(1).label("kind"))
+        .select_from(
+            node.outerjoin(begins, begins.c.node == node.c.address).join(
+                change, and_(change.c.node == node.c.address, change.c.block >= since)
+            )
+        )
+        .where(node.c.address.in_(wanted))
+    )

@@ -21,11 +21,13 @@ class StoredDraw:
 
     Task and candidate were both there at the end of the block before. `voided_block`: at its end
     the draw stood no more (the task began, or its node cannot have it); None: it stands.
+    `seed_time`: of the seed block, unix seconds.
     """
 
     task: TaskKey
     seed_block: int
     seed_hash: Hash
+    seed_time: int
     node: Address
     voided_block: int | None
 
@@ -40,7 +42,7 @@ class DrawRepository:
         Raises:
             IntegrityError: another draw of the task stands, or one was made by this very block.
         """
-        row = (raw(task), seed.number, raw(seed.hash), raw(node), None)
+        row = (raw(task), seed.number, raw(seed.hash), seed.time, raw(node), None)
         self._connection.execute(insert(draw).values(row))
 
     def void(self, task: TaskKey, block: int) -> None:
@@ -68,6 +70,12 @@ class DrawRepository:
         """Return every draw there was for the task, the oldest first."""
         return self._where(draw.c.task == raw(task))
 
+    def before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
+        """Return the draws that stood just before a block, and the tasks that it drew for."""
+        over = draw.c.voided_block
+        stood = self._where((draw.c.seed_block < block) & (over.is_(None) | (over >= block)))
+        return stood, [one.task for one in self._where(draw.c.seed_block == block)]
+
     def take_back_above(self, block: int) -> None:
         """Make the record what it was at the end of `block`."""
         self._connection.execute(delete(draw).where(draw.c.seed_block > block))
@@ -84,6 +92,7 @@ def _draw_of(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
         task=TaskKey(hexed(row.task)),
         seed_block=row.seed_block,
         seed_hash=Hash(hexed(row.seed_hash)),
+        seed_time=row.seed_time,
         node=Address(hexed(row.node)),
         voided_block=row.voided_block,
     )

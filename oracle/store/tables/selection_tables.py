@@ -14,6 +14,8 @@ draw = Table(
     # block before it.
     Column("seed_block", BigInteger, primary_key=True, autoincrement=False, index=True),
     Column("seed_hash", LargeBinary, nullable=False),
+    # Weights heal with time: without it the draw could not be made again from what is stored.
+    Column("seed_time", BigInteger, nullable=False),
     Column("node", LargeBinary, nullable=False),
     # The block at whose end it stood no more; NULL: it stands.
     Column("voided_block", BigInteger, index=True),

@@ -53,8 +53,8 @@ def test_a_draw_stands_until_it_is_void(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         draw(uow, task=2, seed=4, node=8)
-        first = StoredDraw(task_key(1), 5, block(5).hash, address(7), None)
-        other = StoredDraw(task_key(2), 4, block(4).hash, address(8), None)
+        first = StoredDraw(task_key(1), 5, block(5).hash, block(5).time, address(7), None)
+        other = StoredDraw(task_key(2), 4, block(4).hash, block(4).time, address(8), None)
         assert uow.draws.active() == [other, first]
 
         uow.draws.void(task_key(1), 9)

@@ -18,6 +18,7 @@ from oracle.queries.api.node_history import (
 from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, NodePage, named, nodes
 from oracle.queries.api.node_order import NodeSort, NodeState
 from oracle.queries.api.node_view import NodeView, node_view
+from oracle.queries.api.records.node_past import NodePast, node_past
 from oracle.queries.api.source import looking
 
 # 64 bits with a sign: what a database counts in.
@@ -45,6 +46,12 @@ class NodeListParameters(BaseModel):
     state: NodeState | None = Field(None, description="Only nodes in this state.")
     prefix: str | None = Field(
         None, pattern="^0x[0-9a-f]{0,40}$", description="Only addresses that begin so."
+    )
+    gpu: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        description="Only cards whose name has this in it, in capitals or not.",
     )
     of: str | None = Field(
         None,
@@ -104,6 +111,11 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
         return answering.look(
             request, lambda look: node_history(look, named(look, node).address, query)
         )
+
+    @web.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
+    def _past(request: Request, node: NodePrefix) -> Response:
+        """Joins and kickouts of a node, and what the contract was told of it."""
+        return answering.look(request, lambda look: node_past(look, named(look, node).address))
 
     @web.get("/nodes/{node}/explain", operation_id="explain", response_model=NodeExplanation)
     def _explain(

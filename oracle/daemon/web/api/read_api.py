@@ -1,6 +1,6 @@
 """The application of the third listener: the read API, its schema, and who may ask from where."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -14,11 +14,13 @@ from oracle.daemon.web.api.event_stream import EventStreams, event_routes
 from oracle.daemon.web.api.node_routes import node_routes
 from oracle.daemon.web.api.problems import PROBLEMS, register_problems
 from oracle.daemon.web.api.record_routes import (
+    draw_routes,
     evidence_routes,
     record_routes,
     rule_routes,
 )
 from oracle.daemon.web.pages.page_app import page_app
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.domain.ids import Hash
 from oracle.kickouts.evidence_files import path_of
 from oracle.queries.api.source import ApiSource
@@ -35,12 +37,13 @@ class ReadApiOptions:
     """`cors`: origins whose pages may read it in a browser; `*`: all.
 
     `evidence_folder`: where the daemon lays evidence down, None: nowhere here. `streams`: how many
-    may listen at the same time.
+    may listen at the same time. `act`: what a demonstration plays now, to be said on its page.
     """
 
     cors: Sequence[str] = ()
     evidence_folder: Path | None = None
     streams: int = 1200
+    act: Callable[[], PlayedAct | None] = lambda: None
 
 
 def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
@@ -59,6 +62,7 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
     register_problems(web)
     web.include_router(node_routes(answering))
     web.include_router(record_routes(answering))
+    web.include_router(draw_routes(answering))
     web.include_router(rule_routes(answering))
     web.include_router(
         evidence_routes(answering, lambda named: _text_of(options.evidence_folder, named))
@@ -72,8 +76,9 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
             expose_headers=["ETag"],
         )
     web.add_api_route("/v1/{path:path}", _nothing, include_in_schema=False)
+    has_evidence = options.evidence_folder is not None
     # The pages take every path that is left.
-    web.mount("/", page_app(source))
+    web.mount("/", page_app(source, options.act, has_evidence=has_evidence))
     return web
 
 

@@ -16,6 +16,7 @@ from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
 from oracle.queries.api.answers import HASH_PATTERN
 from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, draws, draws_of
+from oracle.queries.api.records.drawn_again import DrawnAgain, drawn_again
 from oracle.queries.api.records.kickout_view import KickoutPage, evidence_file, kickouts
 from oracle.queries.api.records.round_view import RoundAnswer, RoundPage, round_view, rounds
 from oracle.queries.api.records.task_view import GroupAnswer, TaskAnswer, group_view, task_view
@@ -64,6 +65,13 @@ def record_routes(answering: ApiAnswers) -> APIRouter:
         """Kickouts that are due, and those that were proposed on chain."""
         return answering.look(request, kickouts)
 
+    return web
+
+
+def draw_routes(answering: ApiAnswers) -> APIRouter:
+    """Return the paths of draws."""
+    web = APIRouter(prefix="/v1", tags=["records"])
+
     @web.get("/draws", operation_id="draws", response_model=DrawPage)
     def _draws(request: Request, limit: Rows = 50) -> Response:
         """Draws that stand, and the last of the others."""
@@ -73,6 +81,21 @@ def record_routes(answering: ApiAnswers) -> APIRouter:
     def _draws_of(request: Request, task: KeyText) -> Response:
         """Every draw of one task."""
         return answering.look(request, lambda look: draws_of(look, TaskKey(task)))
+
+    @web.get("/draws/{task}/again", operation_id="draw_again", response_model=DrawnAgain)
+    def _draw_again(
+        request: Request,
+        task: KeyText,
+        seed_block: Annotated[int | None, Query(ge=0, le=LARGEST, description="Of which.")] = None,
+    ) -> Response:
+        """Everything that a draw is made of, to be done again by whoever asks.
+
+        Candidates and weights are folded anew, one question at a time: 503 where another is.
+        """
+        source = answering.source
+        return answering.make(
+            request, lambda: drawn_again(source, TaskKey(task), seed_block), is_slow=True
+        )
 
     return web
 

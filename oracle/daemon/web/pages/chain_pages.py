@@ -5,34 +5,59 @@ from types import MappingProxyType
 
 from fastapi.responses import Response
 
+from oracle.daemon.web.pages.draw_page import draw_page
 from oracle.daemon.web.pages.network_page import network_page
 from oracle.daemon.web.pages.node_page import node_page
 from oracle.daemon.web.pages.nodes_page import nodes_page
-from oracle.daemon.web.pages.page_frame import PageRequest, page
+from oracle.daemon.web.pages.page_frame import PageRequest, page, two_digits
 from oracle.daemon.web.pages.round_pages import round_page, rounds_page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.daemon.web.pages.task_page import search_page, task_page
+from oracle.domain.fixed_point import decimal_text
+from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick, KickState
+from oracle.queries.api.lifting import lift_of
 from oracle.queries.api.rule_view import rules_view
 from oracle.queries.api.source import ApiLook
 from oracle.queries.api.status_view import status_view
-from oracle.queries.text.human_numbers import counted, moment, span
+from oracle.queries.text.human_numbers import capital, counted, moment, span
 
 _NEWEST = 50
 
 ShowPage = Callable[[ApiLook, PageRequest], Response]
 
 
-def kickouts_page(look: ApiLook, _asked: PageRequest) -> Response:
+def kickouts_page(look: ApiLook, asked: PageRequest) -> Response:
     """Kickouts that are due, proposed, executed or stopped."""
     kicks = list(reversed(look.uow.rounds.newest_kicks(_NEWEST)))
     return page(
         "kickouts.html",
         **framed(look, "Kickouts", "/v1/kickouts"),
-        due=look.uow.kickouts.open(),
-        kicks=[(one, stage_of(one, look.cursor.time)) for one in kicks],
-        below=look.source.archive.rules.kickout_below,
+        has_evidence=asked.has_evidence,
+        due=[(one, lifted_by(look, one.node)) for one in look.uow.kickouts.open()],
+        kicks=[(one, _stage(look, one)) for one in kicks],
+        below=two_digits(decimal_text(look.source.archive.rules.kickout_below)),
     )
+
+
+def lifted_by(look: ApiLook, address: Address) -> str:
+    """Return what would lift a node over the line of kickouts, played by the fold."""
+    node = look.ranking().nodes.get(address)
+    rules, time = look.source.archive.rules, look.cursor.time
+    steps = None if node is None else lift_of(node, time, rules, None).over_line
+    if not steps:
+        return ""
+    row = "" if steps == 1 else " in a row"
+    return f"{capital(counted(steps, 'first place'))}{row} would stop it."
+
+
+def _stage(look: ApiLook, kick: Kick) -> str:
+    """Return where a kickout stands; of one that was executed, since when."""
+    gone = kick.expulsion
+    time = None if gone is None else look.time_of(gone.at)
+    if kick.state is KickState.EXECUTED and time is not None:
+        return f"Executed {moment(time)}."
+    return stage_of(kick, look.cursor.time)
 
 
 def stage_of(kick: Kick, now: int) -> str:
@@ -84,6 +109,7 @@ PAGES: Mapping[str, ShowPage] = MappingProxyType({
     "/rounds/{number}": round_page,
     "/kickouts": kickouts_page,
     "/draws": draws_page,
+    "/draws/{key}": draw_page,
     "/health": health_page,
     "/rules": rules_page,
 })  # fmt: skip

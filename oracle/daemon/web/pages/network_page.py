@@ -4,24 +4,25 @@ from typing import NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.drawings import Bar, bars, shares
+from oracle.daemon.web.pages.event_rows import newest_rows
+from oracle.daemon.web.pages.figures.drawings import Bar, bars, shares
+from oracle.daemon.web.pages.nodes_page import courses_of
 from oracle.daemon.web.pages.page_frame import PageRequest, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
 from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
 from oracle.queries.api.node_view import node_view
-from oracle.queries.api.records.event_feed import FeedEvent, events_after, newest_place
+from oracle.queries.api.records.event_feed import EVENT_KINDS
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.sentences.node_sentences import short_reason
 from oracle.queries.sentences.node_standing import standing_of
 from oracle.queries.text.human_numbers import capital, counted, in_words
 
-_SPAN = "24h"
+# Unless asked for another; the second where the rest of the first has nothing to show.
+_SPAN, _SHORT_SPAN = "24h", "1h"
 # Each of them has its reason beside it.
 _BEST = 12
-# What is told of the last hour.
-_FEED_SECONDS, _MOST_EVENTS, _EVENTS = 3_600, 5_000, 9
 _WIDE = 1_120
 _BOX = 500
 _HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX, 130), (_BOX, 60), (_BOX, 40)
@@ -45,10 +46,9 @@ class NetworkTold(NamedTuple):
 
 def network_page(look: ApiLook, asked: PageRequest) -> Response:
     """The network at a glance: how many nodes, how good, what happened, what waits."""
-    span = asked.text("range") or _SPAN
-    if span not in SPAN_SECONDS:
-        raise QuestionError(f"range: is one of {', '.join(SPAN_SECONDS)}")
-    answer, best = network(look, span), nodes(look, NodeListQuery(limit=_BEST)).nodes
+    answer, span = _answer(look, asked.text("range"))
+    best = nodes(look, NodeListQuery(limit=_BEST)).nodes
+    feed, place = newest_rows(look)
     return page(
         "network.html",
         **framed(look, "Network", "/v1/network"),
@@ -56,17 +56,25 @@ def network_page(look: ApiLook, asked: PageRequest) -> Response:
         told=told_of(answer, span),
         best=best,
         reasons={row.node: _reason(look, row) for row in best},
-        feed=_newest_events(look),
+        courses=courses_of(look, best),
+        feed=feed,
+        place=place,
+        kinds=",".join(EVENT_KINDS),
         spans=list(SPAN_SECONDS),
         span_name=span,
+        act=asked.act,
     )
 
 
-def _newest_events(look: ApiLook) -> list[FeedEvent]:
-    """Return what happened in the last hour, the newest first."""
-    since = newest_place(look)._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)
-    events = [one.event for one in events_after(look, since, _MOST_EVENTS)]
-    return list(reversed(events[-_EVENTS:]))
+def _answer(look: ApiLook, asked: str | None) -> tuple[NetworkAnswer, str]:
+    """Return what is told, and of how long; of a network that has just begun, of an hour."""
+    if asked is not None and asked not in SPAN_SECONDS:
+        raise QuestionError(f"range: is one of {', '.join(SPAN_SECONDS)}")
+    answer = network(look, asked or _SPAN)
+    before = answer.activity[:-1]
+    if asked is None and not any(part.scores or part.timeouts for part in before):
+        return network(look, _SHORT_SPAN), _SHORT_SPAN
+    return answer, asked or _SPAN
 
 
 def _reason(look: ApiLook, row: NodeEntry) -> str:

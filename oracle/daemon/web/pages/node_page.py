@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.drawings import (
+from oracle.daemon.web.pages.figures.drawings import (
     BROAD,
     NARROW,
     Bar,
@@ -22,6 +22,7 @@ from oracle.daemon.web.pages.node_words import (
     mark_label,
     on_chain_words,
     score_words,
+    turn_words,
 )
 from oracle.daemon.web.pages.nodes_page import prefix_of
 from oracle.daemon.web.pages.page_frame import PageRequest, page, two_digits
@@ -29,9 +30,11 @@ from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
 from oracle.queries.api.node_list import named
 from oracle.queries.api.node_view import NodeView, node_view
+from oracle.queries.api.records.node_past import kicked_out_at, node_past
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
 from oracle.queries.sentences.node_standing import standing_of
@@ -81,18 +84,28 @@ def node_page(look: ApiLook, asked: PageRequest) -> Response:
     standing, scores = standing_of(look, node, answer)
     length = _RANGES[span]
     first = None if length is None else max(0, look.cursor.time - length)
-    history = node_history(look, node.address, HistoryQuery(first=first, points=_POINTS))
+    history = node_history(look, node.address, HistoryQuery(first, _end_of(look, node), _POINTS))
+    past = node_past(look, node.address)
     return page(
         "node.html",
         **framed(look, "Nodes", f"/v1/nodes/{node.address}"),
         node=answer,
         told=told_of(answer, standing, scores),
         history=history,
+        past=past,
+        has_evidence=asked.has_evidence,
+        turns=[(one, turn_words(one)) for one in past.membership],
         charts=charts_of(history, standing.rules),
         marks=_marks(history, look, standing.rules),
         ranges=list(_RANGES),
         range_name=span,
     )
+
+
+def _end_of(look: ApiLook, node: Node) -> int | None:
+    """Return the time up to which a node has a course; None: up to now."""
+    is_out = node.membership is Membership.KICKED_OUT
+    return kicked_out_at(look, node.address) if is_out else None
 
 
 def told_of(answer: NodeView, standing: NodeStanding, scores: Sequence[ScoreEntry]) -> NodeTold:

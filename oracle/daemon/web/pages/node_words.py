@@ -8,9 +8,17 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_history import HistoryMark
 from oracle.queries.api.node_view import NodeView
+from oracle.queries.api.records.node_past import PastEvent
 from oracle.queries.text.human_numbers import capital, counted, moment, place, span
 
 _TONES = ("first", "second")
+_TURNS = {
+    "joined": "It joined.",
+    "kickout_due": "Its kickout was due.",
+    "kickout_over": "Its kickout was no longer due.",
+    "kickout_proposed": "Its kickout was proposed on chain.",
+    "kickout_executed": "It was kicked out.",
+}
 
 
 class ScoreWords(NamedTuple):
@@ -87,3 +95,8 @@ def mark_label(mark: HistoryMark) -> str:
         return f"{cause}, {moment(mark.time)}"
     course = f"reliability {two_digits(mark.before)} to {two_digits(mark.after)}"
     return f"{cause}, {moment(mark.time)}: {course}"
+
+
+def turn_words(turn: PastEvent) -> str:
+    """Return what a turn of a node's membership was."""
+    return _TURNS[turn.what]

@@ -1,5 +1,7 @@
 """The page `/nodes`: every node, sorted, filtered, cut by key."""
 
+import re
+from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, cast, get_args
@@ -7,12 +9,17 @@ from urllib.parse import urlencode
 
 from fastapi.responses import Response
 
+from oracle.daemon.web.pages.figures.sparklines import sparkline
 from oracle.daemon.web.pages.page_frame import PageRequest, page
 from oracle.daemon.web.pages.status_line import framed
-from oracle.queries.api.node_list import NodeListQuery, nodes
+from oracle.domain.ids import Address
+from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
 from oracle.queries.api.node_order import NODE_STATES, NodeSort
 from oracle.queries.api.source import ApiLook, QuestionError
 
+# Addresses in one list of one's own nodes: it is kept in the link, not here.
+_MOST_OF = 200
+_LONGEST_OF = 9_000
 _HEX = frozenset("0123456789abcdef")
 _DIGITS = 40
 _COLUMNS = (
@@ -48,8 +55,18 @@ def nodes_page(look: ApiLook, asked_of: PageRequest) -> Response:
         order_words=_ORDERS[asked.sort],
         counts=[(state, found.counts.get(state, 0)) for state in NODE_STATES],
         columns=_COLUMNS,
+        courses=courses_of(look, found.nodes),
+        of=of_text(asked),
         link=partial(link, asked),
     )
+
+
+def courses_of(look: ApiLook, rows: Sequence[NodeEntry]) -> dict[str, str]:
+    """Return the small course of each node of a list that has one, as a path of SVG."""
+    nodes_shown = [look.ranking().nodes[Address(row.node)] for row in rows]
+    found = look.source.order.courses(look.uow, nodes_shown)
+    drawn = {name: sparkline(course) for name, course in found.items()}
+    return {name: path for name, path in drawn.items() if path is not None}
 
 
 def query_of(asked: PageRequest) -> NodeListQuery:
@@ -63,8 +80,23 @@ def query_of(asked: PageRequest) -> NodeListQuery:
         sort=cast("NodeSort", sort),
         state=state,
         prefix=None if prefix is None else prefix_of(prefix),
+        gpu=asked.text("gpu"),
+        of=_own_nodes(asked.text("of", _LONGEST_OF)),
         cursor=asked.text("cursor"),
     )
+
+
+def _own_nodes(text: str | None) -> frozenset[str]:
+    """Return a list of one's own nodes. Raises QuestionError: it has too many, or no address."""
+    told = [] if text is None else [prefix_of(one) for one in re.split(r"[\s,]+", text) if one]
+    if len(told) > _MOST_OF or any(len(one) < _DIGITS + 2 for one in told):
+        raise QuestionError(f"of: is up to {_MOST_OF} addresses, each of 0x and forty digits")
+    return frozenset(told)
+
+
+def of_text(asked: NodeListQuery) -> str | None:
+    """Return a list of one's own nodes as a link has it; None: all are asked for."""
+    return ",".join(sorted(asked.of)) or None
 
 
 def prefix_of(text: str) -> str:
@@ -82,6 +114,8 @@ def link(asked: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a templ
         "sort": asked.sort,
         "state": asked.state,
         "prefix": asked.prefix,
+        "gpu": asked.gpu,
+        "of": of_text(asked),
         "cursor": asked.cursor,
     }
     told = {name: value for name, value in (fields | changes).items() if value is not None}

@@ -17,6 +17,7 @@ from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
 from oracle.daemon.web.pages.page_cache import PageCache, tag_of
 from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, page
 from oracle.daemon.web.pages.status_line import OUT_OF_REACH
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.api.source import (
@@ -36,9 +37,14 @@ _OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-ora
 _ELSEWHERE = "It may be on another chain, or not indexed yet."
 
 
-def page_app(source: ApiSource) -> FastAPI:
-    """Return the application, to be mounted at `/` behind the paths of the read API."""
-    renderer = _Renderer(source)
+def page_app(
+    source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
+) -> FastAPI:
+    """Return the application, to be mounted at `/` behind the paths of the read API.
+
+    `act` tells what a demonstration plays now; `has_evidence`: that of kickouts is kept here.
+    """
+    renderer = _Renderer(source, act, has_evidence=has_evidence)
     web = FastAPI(
         title="qos-oracle", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -71,8 +77,12 @@ def _route(renderer: "_Renderer", show: ShowPage) -> Callable[[Request], Respons
 class _Renderer:
     """Renders each page once as long as nothing moves; any thread may ask."""
 
-    def __init__(self, source: ApiSource) -> None:
+    def __init__(
+        self, source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
+    ) -> None:
         self._source = source
+        self._act = act
+        self._has_evidence = has_evidence
         self._seats = ConcurrencyLimit(_SEATS)
         self._cache = PageCache()
 
@@ -88,13 +98,15 @@ class _Renderer:
                 return _refusal(error)
 
     def _shown(self, look: ApiLook, request: Request, show: ShowPage) -> Response:
-        tag, question = tag_of(look.as_of), f"{request.url.path}?{request.url.query}"
+        act = self._act()
+        tag, question = tag_of(look.as_of, act), f"{request.url.path}?{request.url.query}"
         headers = {"etag": tag, "cache-control": "no-cache"}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=_NOT_MODIFIED, headers=headers)
         body = self._cache.get(tag, question)
         if body is None:
-            made = show(look, PageRequest(request.path_params, request.query_params))
+            told = (request.path_params, request.query_params, act, self._has_evidence)
+            made = show(look, PageRequest(*told))
             if made.status_code != _DONE:
                 return made
             body = bytes(made.body)

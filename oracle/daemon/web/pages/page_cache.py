@@ -1,8 +1,10 @@
 """Pages that were rendered, kept as long as nothing moved: one rendering for whoever asks."""
 
 import threading
+import zlib
 from collections import OrderedDict
 
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.queries.api.answers import AsOf
 
 # What a page says of its age is never older than this.
@@ -10,9 +12,11 @@ _LAG_STEP_SECONDS = 30
 _MOST_BYTES = 16 * 2**20
 
 
-def tag_of(as_of: AsOf) -> str:
-    """Return the weak entity tag of everything that is shown at a cursor."""
-    return f'W/"{as_of.epoch}-{as_of.head}-{as_of.lag_seconds // _LAG_STEP_SECONDS}"'
+def tag_of(as_of: AsOf, act: PlayedAct | None) -> str:
+    """Return the weak entity tag of everything that is shown at a cursor, while this is played."""
+    played = 0 if act is None else zlib.crc32(act.title.encode())
+    age = as_of.lag_seconds // _LAG_STEP_SECONDS
+    return f'W/"{as_of.epoch}-{as_of.head}-{age}-{played}"'
 
 
 class PageCache:

@@ -14,6 +14,7 @@ from typing import Any
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from oracle.daemon.web.played_act import PlayedAct
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
 from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
@@ -64,20 +65,26 @@ _LONGEST_FIELD = 400
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What a page is asked: the parts of its path by name, and the fields of its query."""
+    """What a page is asked: the parts of its path by name, and the fields of its query.
+
+    `act`: what is played; None: nothing is, the network is a real one. `has_evidence`: the
+    evidence of kickouts is on this host.
+    """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
+    act: PlayedAct | None = None
+    has_evidence: bool = False
 
-    def text(self, name: str) -> str | None:
+    def text(self, name: str, longest: int = _LONGEST_FIELD) -> str | None:
         """Return a field of the query; an empty one of a form asks nothing.
 
         Raises:
             QuestionError: it is longer than anything that a page is asked.
         """
         told = self.query.get(name, "").strip()
-        if len(told) > _LONGEST_FIELD:
-            raise QuestionError(f"{name}: is longer than {_LONGEST_FIELD} signs")
+        if len(told) > longest:
+            raise QuestionError(f"{name}: is longer than {longest} signs")
         return told or None
 
 

@@ -8,8 +8,8 @@ from oracle.daemon.web.pages.page_frame import PageRequest, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import LANES_PER_WORD, NEVER_REPORTED, lanes_of
-from oracle.queries.api.node_list import fraction_of_lane
+from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
+from oracle.queries.api.records.node_past import said
 from oracle.queries.api.source import ApiLook, NotKnownError, QuestionError
 
 _NEWEST = 50
@@ -61,11 +61,5 @@ def _changes(look: ApiLook, accepted: RoundAccepted) -> list[LaneChange]:
             if old != new:
                 node = look.uow.rounds.node_at(number * LANES_PER_WORD + place)
             if node is not None:
-                found.append(LaneChange(node, _said(old), _said(new)))
+                found.append(LaneChange(node, said(old), said(new)))
     return found
-
-
-def _said(lane: int) -> str:
-    if lane == NEVER_REPORTED:
-        return "never reported"
-    return fraction_of_lane(lane) or "not selectable"

@@ -10,6 +10,7 @@ from oracle.daemon.web.pages.page_frame import PageRequest, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import TaskKey
 from oracle.queries.api.node_list import named
+from oracle.queries.api.records.task_view import task_view
 from oracle.queries.api.source import ApiLook, NotKnownError, QuestionError
 
 _SEE_OTHER = 303
@@ -33,6 +34,8 @@ def task_page(look: ApiLook, asked: PageRequest) -> Response:
         task=task,
         results=mine,
         places=look.places(one.closed_at for one in mine),
+        is_drawn=bool(look.uow.draws.of_task(task.key)),
+        moments=task_view(look, task.key).moments,
     )
 
 

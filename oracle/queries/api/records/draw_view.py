@@ -15,7 +15,8 @@ class DrawEntry(ApiModel):
 
     task: HashText
     seed_block: int
-    seed_hash: HashText = Field(description="keccak256 of it and the task chooses the node.")
+    seed_hash: HashText = Field(description="sha256 of it and the task is the seed of the draw.")
+    seed_time: int = Field(description="Of the seed block, unix seconds.")
     node: AddressText
     stands: bool
     voided_block: int | None
@@ -57,6 +58,7 @@ def _entries(found: Sequence[StoredDraw]) -> list[DrawEntry]:
             task=one.task,
             seed_block=one.seed_block,
             seed_hash=one.seed_hash,
+            seed_time=one.seed_time,
             node=one.node,
             stands=one.voided_block is None,
             voided_block=one.voided_block,

@@ -20,7 +20,13 @@ from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.answers import AddressText, ApiModel
 from oracle.queries.api.history_course import excluded_until
 from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.text.human_numbers import counted
 
+# Names of events in the stream.
+EVENT_KINDS = (
+    "timed_out", "recovered", "joined", "kickout_due", "kickout_proposed", "kickout_executed",
+    "report_accepted", "reorg", "halted",
+)  # fmt: skip
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
 # Changes read at once; more of one second than these would never be passed.
 _MOST_CHANGES = 5_000
@@ -35,8 +41,7 @@ class FeedEvent(ApiModel):
 
     kind: str = Field(
         examples=["timed_out"],
-        description="timed_out, recovered, joined, kickout_due, kickout_proposed, "
-        "kickout_executed, report_accepted, reorg, halted.",
+        description=f"{', '.join(EVENT_KINDS)}.",
     )
     time: int = Field(description="Of the block, unix seconds.")
     block: int | None
@@ -207,7 +212,8 @@ def _healed(
 
 def _of_rounds(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEvent]]:
     for one in look.uow.rounds.accepted_from(first, _MOST_ROUNDS):
-        text = f"round {one.round} was accepted: {len(one.words)} words as of block {one.as_of}"
+        words = counted(len(one.words), "word")
+        text = f"round {one.round} was accepted: {words} as of block {one.as_of}"
         yield (
             one.at,
             FeedEvent(
@@ -226,14 +232,6 @@ def _of_kickouts(look: ApiLook, first: int) -> Iterator[tuple[Position, FeedEven
         if kick.expulsion is not None:
             told.append((kick.expulsion.at, kick.node, "kickout_executed", "it was kicked out"))
     for at, node, kind, text in told:
-        time = _time_of(look, at) if at.block >= first else None
+        time = look.time_of(at) if at.block >= first else None
         if time is not None:
             yield at, FeedEvent(kind=kind, time=time, block=at.block, node=node, text=text)
-
-
-def _time_of(look: ApiLook, at: Position) -> int | None:
-    """Return the time of a block in which something was said; None: its logs are not kept."""
-    block = look.uow.blocks.at(at.block)
-    if block is not None:
-        return block.time
-    return next((log.time for log in look.uow.logs.between(at.block, at.block)), None)

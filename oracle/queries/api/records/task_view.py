@@ -21,7 +21,7 @@ class TaskMoment(ApiModel):
     """A step in the life of a task."""
 
     what: str = Field(examples=["created", "started", "stopped", "ended"])
-    time: int | None = Field(description="Unix seconds; null: the block's header is not kept.")
+    time: int | None = Field(description="Unix seconds; null: nothing of its block is kept.")
     place: LogPlace
 
 
@@ -154,7 +154,7 @@ def _moments(look: ApiLook, task: Task) -> list[TaskMoment]:
     ]
     places = look.places(at for _, at, _ in known if at is not None)
     return [
-        TaskMoment(what=what, time=time, place=places[at])
+        TaskMoment(what=what, time=time or look.time_of(at), place=places[at])
         for what, at, time in known
         if at is not None
     ]

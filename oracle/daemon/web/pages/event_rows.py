@@ -1,0 +1,64 @@
+"""What happened lately, as rows of the network page; the live feed asks for them again."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from oracle.queries.api.records.event_feed import (
+    EventCursor,
+    FeedEvent,
+    NumberedEvent,
+    events_after,
+    newest_place,
+)
+from oracle.queries.api.source import ApiLook
+
+# What is told of the last hour.
+_FEED_SECONDS, _MOST_EVENTS, _ROWS = 3_600, 5_000, 9
+# A sign beside the words of each kind; who is excluded by a timeout has its own.
+_SIGNS = {
+    "timed_out": "▼",
+    "recovered": "○",
+    "joined": "●",
+    "kickout_due": "✕",
+    "kickout_proposed": "✕",
+    "kickout_executed": "✕",
+    "report_accepted": "✓",
+}
+_EXCLUDED = "▲"
+_TONES = {"report_accepted": "calm", "joined": "calm", "recovered": "calm"}
+_OFTEN = "report_accepted"
+
+
+class EventRow(NamedTuple):
+    """One event, by the id that the stream gives it.
+
+    `earlier`: reports of the same run that it stands for, too.
+    """
+
+    id: str
+    event: FeedEvent
+    sign: str
+    tone: str
+    earlier: int = 0
+
+
+def newest_rows(look: ApiLook) -> tuple[list[EventRow], EventCursor]:
+    """Return what happened in the last hour, the newest first, and the place behind it all."""
+    newest = newest_place(look)
+    since = newest._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)
+    found = reversed(events_after(look, since, _MOST_EVENTS))
+    return in_runs(found)[:_ROWS], newest
+
+
+def in_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
+    """Return a row for each event, and one for reports that nothing came between."""
+    rows: list[EventRow] = []
+    for one in events:
+        event = one.event
+        if rows and event.kind == rows[-1].event.kind == _OFTEN:
+            rows[-1] = rows[-1]._replace(earlier=rows[-1].earlier + 1)
+            continue
+        is_out = event.excluded_until is not None
+        sign = _EXCLUDED if is_out else _SIGNS.get(event.kind, "●")
+        rows.append(EventRow(str(one.after), event, sign, _TONES.get(event.kind, "bad")))
+    return rows

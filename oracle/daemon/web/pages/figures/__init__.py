@@ -1,0 +1,1 @@
+"""Where the parts of drawings lie: numbers only, which templates write down as SVG."""

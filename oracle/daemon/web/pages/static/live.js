@@ -1,0 +1,85 @@
+"use strict";
+/* The network page as it happens: the stream of events says when, the page itself says what.
+   A reorganisation needs nothing of its own so: what is shown is asked for again. */
+
+const SOONEST_MS = 1000;
+/* So that not all who watch ask in the same moment. */
+const SPREAD_MS = 500;
+const SPEAK_MS = 5000;
+
+let stream = null;
+let place = null;
+let due = null;
+let spokenAt = 0;
+
+function rows() {
+  return [...document.querySelectorAll("#feed [data-event]")];
+}
+
+let seen = new Set();
+
+function showState() {
+  const sign = document.getElementById("is-live");
+  if (sign) {
+    sign.hidden = stream?.readyState !== EventSource.OPEN;
+  }
+}
+
+function askAgain() {
+  due ??= setTimeout(() => {
+    due = null;
+    document.getElementById("live")?.dispatchEvent(new CustomEvent("happened"));
+  }, SOONEST_MS + Math.random() * SPREAD_MS);
+}
+
+function onEvent(event) {
+  place = event.lastEventId || place;
+  askAgain();
+}
+
+function listen() {
+  const live = document.getElementById("live");
+  place ??= live.dataset.place;
+  stream = new EventSource(`/v1/events?after=${encodeURIComponent(place)}`);
+  stream.addEventListener("open", showState);
+  stream.addEventListener("error", showState);
+  for (const kind of live.dataset.kinds.split(",")) {
+    stream.addEventListener(kind, onEvent);
+  }
+}
+
+/* A browser opens few connections to one host: a tab that nobody sees lets its stream go. */
+function onVisibility() {
+  if (document.hidden) {
+    stream?.close();
+    stream = null;
+    return;
+  }
+  if (stream === null) {
+    listen();
+    askAgain();
+  }
+}
+
+function onSwapped() {
+  const fresh = rows().filter((row) => !seen.has(row.dataset.event));
+  for (const row of fresh) {
+    row.classList.add("fresh");
+  }
+  seen = new Set(rows().map((row) => row.dataset.event));
+  showState();
+  if (fresh.length > 0 && Date.now() - spokenAt >= SPEAK_MS) {
+    spokenAt = Date.now();
+    document.getElementById("said").textContent = fresh[0].textContent;
+  }
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  if (!document.getElementById("live") || !window.EventSource) {
+    return;
+  }
+  seen = new Set(rows().map((row) => row.dataset.event));
+  document.addEventListener("visibilitychange", onVisibility);
+  document.addEventListener("htmx:after:swap", onSwapped);
+  onVisibility();
+});

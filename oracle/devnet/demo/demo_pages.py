@@ -1,0 +1,37 @@
+"""The pages over the database of a demonstration's daemon, and the act that is on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from oracle.daemon.config.loader import load
+from oracle.daemon.web.played_act import PlayedAct
+
+
+class DemoTold(NamedTuple):
+    """What only the demonstration knows: the chain's newest block, its time, the act.
+
+    Any thread may ask.
+    """
+
+    head: Callable[[], int]
+    clock: Callable[[], int]
+    act: Callable[[], PlayedAct]
+
+
+@contextmanager
+def demo_pages(configuration: Path, told: DemoTold) -> Iterator[str]:
+    """Serve the pages of a daemon's database from here; yields their address.
+
+    Not by the daemon: it knows of no demonstration, and what is played is told on the page.
+    """
+    # A server takes a second to import: the help of `demo` has to stay quick.
+    from oracle.daemon.read_app import ReadApp  # noqa: PLC0415
+    from oracle.daemon.startup import read_api_of  # noqa: PLC0415
+    from oracle.daemon.web.http_server import serving  # noqa: PLC0415
+
+    with ReadApp(load(configuration)) as app:
+        web = read_api_of(app, told.head, clock=told.clock, act=told.act)
+        with serving(web, app.config.api.listener) as address:
+            yield address

@@ -1,0 +1,70 @@
+"""The draw in a browser is the draw: the script's hash and arithmetic beside Python's."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.daemon.web.pages.page_frame import STATIC
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.systems.weighted_draw import draw, seed_for
+from tests.support.examples import examples
+
+NODE = shutil.which("node") or ""
+pytestmark = pytest.mark.skipif(not NODE, reason="node runs the script")
+# Run as a page runs it: no module, nothing of Node's own.
+RUNNER = """
+const source = require("node:fs").readFileSync(process.argv[1], "utf8");
+require("node:vm").runInThisContext(source);
+const told = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
+const text = (_, value) => (typeof value === "bigint" ? String(value) : value);
+const answer = {
+  digests: told.texts.map((hex) => hexOf(sha256(bytesOf(hex)))),
+  draws: told.draws.map(drawnAgain),
+};
+console.log(JSON.stringify(answer, text));
+"""
+hashes = st.binary(min_size=32, max_size=32).map(lambda some: "0x" + some.hex())
+addresses = st.binary(min_size=20, max_size=20).map(lambda some: "0x" + some.hex())
+weights = st.sampled_from([0, 1, 10**18]) | st.integers(0, 10**24)
+candidates = st.dictionaries(addresses, weights, min_size=1, max_size=12)
+
+
+def answered(texts=(), draws=()):
+    said = subprocess.run(
+        [NODE, "-e", RUNNER, str(STATIC / "draw.js")],
+        input=json.dumps({"texts": texts, "draws": draws}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(said.stdout)
+
+
+def test_its_hash_is_sha256_of_every_length_around_a_block():
+    texts = [bytes(range(length)) for length in range(200)]
+    found = answered(texts=[text.hex() for text in texts])["digests"]
+    assert found == ["0x" + hashlib.sha256(text).hexdigest() for text in texts]
+
+
+@examples(20)
+@given(st.lists(st.tuples(candidates, hashes, hashes), min_size=30, max_size=40))
+def test_it_draws_whom_the_oracle_draws(cases):
+    told, expected = [], []
+    for weighted, block, task in cases:
+        seed = seed_for(Hash(block), TaskKey(task))
+        pairs = [(Address(name), weight) for name, weight in weighted.items()]
+        gone: set[Address] = set()
+        # Of tasks that are drawn for together each takes its node away from those after it.
+        for counter, drawn in enumerate(draw(pairs, seed, 3)):
+            left = [{"node": name, "weight": str(n)} for name, n in pairs if name not in gone]
+            told.append(
+                {"seed_hash": block, "seed_name": task, "counter": counter, "candidates": left}
+            )
+            expected.append((drawn.node, drawn.digest, str(drawn.x), str(drawn.total)))
+            gone.add(drawn.node)
+    found = answered(draws=told)["draws"]
+    assert [(one["node"], one["digest"], one["x"], one["total"]) for one in found] == expected

@@ -1,0 +1,81 @@
+"""A draw is made again from what is stored, long after the header of its block is gone."""
+
+from hashlib import sha256
+
+import pytest
+from fastapi.testclient import TestClient
+
+from oracle.cli.main import run
+from oracle.cli.options import open_app
+from oracle.daemon.startup import read_api_of
+from oracle.devnet.demo.stage import ETHER, VERSION
+from oracle.domain.ids import TaskKey
+from oracle.systems.weighted_draw import draw, seed_for
+from tests.support.cli.local_network import LocalNetwork, local_network, write
+
+pytestmark = pytest.mark.evm
+
+SECONDS = {"sd": 5, "llm": 5, "sd_ft": 5}
+TASKS = 4
+
+
+def order(network: LocalNetwork, name: str) -> dict[str, str]:
+    """A task of anybody's, in no group, for any card."""
+    key, stage = sha256(name.encode()).digest(), network.stage
+    told: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
+    return stage.call(stage.creator, "TaskNetwork", "createTask", told, value=ETHER)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A database with draws of two blocks, those of the first still standing at the second."""
+    folder = tmp_path_factory.mktemp("drawn")
+    with local_network(folder) as network:
+        network.play(2)
+        settings = network.settings(folder)
+        settings["dispatch"] = {
+            "start_block": network.head() + 1,
+            "queue_alpha": 10,
+            "fixed_seconds": SECONDS,
+            "unit_seconds": SECONDS,
+        }
+        path = write(settings, folder / "config.toml")
+        for half in (range(TASKS // 2), range(TASKS // 2, TASKS)):
+            chain, clock = network.stage.chain, network.clock
+            chain.mine(clock.next_block(), [order(network, f"task {n}") for n in half])
+            network.mine(2)
+        network.mine(200)
+        assert run(["run", "--once", "--config", str(path)]) == 0
+        yield path
+
+
+def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
+    with open_app(config) as app:
+        with app.store.reading() as uow:
+            recorded = uow.draws.active()
+        client = TestClient(read_api_of(app, lambda: None))
+        answers = [client.get(f"/v1/draws/{one.task}/again").json() for one in recorded]
+        page = client.get(f"/draws/{recorded[0].task}").text
+    assert len(recorded) == TASKS
+    assert len({one.seed_block for one in recorded}) == TASKS // 2
+    for one, told in zip(recorded, answers, strict=True):
+        assert (told["agrees"], told["node"], told["recorded"]) == (True, one.node, one.node)
+        pairs = [(each["node"], int(each["weight"])) for each in told["candidates"]]
+        (drawn,) = draw(pairs, seed_for(one.seed_hash, TaskKey(told["seed_name"])), 1)
+        assert (drawn.node, drawn.digest, str(drawn.x), str(drawn.total)) == (
+            one.node,
+            told["digest"],
+            told["x"],
+            told["total"],
+        )
+    # Who has a task is no candidate for the next one.
+    assert len({len(told["candidates"]) for told in answers}) > 1
+    assert f"/v1/draws/{recorded[0].task}/again?seed_block={recorded[0].seed_block}" in page
+
+
+def test_a_draw_that_was_not_is_not_known(config):
+    with open_app(config) as app:
+        client = TestClient(read_api_of(app, lambda: None))
+        answer = client.get(f"/v1/draws/0x{64 * 'f'}/again")
+    assert answer.status_code == 404
+    assert "nobody was drawn" in answer.json()["detail"]

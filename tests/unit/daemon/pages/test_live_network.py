@@ -1,0 +1,65 @@
+"""The network page as it happens: where its stream goes on, and what a demonstration plays."""
+
+import re
+
+from oracle.daemon.web.pages.event_rows import in_runs
+from oracle.daemon.web.played_act import PlayedAct
+from oracle.queries.api.records.event_feed import (
+    EventCursor,
+    FeedEvent,
+    NumberedEvent,
+    events_after,
+)
+from oracle.queries.api.source import looking
+from tests.support.api import IndexedHistory
+from tests.support.histories import node
+from tests.unit.daemon.pages.test_every_page import a_network
+
+
+def test_the_stream_goes_on_where_the_page_ends(new_sqlite_store):
+    history = a_network()
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store).whole(history)
+        text, count = indexed.client().get("/").text, len(history.events)
+        (place,) = map(EventCursor.parsed, re.findall('data-place="([^"]*)"', text))
+        history.after(5).joins("E")
+        indexed.index(history.events[count:], history.block, history.time)
+        with looking(indexed.source) as look:
+            (joined,) = events_after(look, place, 10)
+        again = indexed.client().get("/").text
+    assert (joined.event.kind, joined.event.node) == ("joined", node("E"))
+    assert f'data-event="{joined.after}"' in again
+    assert f'data-event="{joined.after}"' not in text
+
+
+def test_reports_that_nothing_came_between_are_one_row():
+    kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
+    rows = in_runs(
+        NumberedEvent(
+            EventCursor(0, 0, n, 1),
+            FeedEvent(kind=kind, time=n, block=n, node=None, text="so it is"),
+        )
+        for n, kind in enumerate(kinds)
+    )
+    assert [(row.event.kind, row.earlier) for row in rows] == [
+        ("report_accepted", 2),
+        ("timed_out", 0),
+        ("report_accepted", 0),
+    ]
+
+
+def test_an_act_is_said_of_a_demonstration_alone(new_sqlite_store):
+    with new_sqlite_store() as store:
+        client = IndexedHistory(store).whole(a_network()).client()
+        assert "Demo, act" not in client.get("/").text
+
+
+def test_an_act_is_shown_as_soon_as_it_begins_though_no_block_came(new_sqlite_store):
+    acts = [PlayedAct("1 of 2: nodes work", "they do"), PlayedAct("2 of 2: the end", "it is over")]
+    with new_sqlite_store() as store:
+        client = IndexedHistory(store).whole(a_network()).client(act=lambda: acts[0])
+        before = client.get("/")
+        acts.pop(0)
+        after = client.get("/", headers={"if-none-match": before.headers["etag"]})
+    assert "<b>Demo, act 1 of 2: nodes work.</b> They do." in before.text
+    assert "<b>Demo, act 2 of 2: the end.</b> It is over." in after.text

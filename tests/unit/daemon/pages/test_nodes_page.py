@@ -1,0 +1,53 @@
+"""The list of nodes: filtered by card and by a list of one's own, with each node's course."""
+
+import re
+
+import pytest
+
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node
+
+
+@pytest.fixture
+def client(new_sqlite_store):
+    history = History().joins("A", "B", gpu_name="NVIDIA RTX 4090", gpu_vram=24)
+    history.joins("C", gpu_name="NVIDIA H100", gpu_vram=80).after(5)
+    for score in (10, 2, 5):
+        history.scores("A", score).after(60)
+    with new_sqlite_store() as store:
+        yield IndexedHistory(store).whole(history).client()
+
+
+def listed(text: str) -> set[str]:
+    return set(re.findall(r'href="/nodes/(0x[0-9a-f]{40})"', text))
+
+
+def test_a_card_is_found_by_a_part_of_its_name_in_any_case(client):
+    asked = {"gpu": "rtx"}
+    assert {node("A"), node("B")} <= listed(client.get("/nodes", params=asked).text)
+    assert node("C") not in listed(client.get("/nodes", params=asked).text)
+    rows = client.get("/v1/nodes", params={"gpu": "h100"}).json()["nodes"]
+    assert [row["node"] for row in rows] == [node("C")]
+
+
+def test_a_link_may_name_the_nodes_that_it_shows(client):
+    text = client.get("/nodes", params={"of": f"{node('C')},{node('A')}"}).text
+    assert listed(text) == {node("A"), node("C")}
+    assert "Of two addresses that this link names." in text
+    # Every order and state of the list keeps it.
+    links = re.findall(r'href="/nodes\?([^"]*)"', text.partition("Show all nodes")[2])
+    assert links
+    assert all("of=" in link for link in links)
+
+
+@pytest.mark.parametrize("of", ["0xabc", "hello", ",".join([node("A")] * 201)])
+def test_a_list_that_is_none_is_refused(client, of):
+    assert client.get("/nodes", params={"of": of}).status_code == 422
+
+
+def test_a_node_with_a_past_has_its_course_beside_it_and_one_without_has_none(client):
+    rows = re.split("<tr>", client.get("/nodes").text)
+    mine = next(row for row in rows if node("A") in row)
+    other = next(row for row in rows if node("C") in row)
+    assert re.search(r'class="line-spark" d="M[\d. L]+"', mine)
+    assert "line-spark" not in other

@@ -1,0 +1,98 @@
+"""What a list draws beside each node: the QoS that the fold said, and of all in one question."""
+
+import random
+from itertools import groupby
+
+import pytest
+from sqlalchemy import event
+
+from oracle.domain.fold.fold import Fold
+from oracle.domain.scoring.node_scores import qos_at
+from oracle.queries.api.recent_courses import MOST_POINTS, RecentCourses, recent
+from oracle.queries.api.source import looking
+from oracle.store.history.activity_repository import NodeStep
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node
+
+NAMES = "ABC"
+
+
+def a_history(seed: int, turns: int) -> History:
+    """Scores and timeouts of three nodes, some in one block, the others long apart."""
+    chance = random.Random(seed)  # noqa: S311  a history to be played again
+    history = History().joins(*NAMES)
+    for _ in range(turns):
+        history.scores(chance.choice(NAMES), chance.choice([10, 5, 2, 0]))
+        if chance.random() < 0.8:
+            history.after(chance.choice([1, 60, 4_000]))
+    return history.after(10)
+
+
+def told_by_the_fold(history: History, name: str) -> list[int]:
+    """The QoS at the end of every block that changed the node, oldest first."""
+    fold, found = Fold(SEED), list[int]()
+    for _, said in groupby(history.events, key=lambda one: one.at.block):
+        events = list(said)
+        fold.many(events)
+        changes = fold.drain()
+        changed = {one.node for one in changes.scores} | {one.node for one in changes.reliability}
+        if node(name) in changed:
+            qos = qos_at(fold.ledger.nodes[node(name)], events[-1].time, SEED)
+            assert qos is not None
+            found.append(qos)
+    return found
+
+
+def courses_in(indexed: IndexedHistory, kept: RecentCourses):
+    with looking(indexed.source) as look:
+        rows = list(look.uow.nodes.all())
+        return kept.of(look.uow, rows, generation=0)
+
+
+@pytest.mark.parametrize(("seed", "turns"), [(1, 3), (2, 40), (3, 400)])
+def test_each_value_is_what_the_fold_said_at_the_end_of_its_block(store, seed, turns):
+    history = a_history(seed, turns)
+    found = courses_in(IndexedHistory(store).whole(history), RecentCourses(SEED))
+    for name in NAMES:
+        course = found[node(name)]
+        assert list(course) == told_by_the_fold(history, name)[-MOST_POINTS:]
+
+
+def test_all_nodes_are_asked_for_at_once_and_those_that_stand_not_again(new_sqlite_store):
+    asked = []
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store).whole(a_history(4, 60))
+        kept = RecentCourses(SEED)
+        with looking(indexed.source) as look:
+            rows = list(look.uow.nodes.all())
+            connection = look.uow.activity._connection
+
+            @event.listens_for(connection, "before_cursor_execute")
+            def _count(_connection, _cursor, statement, *_rest):
+                asked.append(statement)
+
+            first = kept.of(look.uow, rows, generation=0)
+            assert len(asked) == 1
+            assert kept.of(look.uow, rows, generation=0) == first
+            assert len(asked) == 1
+
+
+def test_a_past_that_does_not_end_in_the_row_is_not_drawn(new_sqlite_store):
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store).whole(a_history(5, 60))
+        with looking(indexed.source) as look:
+            row = next(one for one in look.uow.nodes.all() if one.address == node("A"))
+            steps = look.uow.activity.last_steps([node("A")], SEED.pool_size + MOST_POINTS)
+    right = steps[node("A")]
+    last = max(index for index, step in enumerate(right) if step.score is not None)
+    wrong = [*right]
+    wrong[last] = NodeStep(*wrong[last][:2], 10 - (wrong[last].score or 0), 0)
+    assert recent(right, row, SEED)
+    assert recent(wrong, row, SEED) == ()
+
+
+def test_under_rules_that_restart_pools_nothing_is_drawn(new_sqlite_store):
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store, RELAY).whole(a_history(6, 20))
+        assert courses_in(indexed, RecentCourses(RELAY)) == {}
