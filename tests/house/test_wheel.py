@@ -130,7 +130,9 @@ endpoints = ["http://127.0.0.1:1"]
 [network]
 """)
     command = ("config", "check", "--offline", "--config", elsewhere / "index.toml")
-    assert "says group_validated" in ran(elsewhere, program, *command, **settings)
+    told = ran(elsewhere, program, *command, **settings)
+    assert "profile     crynux-vss " in told
+    assert f"from {program.parents[1]}" in told
 
 
 def test_it_replays_a_file(program, elsewhere):

@@ -14,7 +14,7 @@ from oracle.errors import FatalError, InputError
 from oracle.indexer.feeds.witness_file import times_in
 from oracle.queries.relay_audit.contradictions import (
     PATIENCE_SECONDS,
-    Contradictions,
+    RowContradictions,
     contradictions,
 )
 from oracle.queries.relay_audit.daemon_memory import DaemonMemory, daemon_memory
@@ -126,7 +126,7 @@ def _remembered(config: Path, network: str | None) -> tuple[DaemonMemory, str | 
         return daemon_memory(uow, app.reader, network), app.config.feed.url
 
 
-def _leave(found: RelayAudit, beside: Contradictions) -> None:
+def _leave(found: RelayAudit, beside: RowContradictions) -> None:
     if beside.found:
         raise FatalError(f"{len(beside.found)} rows contradict others, or the chain")
     differ = found.count(Verdict.DIFFERS)
@@ -136,7 +136,7 @@ def _leave(found: RelayAudit, beside: Contradictions) -> None:
         raise typer.Exit(NOTHING_PROVEN)
 
 
-def _print(found: RelayAudit, beside: Contradictions) -> None:
+def _print(found: RelayAudit, beside: RowContradictions) -> None:
     print_table(_COLUMNS, map(_row, found.nodes), left=("verdict",), width=WIDE)
     for one in found.nodes:
         said = one.why if one.parting is None else f"{one.parting.kind}: {one.parting.why}"

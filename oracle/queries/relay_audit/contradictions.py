@@ -32,7 +32,7 @@ _BY_A_RUNNER = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Contradiction:
+class RowContradiction:
     """One that stands: `row` is the later row's id; `why` is a sentence."""
 
     kind: str
@@ -55,16 +55,16 @@ class ChainStakes:
 
 
 @dataclass(slots=True)
-class Contradictions:
+class RowContradictions:
     """What was found, by row; `unjudged`: rows that the chain was not read far enough for."""
 
-    found: list[Contradiction] = field(default_factory=list)
+    found: list[RowContradiction] = field(default_factory=list)
     unjudged: int = 0
 
 
 def contradictions(
     rows: Sequence[FeedRow], chain: ChainStakes | None, patience_seconds: int
-) -> Contradictions:
+) -> RowContradictions:
     """Return what contradicts, of rows in the order of ids; without a chain, among rows alone.
 
     A stake that a row tells has to be the chain's at that time or up to `patience_seconds` before;
@@ -74,7 +74,7 @@ def contradictions(
     Raises:
         InputError: the rows are of several networks, and which is the chain's was not said.
     """
-    made = Contradictions(list(_other_nodes(rows)))
+    made = RowContradictions(list(_other_nodes(rows)))
     if chain is not None:
         _refuse_several(rows, chain)
         for row in rows:
@@ -84,7 +84,7 @@ def contradictions(
     return made
 
 
-def _other_nodes(rows: Sequence[FeedRow]) -> Iterator[Contradiction]:
+def _other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
     """Find tasks that one node started and another answered or ended."""
     starters: dict[str, str] = {}
     for row in rows:
@@ -95,7 +95,7 @@ def _other_nodes(rows: Sequence[FeedRow]) -> Iterator[Contradiction]:
             starters.setdefault(task, node)
         elif row.kind in _BY_A_RUNNER and starters.get(task, node) != node:
             why = f"{row.kind} of task {task[:10]}, which {starters[task]} had started"
-            yield Contradiction("other_node", row.id, Address(node), why)
+            yield RowContradiction("other_node", row.id, Address(node), why)
 
 
 def _refuse_several(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
@@ -117,7 +117,9 @@ def _network(row: FeedRow) -> str | None:
     return told if isinstance(told, str) else None
 
 
-def _judge(made: Contradictions, row: FeedRow, chain: ChainStakes, patience_seconds: int) -> None:
+def _judge(
+    made: RowContradictions, row: FeedRow, chain: ChainStakes, patience_seconds: int
+) -> None:
     if why_unreadable(row) is not None:
         return
     is_kick = row.kind == _KICKED
@@ -137,7 +139,7 @@ def _judge(made: Contradictions, row: FeedRow, chain: ChainStakes, patience_seco
         wanted, kind = int(arguments_of(row)["staking_amount"]), "stake"
         why = f"a stake of {wanted} wei, which the chain does not have at that time"
     if wanted not in stakes:
-        made.found.append(Contradiction(kind, row.id, node, why))
+        made.found.append(RowContradiction(kind, row.id, node, why))
 
 
 def _stakes_in(changes: Sequence[tuple[int, int]], since: int, until: int) -> set[int]:
