@@ -37,7 +37,8 @@ def until_when_left(
     Once: an endpoint that always says so, or a call that no block takes, stops nobody.
     """
     request = intent.request
-    if not context.rank.has_others or not context.registry.kind_of(intent).is_shared:
+    is_alone = not context.rank.has_others or not context.registry.kind_of(intent).is_shared
+    if is_alone or intent.yielded_at is not None:
         return None
     with context.store.reading() as uow:
         until = heads.latest.time + max(context.rank.head_start, margin_seconds(context, uow))
