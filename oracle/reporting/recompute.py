@@ -9,7 +9,7 @@ from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.fold import Fold
-from oracle.domain.reports.registration import FirstEvents, KnownBy
+from oracle.domain.reports.registration import FirstEvents, RegistrationRules
 from oracle.domain.reports.report import MIN_SCORES, Report, ReportSettings, cut
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import folded_words, scored_among, wanted_words
@@ -49,8 +49,9 @@ def report_of(
     """Return the report as of the block at whose end `folded` stands."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
     scored_at = scored_among(nodes, as_of.time, rules)
+    registering = RegistrationRules(rules, settings.min_scores, settings.max_words)
     registrations = registrations_among(
-        rounds, nodes, folded.first_events, as_of.time, KnownBy(rules, settings.min_scores)
+        rounds, nodes, folded.first_events, as_of.time, registering
     )
     words = folded_words(rounds, nodes, scored_at)
     return cut(as_of, rounds, wanted_words(rounds, words, registrations, scored_at), settings)

@@ -9,7 +9,7 @@ from oracle.domain.ids import Address
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.registration import (
     FirstEvents,
-    KnownBy,
+    RegistrationRules,
     free_indexes,
     is_known,
     registrations_at,
@@ -20,16 +20,16 @@ from oracle.store.database import UnitOfWork
 
 
 def registrations_now(
-    uow: UnitOfWork, rounds: Rounds, time: int, known_by: KnownBy
+    uow: UnitOfWork, rounds: Rounds, time: int, registering: RegistrationRules
 ) -> Registrations:
     """Return whom a report registers as of the cursor, whose block has this `time`."""
     waiting = uow.registrations
-    newcomers = waiting.scored(known_by.min_scores)
-    hurt = uow.nodes.named(waiting.unscored(known_by.min_scores, time))
-    excluded = [each.address for each in hurt.values() if is_known(each, time, known_by)]
+    newcomers = waiting.scored(registering.min_scores)
+    hurt = uow.nodes.named(waiting.unscored(registering.min_scores, time))
+    excluded = [each.address for each in hurt.values() if is_known(each, time, registering)]
     newcomers += waiting.timed_out(excluded)
     free = free_indexes(rounds, time, waiting.members)
-    return registrations_at(rounds, newcomers, free)
+    return registrations_at(rounds, newcomers, free, registering.max_words)
 
 
 def registrations_among(
@@ -37,13 +37,13 @@ def registrations_among(
     nodes: Mapping[Address, Node],
     first_events: FirstEvents,
     time: int,
-    known_by: KnownBy,
+    registering: RegistrationRules,
 ) -> Registrations:
     """Return the same where all nodes are at hand, and where each was first known."""
     waiting = [
         node
         for node, each in nodes.items()
-        if node not in rounds.index_by_node and is_known(each, time, known_by)
+        if node not in rounds.index_by_node and is_known(each, time, registering)
     ]
     newcomers = [first_events.newcomer(node) for node in waiting]
 
@@ -56,4 +56,5 @@ def registrations_among(
         }
 
     free = free_indexes(rounds, time, members)
-    return registrations_at(rounds, [one for one in newcomers if one is not None], free)
+    found = [one for one in newcomers if one is not None]
+    return registrations_at(rounds, found, free, registering.max_words)

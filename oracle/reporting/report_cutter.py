@@ -13,7 +13,7 @@ from typing_extensions import override
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.contract_state import NodeIndex
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
-from oracle.domain.reports.registration import KnownBy
+from oracle.domain.reports.registration import RegistrationRules
 from oracle.domain.reports.report import Report, ReportSettings, cut, period_of
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import ScoredAt, WantedWords, wanted_words
@@ -112,8 +112,10 @@ class ReportCutter(BlockHook):
         return cut(as_of, rounds, wanted, self.settings), wanted.falls_waiting
 
     def _wanted(self, uow: UnitOfWork, rounds: Rounds, time: int) -> WantedWords:
-        known_by = KnownBy(self._rules, self.settings.min_scores)
-        registrations = registrations_now(uow, rounds, time, known_by)
+        registering = RegistrationRules(
+            self._rules, self.settings.min_scores, self.settings.max_words
+        )
+        registrations = registrations_now(uow, rounds, time, registering)
         scored_at = ScoredAt(self._rules, time, uow.nodes.named, self._peers)
         return wanted_words(rounds, self._words, registrations, scored_at)
 

@@ -11,7 +11,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import Changes, ReliabilityCause
 from oracle.domain.ids import Address
 from oracle.domain.registrations import Registrations, Reuse
-from oracle.domain.reports.lanes import DO_NOT_SELECT
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
@@ -33,14 +33,18 @@ class Newcomer(NamedTuple):
     node: Address
 
 
-class KnownBy(NamedTuple):
-    """When a node has something to be reported: rules, and `min_scores` that it must have."""
+class RegistrationRules(NamedTuple):
+    """When a node has something to be reported, and how many a report can speak of.
+
+    `min_scores`: scores that a node must have. `max_words`: words of a report.
+    """
 
     rules: Rules
     min_scores: int
+    max_words: int
 
 
-def is_known(node: Node, time: int, known_by: KnownBy) -> bool:
+def is_known(node: Node, time: int, registering: RegistrationRules) -> bool:
     """Tell whether the word of a node differs from "unknown" at `time`.
 
     A member that has `min_scores` scores, or is excluded: consumers are to learn that at once.
@@ -48,7 +52,7 @@ def is_known(node: Node, time: int, known_by: KnownBy) -> bool:
     """
     if node.membership is not Membership.MEMBER:
         return False
-    return node.scored >= known_by.min_scores or is_excluded(node, time, known_by.rules)
+    return node.scored >= registering.min_scores or is_excluded(node, time, registering.rules)
 
 
 class FirstEvents:
@@ -116,19 +120,34 @@ def _is_pending(rounds: Rounds, node: Address, time: int) -> bool:
 
 
 def registrations_at(
-    rounds: Rounds, newcomers: Iterable[Newcomer], free: Sequence[int]
+    rounds: Rounds, newcomers: Iterable[Newcomer], free: Sequence[int], max_words: int
 ) -> Registrations:
     """Give indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
 
     What is more than the contract takes in one round waits for the next one, which starts from
-    what was accepted: nothing is carried over.
+    what was accepted: nothing is carried over. So does whom `max_words` words cannot speak of:
+    the contract refuses a round that registers a node and says nothing of it.
     """
     room = max(0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free)))
+    room = min(room, _spoken_of(free, rounds.node_count, max_words))
     chosen = [one.node for one in sorted(newcomers)[:room]]
     reused = tuple(
         Reuse(node, rounds.indexes[index].node) for node, index in zip(chosen, free, strict=False)
     )
     return Registrations(reused, tuple(chosen[len(reused) :]))
+
+
+def _spoken_of(free: Sequence[int], node_count: int, max_words: int) -> int:
+    """Return how many indexes, in the order in which they are given, share `max_words` words."""
+    words: set[int] = set()
+    for place, index in enumerate(free):
+        words.add(index // LANES_PER_WORD)
+        if len(words) > max_words:
+            return place
+    # New ones fill the word that is begun, and whole words after it.
+    begun = node_count // LANES_PER_WORD
+    more = max_words - len(words) + (begun in words)
+    return len(free) + max(0, (begun + more) * LANES_PER_WORD - node_count)
 
 
 # A word's number has 3 bytes, and the contract counts nodes in 3 bytes.

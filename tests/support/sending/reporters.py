@@ -76,10 +76,9 @@ class Reporter:
         with self.office.store.transaction() as uow:
             for one in uow.reports.due():
                 if one.digest is None:
-                    words = one.report.records
-                    other = words[:-1] + bytes([words[-1] ^ 1])
+                    other = one.report.data[:-1] + bytes([one.report.data[-1] ^ 1])
                     changing = update(report).where(report.c.period == one.report.period)
-                    uow.reports._connection.execute(changing.values(records=other))
+                    uow.reports._connection.execute(changing.values(data=other))
 
 
 @dataclass

@@ -106,8 +106,10 @@ def test_case_f28_bytes_that_a_pool_refuses_for_their_gas_get_a_fee_bump_with_mo
     office = proxied_office
     for proxy in proxies:
         # Both endpoints estimate what their pools refuse.
-        proxy.rule(SEND, error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1)
-        proxy.rule(_ESTIMATE, says(hex(90_000)))
+        proxy.rule(
+            SEND, error("intrinsic gas too low: gas 400000, minimum needed 410000"), times=1
+        )
+        proxy.rule(_ESTIMATE, says(hex(400_000)))
     office.period()
     office.tick()
     assert attempts(office)[0].last_error_class == "intrinsic"

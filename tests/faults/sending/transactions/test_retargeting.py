@@ -36,7 +36,7 @@ def test_a_push_that_can_no_longer_land_gives_its_nonce_to_the_next(office: Offi
     assert office.states() == ["superseded", "final"]
     assert office.premises.round == 1
     assert len(slots(office)) == 1
-    assert ("missed", f"retarget of nonce {dead.nonce}") in office.reports()
+    assert ("missed", f"replacement of nonce {dead.nonce}") in office.reports()
     assert ("landed", None) in office.reports()
 
 

@@ -13,8 +13,8 @@ from oracle.domain.registrations import Registrations, Reuse
 from oracle.domain.reports.lanes import DO_NOT_SELECT, with_lane
 from oracle.domain.reports.registration import (
     FirstEvents,
-    KnownBy,
     Newcomer,
+    RegistrationRules,
     free_indexes,
     is_known,
     registrations_at,
@@ -24,6 +24,7 @@ from tests.support.histories import History
 from tests.support.rounds import accepted, address, registered, take
 
 NOW = 1_000
+MANY = 1_024
 A, B, C, D = map(address, (0xA, 0xB, 0xC, 0xD))
 positions = st.builds(Position, *4 * [st.integers(0, 3)])
 newcomers = st.lists(
@@ -55,9 +56,9 @@ def test_the_order_in_which_newcomers_became_known_changes_nothing(found, shuffl
     mixed = list(found)
     shuffler.shuffle(mixed)
 
-    given_ = registrations_at(rounds, mixed, list(range(free)))
+    given_ = registrations_at(rounds, mixed, list(range(free)), MANY)
 
-    assert given_ == registrations_at(rounds, found, list(range(free)))
+    assert given_ == registrations_at(rounds, found, list(range(free)), MANY)
     assert list(given_.fresh) == [one.node for one in sorted(found)]
 
 
@@ -65,7 +66,7 @@ def test_the_order_in_which_newcomers_became_known_changes_nothing(found, shuffl
 def test_the_first_ones_take_the_free_indexes_and_the_rest_new_ones(found, free, most):
     rounds = with_limit(registered(*map(address, range(100, 104)), words=closed()), most)
 
-    given_ = registrations_at(rounds, found, list(range(free)))
+    given_ = registrations_at(rounds, found, list(range(free)), MANY)
     indexes = given_.placed(rounds.index_by_node, rounds.node_count)
 
     chosen = [one.node for one in sorted(found)[:most]]
@@ -75,23 +76,40 @@ def test_the_first_ones_take_the_free_indexes_and_the_rest_new_ones(found, free,
     ]
 
 
+@given(newcomers, st.integers(0, 40), st.sets(st.integers(0, 39)), st.integers(1, 4))
+def test_whom_a_report_registers_its_words_can_speak_of(found, known, free, max_words):
+    holders = [address(100 + place) for place in range(known)]
+    rounds = registered(*holders, words={})
+    free = sorted(index for index in free if index < known)
+
+    given_ = registrations_at(rounds, found, free, max_words)
+
+    every = list(given_.placed(rounds.index_by_node, rounds.node_count))
+    new = range(known, known + len(found))
+    following = [*free, *new][len(every) : len(every) + 1] if len(every) < len(found) else []
+    words = {index // 16 for index in every}
+    assert len(words) <= max_words
+    # One more, and they would not do.
+    assert all(len(words | {index // 16}) > max_words for index in following)
+
+
 def test_members_of_one_group_come_in_the_groups_order_then_by_address():
     at = Position(5, 1, 2)
     found = [Newcomer(at, 1, A), Newcomer(at, 0, C), Newcomer(at, 1, B)]
 
-    assert registrations_at(registered(), found, []).fresh == (C, A, B)
+    assert registrations_at(registered(), found, [], MANY).fresh == (C, A, B)
 
 
 def test_what_does_not_fit_in_a_round_waits_and_leads_the_next():
     rounds = with_limit(registered(), 2)
     found = [Newcomer(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
 
-    first = registrations_at(rounds, found, [])
+    first = registrations_at(rounds, found, [], MANY)
     take(rounds, accepted(2, closed(), first))
     rest = [one for one in found if one.node not in rounds.index_by_node]
 
     assert first.appended == (address(1), address(2))
-    assert registrations_at(rounds, rest, []).appended == (address(3),)
+    assert registrations_at(rounds, rest, [], MANY).appended == (address(3),)
 
 
 def test_an_index_is_free_after_two_rounds_have_shown_its_lane_closed():
@@ -150,7 +168,7 @@ def test_a_node_that_only_joined_and_paused_is_not_known():
     nodes, first = folded(History().joins("A").pauses("A"))
     (node,) = nodes.values()
 
-    assert not is_known(node, 10**9, KnownBy(SEED, 1))
+    assert not is_known(node, 10**9, RegistrationRules(SEED, 1, MANY))
     assert first.newcomer(node.address) is None
 
 
@@ -165,7 +183,7 @@ def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeou
     first.note(fold.drain())
     timeouts = [event.at for event in history.events if isinstance(event, TaskTimedOut)]
 
-    assert is_known(node, history.events[-1].time, KnownBy(SEED, 99))
+    assert is_known(node, history.events[-1].time, RegistrationRules(SEED, 99, MANY))
     assert first.newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
 
 
@@ -173,7 +191,7 @@ def test_a_node_that_left_is_no_newcomer():
     nodes, _ = folded(History().joins("A").starts("1", "A").after(60).times_out("1").quits("A"))
     (node,) = nodes.values()
 
-    assert not is_known(node, 0, KnownBy(SEED, 1))
+    assert not is_known(node, 0, RegistrationRules(SEED, 1, MANY))
 
 
 @given(st.integers(0, 4), st.integers(1, 4))
@@ -181,4 +199,5 @@ def test_so_many_scores_are_needed_as_the_reporters_agree_on(scored, needed):
     nodes, _ = folded(History().joins("A"))
     (node,) = nodes.values()
 
-    assert is_known(replace(node, scored=scored), 0, KnownBy(SEED, needed)) is (scored >= needed)
+    rules = RegistrationRules(SEED, needed, MANY)
+    assert is_known(replace(node, scored=scored), 0, rules) is (scored >= needed)
