@@ -24,7 +24,10 @@ _RAW = ("block", "log", "call", "report")
 _OF_A_BLOCK = {"hash", "parent_hash", "block_hash", "as_of_hash", "as_of_parent"}
 _OF_A_REPORT = {"digest", "prev", "data_hash", "fingerprint"}
 _OF_A_PUSH = {"tx_hash", "input", "topics", "data"}
-_ROUND_ACCEPTED = bytes.fromhex(load("QoSOracle").event("RoundAccepted").digest[2:])
+_SAID_BY_A_PUSH = tuple(
+    bytes.fromhex(load("QoSOracle").event(name).digest[2:])
+    for name in ("RoundAccepted", "NodeRegistered")
+)
 
 
 def ledger_of(database: Path) -> Ledger:
@@ -57,6 +60,6 @@ def _told(rows: Iterable[Row]) -> list[Row]:
 def _without_hashes(row: Row) -> Row:
     left_out = _OF_A_BLOCK | _OF_A_REPORT
     # The only calls that our own network's profile needs are pushes.
-    if "input" in row or bytes(row.get("topics") or b"").startswith(_ROUND_ACCEPTED):
+    if "input" in row or bytes(row.get("topics") or b"").startswith(_SAID_BY_A_PUSH):
         left_out |= _OF_A_PUSH
     return {name: value for name, value in row.items() if name not in left_out}

@@ -51,7 +51,7 @@ def test_the_same_traffic_with_published_reports_leaves_the_same_database(networ
 
     assert_same(ledgers)
     told = ledgers["anvil"]
-    assert len(told["accepted_round"]) >= 3
+    assert len(told["accepted_round"]) >= 2
     assert len(told["score"]) == 60
     assert len(told["log"]) > 300
 
