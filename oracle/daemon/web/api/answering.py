@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
 from inspect import isclass
+from itertools import count
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -15,14 +16,15 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from oracle.daemon.web.api.problems import problem, problem_of
-from oracle.daemon.web.rate_limit import ConcurrencyLimit
+from oracle.daemon.web.single_flight import SingleFlight
 from oracle.errors import OracleError
 from oracle.queries.api.answers import Answer
 from oracle.queries.api.source import ApiLook, ApiSource, looking
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Answers made at the same time: fewer than the reading connections there are.
-_SEATS = 6
+# Answers made at the same time: fewer than the reading connections there are; and how long one
+# that another makes is waited for.
+_SEATS, _PATIENCE_SECONDS = 6, 5.0
 # A fold from raw logs takes seconds of a processor.
 _SLOW_SEATS = 1
 _CACHE_BYTES = 64 * 2**20
@@ -45,8 +47,9 @@ class ApiAnswers:
 
     def __init__(self, source: ApiSource) -> None:
         self.source = source
-        self._seats = ConcurrencyLimit(_SEATS)
-        self._slow_seats = ConcurrencyLimit(_SLOW_SEATS)
+        self._flights = SingleFlight[_Made](_SEATS, _PATIENCE_SECONDS)
+        self._slow_flights = SingleFlight[_Made](_SLOW_SEATS, _PATIENCE_SECONDS)
+        self._posts = count()
         self._kept: OrderedDict[str, _Made] = OrderedDict()
         self._kept_bytes = 0
         self._lock = threading.Lock()
@@ -68,32 +71,40 @@ class ApiAnswers:
 
         300, 400, 404, 503: as `problem_of` says.
         """
-        with (self._slow_seats if is_slow else self._seats).one() as is_seated:
-            if not is_seated:
-                return problem(HTTPStatus.SERVICE_UNAVAILABLE, "too many are answered right now")
-            try:
-                return self._answered(request, make)
-            except OracleError as error:
-                self._note(error)
-                return problem_of(error)
+        flights = self._slow_flights if is_slow else self._flights
+        try:
+            return self._answered(request, make, flights)
+        except OracleError as error:
+            self._note(error)
+            return problem_of(error)
 
-    def _answered(self, request: Request, make: Callable[[], Answer]) -> Response:
+    def _answered(
+        self, request: Request, make: Callable[[], Answer], flights: SingleFlight[_Made]
+    ) -> Response:
         with looking(self.source) as look:
             tag = _tag(look.as_of.epoch, look.as_of.lag_seconds)
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=_headers(tag))
         question = f"{request.method} {request.url.path}?{request.url.query}"
-        made = self._known(question, tag) if request.method == "GET" else None
+        if request.method == "GET":
+            made = self._known(question, tag) or flights.fly(
+                question, lambda: self._kept_anew(question, make)
+            )
+        else:
+            # What is asked stands in its body: nobody else asks the same.
+            made = flights.fly(f"{question} {next(self._posts)}", lambda: _written(make()))
         if made is None:
-            answer = make()
-            made = _written(answer)
-            if request.method == "GET":
-                self._keep(question, made)
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "too many are answered right now")
         headers = _headers(made.tag)
         if made.packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
             headers["content-encoding"] = "gzip"
             return Response(made.packed, headers=headers, media_type="application/json")
         return Response(made.plain, headers=headers, media_type="application/json")
+
+    def _kept_anew(self, question: str, make: Callable[[], Answer]) -> _Made:
+        made = _written(make())
+        self._keep(question, made)
+        return made
 
     def _known(self, question: str, tag: str) -> _Made | None:
         with self._lock:

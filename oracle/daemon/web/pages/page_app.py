@@ -18,19 +18,19 @@ from oracle.daemon.web.pages.page_cache import PageCache, tag_of
 from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, page
 from oracle.daemon.web.pages.status_line import OUT_OF_REACH
 from oracle.daemon.web.played_act import PlayedAct
-from oracle.daemon.web.rate_limit import ConcurrencyLimit
+from oracle.daemon.web.single_flight import SingleFlight
 from oracle.errors import OracleError
 from oracle.queries.api.source import (
     AmbiguousError,
-    ApiLook,
     ApiSource,
     NotKnownError,
     QuestionError,
     looking,
 )
 
-# Pages that may be read from the database at once.
-_SEATS = 8
+# Pages that may be read from the database at once, and how long one that another makes is waited
+# for.
+_SEATS, _PATIENCE_SECONDS = 8, 5.0
 _DONE, _SEVERAL, _NOT_MODIFIED = 200, 300, 304
 _NOT_FOUND, _WRONG, _NOT_NOW = 404, 422, 503
 _OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
@@ -83,35 +83,40 @@ class _Renderer:
         self._source = source
         self._act = act
         self._has_evidence = has_evidence
-        self._seats = ConcurrencyLimit(_SEATS)
+        self._flights = SingleFlight[Response](_SEATS, _PATIENCE_SECONDS)
         self._cache = PageCache()
 
     def answer(self, request: Request, show: ShowPage) -> Response:
         """Return a page, or one that says why there is none."""
-        with self._seats.one() as is_seated:
-            if not is_seated:
-                return _message("Too many ask at this moment.", "Try again soon.", _NOT_NOW)
-            try:
-                with looking(self._source) as look:
-                    return self._shown(look, request, show)
-            except OracleError as error:
-                return _refusal(error)
+        question = f"{request.url.path}?{request.url.query}"
+        try:
+            with looking(self._source) as look:
+                tag = tag_of(look.as_of, self._act())
+            if tag in request.headers.get("if-none-match", ""):
+                return Response(status_code=_NOT_MODIFIED, headers=_headers(tag))
+            known = self._cache.get(tag, question)
+            if known is not None:
+                return HTMLResponse(known, headers=_headers(tag))
+            made = self._flights.fly(question, lambda: self._made(request, show, question))
+        except OracleError as error:
+            return _refusal(error)
+        return made or _message("Too many ask at this moment.", "Try again soon.", _NOT_NOW)
 
-    def _shown(self, look: ApiLook, request: Request, show: ShowPage) -> Response:
-        act = self._act()
-        tag, question = tag_of(look.as_of, act), f"{request.url.path}?{request.url.query}"
-        headers = {"etag": tag, "cache-control": "no-cache"}
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=_NOT_MODIFIED, headers=headers)
-        body = self._cache.get(tag, question)
-        if body is None:
+    def _made(self, request: Request, show: ShowPage, question: str) -> Response:
+        with looking(self._source) as look:
+            act = self._act()
             told = (request.path_params, request.query_params, act, self._has_evidence)
             made = show(look, PageRequest(*told))
-            if made.status_code != _DONE:
-                return made
-            body = bytes(made.body)
-            self._cache.put(tag, question, body)
-        return HTMLResponse(body, headers=headers)
+            tag = tag_of(look.as_of, act)
+        if made.status_code != _DONE:
+            return made
+        body = bytes(made.body)
+        self._cache.put(tag, question, body)
+        return HTMLResponse(body, headers=_headers(tag))
+
+
+def _headers(tag: str) -> dict[str, str]:
+    return {"etag": tag, "cache-control": "no-cache"}
 
 
 def _refusal(error: OracleError) -> Response:

@@ -1,0 +1,95 @@
+"""Who asks what another asks already gets the same answer, and no second one is made."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
+
+import pytest
+from typing_extensions import override
+
+from oracle.daemon.web.single_flight import SingleFlight
+
+PATIENCE_SECONDS = 60.0
+
+
+class Counted(Event):
+    """An event that tells when so many wait for it."""
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__()
+        self.all_wait = Barrier(wanted + 1)
+
+    @override
+    def wait(self, timeout: float | None = None) -> bool:
+        self.all_wait.wait(PATIENCE_SECONDS)
+        return super().wait(timeout)
+
+
+def test_twenty_who_ask_the_same_get_one_answer():
+    flights, is_made, makes = SingleFlight[str](1, PATIENCE_SECONDS), Event(), []
+    others = Counted(19)
+
+    def make() -> str:
+        makes.append(1)
+        flights._flights["/"].over = others
+        is_made.set()
+        others.all_wait.wait(PATIENCE_SECONDS)
+        return "the page"
+
+    with ThreadPoolExecutor(20) as pool:
+        first = pool.submit(flights.fly, "/", make)
+        assert is_made.wait(PATIENCE_SECONDS)
+        answers = [first, *(pool.submit(flights.fly, "/", make) for _ in range(19))]
+        told = [one.result(PATIENCE_SECONDS) for one in answers]
+
+    assert (told, makes) == (["the page"] * 20, [1])
+
+
+def test_other_questions_find_no_seat_and_are_told_so():
+    flights, is_made, goes_on = SingleFlight[str](1, PATIENCE_SECONDS), Event(), Event()
+
+    def make() -> str:
+        is_made.set()
+        assert goes_on.wait(PATIENCE_SECONDS)
+        return "slow"
+
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(flights.fly, "/slow", make)
+        assert is_made.wait(PATIENCE_SECONDS)
+        assert flights.fly("/other", lambda: "never") is None
+        goes_on.set()
+        assert slow.result(PATIENCE_SECONDS) == "slow"
+    assert flights.fly("/other", lambda: "now") == "now"
+
+
+def test_who_waited_for_one_that_failed_tries_it_alone():
+    flights, is_made, goes_on = SingleFlight[str](2, PATIENCE_SECONDS), Event(), Event()
+
+    def fail() -> str:
+        is_made.set()
+        assert goes_on.wait(PATIENCE_SECONDS)
+        raise ValueError("no")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(flights.fly, "/", fail)
+        assert is_made.wait(PATIENCE_SECONDS)
+        second = pool.submit(flights.fly, "/", lambda: "well")
+        goes_on.set()
+        with pytest.raises(ValueError, match="no"):
+            first.result(PATIENCE_SECONDS)
+        assert second.result(PATIENCE_SECONDS) == "well"
+
+
+def test_nobody_waits_longer_than_their_patience():
+    flights, is_made, goes_on = SingleFlight[str](2, 0.01), Event(), Event()
+
+    def make() -> str:
+        is_made.set()
+        assert goes_on.wait(PATIENCE_SECONDS)
+        return "late"
+
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(flights.fly, "/", make)
+        assert is_made.wait(PATIENCE_SECONDS)
+        assert flights.fly("/", lambda: "my own") == "my own"
+        goes_on.set()
+        assert slow.result(PATIENCE_SECONDS) == "late"
