@@ -130,7 +130,7 @@ def _learn_password(text: str) -> None:
 
 def _learn_what_it_makes(accounts: Any) -> None:
     """A daemon may open what this process has only made."""
-    if getattr(accounts.encrypt, "__name__", "") != "heard":
+    if getattr(accounts.encrypt, "__name__", "") != "received":
         _listen(accounts, "encrypt", before=lambda key, *_: watch.learn(bytes(key), "a key"))
 
 

@@ -51,7 +51,12 @@ Known = dict[str, list[str]]
 def app(played_chain) -> Iterator[Any]:
     with open_folded(played_chain) as opened:
         archive = EventArchive(opened.store, opened.reader, opened.rules)
-        source = ApiSource(archive, NodeOrder(opened.rules), lambda: None, lambda: START_TIME)
+        source = ApiSource(
+            archive,
+            NodeOrder(opened.rules),
+            lambda: None,
+            lambda: START_TIME,
+        )
         evidence = opened.config.oracle.evidence_folder
         yield read_api(source, ReadApiOptions(evidence_folder=evidence, streams=0))
 
@@ -100,7 +105,9 @@ def test_what_the_schema_allows_is_answered_as_it_says(schema, known, data):
     answer = case.call()
     case.validate_response(answer, checks=checks_of(operation))
     if is_there and operation.path != ENDLESS and not case.query:
-        assert answer.status_code in {200, 300}, answer.text
+        # The settings of this server draw nobody.
+        is_again = operation.path.endswith("/again")
+        assert answer.status_code in ({404} if is_again else {200, 300}), answer.text
 
 
 @examples(300)

@@ -184,8 +184,9 @@ def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
     found = told(capsys, "config", "check", "--config", config)
 
     assert found["faults"] == []
-    settings = {"profile", "contracts", "rules", "database", "keys"}
-    assert set(found["facts"]) == {*settings, "chain", "contract", "cost", "new nodes"}
+    settings = {"profile", "contracts", "rules", "rules hash", "database", "keys"}
+    asked = {"chain", "contract", "cost", "new nodes"}
+    assert set(found["facts"]) == {*settings, *asked, "on chain"}
     assert "135 s" in found["facts"]["rules"]
 
 
