@@ -2,16 +2,25 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from oracle.queries.api.answers import HASH_PATTERN
 
 _UINT32 = 2**32 - 1
 # Whole numbers that every JSON reader keeps as they are.
 _EXACT = 2**53
-_Uint32 = Annotated[int, Field(ge=0, le=_UINT32)]
-_Whole = Annotated[int, Field(ge=0, le=_EXACT)]
-_Counted = Annotated[int, Field(ge=1, le=_EXACT)]
+
+
+def _as_whole(told: object) -> object:
+    """Return 5.0 as 5: to JSON Schema both are the same whole number."""
+    return int(told) if isinstance(told, float) and told.is_integer() else told
+
+
+# The limits stand before it, or the published schema would not have them.
+_FromJson = BeforeValidator(_as_whole)
+_Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
+_Whole = Annotated[int, Field(ge=0, le=_EXACT), _FromJson]
+_Counted = Annotated[int, Field(ge=1, le=_EXACT), _FromJson]
 _Hash = Annotated[str, Field(pattern=HASH_PATTERN)]
 _Version = Annotated[list[_Uint32], Field(min_length=3, max_length=3)]
 
