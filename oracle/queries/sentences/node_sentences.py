@@ -35,32 +35,41 @@ _GONE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStanding:
-    """What the sentences are made of, as of block time `time` in seconds.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCauses:
+    """Why a node's score is as it is, as of block time `time` in seconds.
 
-    `ranks` of the scores that count, oldest first, None: no answer. `points` is their mean, in
-    units of 10^-18. `group_size`: of all groups they come from, None where those differ.
-    `timeouts` are block times, oldest first. `back_at`: unix seconds at which its exclusion ends,
-    `kick_at`: at which a kickout that is proposed may be executed; None: there is none.
+    `ranks` of the scores that count, oldest first, None: no answer. `timeouts` are block times,
+    oldest first. `back_at`: unix seconds at which its exclusion ends; None: it is not excluded.
     `factors`: of legacy rules, where ranks are of rounds and no cause; None under others.
     """
 
-    state: str
     time: int
     rules: Rules
     ranks: tuple[int | None, ...]
-    points: int
-    group_size: int | None
     timeouts: tuple[int, ...]
     long_term: int
     reliability: int
+    back_at: int | None = None
+    factors: Factors | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStanding(NodeCauses):
+    """What the sentences about a node are made of.
+
+    `points` is the mean of the scores that count, in units of 10^-18. `group_size`: of all groups
+    they come from, None where those differ. `kick_at`: unix seconds at which a kickout that is
+    proposed may be executed; None: there is none.
+    """
+
+    state: str
+    points: int
+    group_size: int | None
     place: int | None
     members: int
     lift: NodeLift
-    back_at: int | None = None
     kick_at: int | None = None
-    factors: Factors | None = None
     is_kickout_due: bool = False
 
 
@@ -122,7 +131,7 @@ def lifted(told: NodeStanding) -> str | None:
     return capital("; ".join(parts[:2])) + "." if parts else None
 
 
-def short_reason(told: NodeStanding) -> str:
+def short_reason(told: NodeCauses) -> str:
     """Return the cause in the few words that a row of a list has room for."""
     if told.back_at is not None:
         return f"back in {span(told.back_at - told.time)}"
@@ -177,7 +186,7 @@ def _in(seconds: int) -> str:
     return "now" if seconds <= 0 else f"in {span(seconds)}"
 
 
-def _is_about_timeouts(told: NodeStanding) -> bool:
+def _is_about_timeouts(told: NodeCauses) -> bool:
     lost = UNIT - told.reliability
     is_recent = any(told.time - at <= _RECENT_SECONDS for at in told.timeouts)
     return lost > 0 and lost >= UNIT - told.long_term and is_recent
@@ -188,7 +197,7 @@ def of_timeouts(told: NodeStanding) -> str:
     return _recent(told, _RECENT_SECONDS)
 
 
-def _recent(told: NodeStanding, seconds: int) -> str:
+def _recent(told: NodeCauses, seconds: int) -> str:
     recent = [at for at in told.timeouts if told.time - at <= seconds]
     if not recent:
         return "its timeouts have not healed yet"
@@ -218,7 +227,7 @@ def _place(place: int, members: int) -> str:
     return f"It is the {ordinal(place)} of {members} nodes."
 
 
-def _commonest(told: NodeStanding) -> tuple[int | None, int]:
+def _commonest(told: NodeCauses) -> tuple[int | None, int]:
     found = Counter(told.ranks).most_common(1)
     return found[0] if found else (None, 0)
 

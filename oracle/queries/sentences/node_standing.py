@@ -1,12 +1,15 @@
 """Gathers what is to be said of a node, from its answer and from the rows behind its score."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
 from oracle.domain.reports.kicks import KickState
 from oracle.domain.scoring.node_scores import (
+    back_at,
     factors_of,
+    is_excluded,
     long_term,
     reliability_at,
     scores_counted,
@@ -14,7 +17,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state.node import Node
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.source import ApiLook
-from oracle.queries.sentences.node_sentences import NodeStanding
+from oracle.queries.sentences.node_sentences import NodeCauses, NodeStanding
 
 # The newest changes: a sentence speaks of the last two hours.
 _CHANGES = 100
@@ -29,31 +32,55 @@ class NodeScores(NamedTuple):
 
 def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
     """Return what the sentences about a node are made of, as of the cursor."""
-    rules, time = look.source.archive.rules, look.cursor.time
-    counted = scores_counted(node, time, rules)
-    scores = look.uow.scores.of_node_at(node.address, look.cursor.number, counted)
-    changes = look.uow.reliability.of_node(node.address, _CHANGES)
+    scores = _scores(look, node)
+    causes = _causes(look, node, scores)
     standing = NodeStanding(
+        time=causes.time,
+        rules=causes.rules,
+        ranks=causes.ranks,
+        timeouts=causes.timeouts,
+        long_term=causes.long_term,
+        reliability=causes.reliability,
+        back_at=causes.back_at,
+        factors=causes.factors,
         state=told.row.state,
+        points=sum(entry.score for entry in scores) * UNIT // max(1, len(scores)),
+        group_size=_group_size(look, scores),
+        place=told.row.place,
+        members=told.members,
+        lift=told.lift,
+        kick_at=_kick_at(told),
+        is_kickout_due=told.kickout.is_due,
+    )
+    return NodeScores(standing, scores)
+
+
+def causes_of(look: ApiLook, node: Node) -> NodeCauses:
+    """Return why a node's score is as it is, as of the cursor; much less work than a standing."""
+    return _causes(look, node, _scores(look, node))
+
+
+def _scores(look: ApiLook, node: Node) -> list[ScoreEntry]:
+    counted = scores_counted(node, look.cursor.time, look.source.archive.rules)
+    return look.uow.scores.of_node_at(node.address, look.cursor.number, counted)
+
+
+def _causes(look: ApiLook, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
+    rules, time = look.source.archive.rules, look.cursor.time
+    changes = look.uow.reliability.of_node(node.address, _CHANGES)
+    is_out = is_excluded(node, time, rules)
+    return NodeCauses(
         time=time,
         rules=rules,
         ranks=tuple(entry.rank for entry in scores),
-        points=sum(entry.score for entry in scores) * UNIT // max(1, len(scores)),
-        group_size=_group_size(look, scores),
         timeouts=tuple(
             change.time for change in changes if change.cause is ReliabilityCause.TIMED_OUT
         ),
         long_term=long_term(node, rules, time),
         reliability=reliability_at(node, time, rules),
-        place=told.row.place,
-        members=told.members,
-        lift=told.lift,
-        back_at=told.back_at,
-        kick_at=_kick_at(told),
+        back_at=back_at(node.base, node.since, rules) if is_out else None,
         factors=factors_of(node, time, rules, look.ranking().peers),
-        is_kickout_due=told.kickout.is_due,
     )
-    return NodeScores(standing, scores)
 
 
 def _group_size(look: ApiLook, scores: list[ScoreEntry]) -> int | None:

@@ -12,11 +12,10 @@ from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
 from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
-from oracle.queries.api.node_view import node_view
 from oracle.queries.api.records.event_feed import EVENT_KINDS
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.sentences.node_sentences import short_reason
-from oracle.queries.sentences.node_standing import standing_of
+from oracle.queries.sentences.node_standing import causes_of
 from oracle.queries.text.human_numbers import capital, counted, in_words
 
 # Unless asked for another; the second where the rest of the first has nothing to show.
@@ -79,7 +78,7 @@ def _answer(look: ApiLook, asked: str | None) -> tuple[NetworkAnswer, str]:
 
 def _reason(look: ApiLook, row: NodeEntry) -> str:
     node = look.ranking().nodes[Address(row.node)]
-    return short_reason(standing_of(look, node, node_view(look, node)).standing)
+    return short_reason(causes_of(look, node))
 
 
 def told_of(answer: NetworkAnswer, span: str) -> NetworkTold:
