@@ -10,7 +10,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.support.examples import QUICK, UNSHRUNK, is_bounded, is_quick, part_of
+from tests.support.examples import BOUNDED, MOST, QUICK, UNSHRUNK, is_bounded, is_quick
 
 # Also where Python is told to keep none: every process would make the asserts of 400 files explain
 # themselves anew, which takes longer than most tests.
@@ -32,11 +32,8 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("house")
-settings.register_profile(
-    QUICK,
-    parent=settings.get_profile("house"),
-    max_examples=part_of(settings.get_profile("house").max_examples),
-)
+for _profile, _most in MOST.items():
+    settings.register_profile(_profile, parent=settings.get_profile("house"), max_examples=_most)
 settings.register_profile(
     UNSHRUNK,
     parent=settings.get_profile("house"),
@@ -47,11 +44,11 @@ settings.register_profile(
 def pytest_configure(config: pytest.Config) -> None:
     """Before the tests are imported, which say how many examples they want.
 
-    What is named by hand, the slow suite (which plays every property again) and the mutants play
-    all of them.
+    What is named by hand, the night (which plays every property again) and the mutants play all
+    of them.
     """
-    if is_quick(config):
-        settings.load_profile(QUICK)
+    if is_bounded(config):
+        settings.load_profile(QUICK if is_quick(config) else BOUNDED)
 
 
 def pytest_collection_finish() -> None:

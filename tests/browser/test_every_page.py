@@ -7,10 +7,9 @@ from tests.browser.walking import View, walked
 
 pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
 
-VIEWS = [
-    *(View(theme, width) for theme in ("light", "dark") for width in (360, 1280)),
-    View("light", 3840),
-]
+_CI = [View("light", 360), View("dark", 1280)]
+_NIGHT = [View("dark", 360), View("light", 1280), View("light", 3840)]
+VIEWS = [*_CI, *(pytest.param(view, marks=pytest.mark.nightly) for view in _NIGHT)]
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)

@@ -123,6 +123,7 @@ def test_the_index_of_the_machine_is_read_from_where_pip_reads_it(monkeypatch, t
     assert bootstrap.pip_setting("index-url") == "https://mirror.example/simple"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("ensurepip"), reason="no wheel of pip here")
 def test_a_python_without_any_pip_gets_one_from_the_index(monkeypatch):

@@ -20,6 +20,7 @@ EMPTIED = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_what_a_row_names_brings_down_its_tests_when_it_is_empty(

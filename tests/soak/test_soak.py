@@ -9,7 +9,7 @@ import pytest
 
 from tests.soak.run import ROOT
 
-EVENTS = 30_000
+EVENTS = 10_000
 # Its own tables and pages come to less; two kilobytes kept of each event would be more.
 MOST_MB = 24
 

@@ -1,18 +1,13 @@
-"""How much a test plays: ten examples of a property in the quick suite, all anywhere else."""
+"""How much a test plays: ten examples of a property in the quick suite, 25 in CI, then all."""
 
 import pytest
 from hypothesis import settings
 
-# Loaded by tests/conftest.py for a run that leaves the slow tests out.
-QUICK = "quick"
+# Loaded by tests/conftest.py for a run that leaves the slow tests out, or the nightly ones.
+QUICK, BOUNDED = "quick", "bounded"
 # Where only whether it fails is asked: nobody looks for the smallest example.
 UNSHRUNK = "unshrunk"
-_MOST = 10
-
-
-def part_of(count: int) -> int:
-    """As many of `count` examples as the quick suite has the time for."""
-    return min(count, _MOST)
+MOST = {QUICK: 10, BOUNDED: 25}
 
 
 def is_quick(config: pytest.Config) -> bool:
@@ -27,5 +22,5 @@ def is_bounded(config: pytest.Config) -> bool:
 
 def examples(count: int) -> settings:
     """Decorate a property that plays `count` examples; others play Hypothesis's hundred."""
-    is_quick = settings.get_current_profile_name() == QUICK
-    return settings(max_examples=part_of(count) if is_quick else count)
+    most = MOST.get(settings.get_current_profile_name(), count)
+    return settings(max_examples=min(count, most))

@@ -1,7 +1,8 @@
 """Which tests play when: the quick suite, CI, and the night.
 
 - quick (`-m 'not slow'`): what needs neither a chain nor a server, and of the rest the main paths.
-- CI (`(slow or hypothesis) and not nightly`): everything else that is not nightly.
+- CI (`(slow or hypothesis) and not nightly`): everything else that is not nightly; properties with
+  25 examples at most; of a slow test in tests/integration one set of parameters.
 - night: all.
 
 Marks follow from where a test stands and from what it needs, so that nobody has to think of them.
@@ -25,6 +26,7 @@ SLOW_FOLDERS = (
     _TESTS / "integration" / "reporters",
     _TESTS / "integration" / "segments",
 )
+INTEGRATION = _TESTS / "integration"
 # Who takes one of these has a chain: Anvil's own, or one with our network on it.
 _CHAINS = {"fresh_chain", "network"}
 _SERVERS = {"postgresql_server", "new_postgresql_store"}
@@ -41,15 +43,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test, before any is left out by its marks."""
     folders = {item.path: _folder(item.path) for item in items}
-    faults = []
+    faults, forms = [], []
     for item in items:
         folder = folders[item.path]
         if folder is not None or needs_a_server(item):
             item.add_marker(pytest.mark.slow)
         if folder in FAULTS:
             faults.append(item)
+        elif INTEGRATION in item.path.parents and item.get_closest_marker("slow") is not None:
+            forms.append(item)
     chosen = representatives(item.nodeid for item in faults)
-    for item in faults:
+    chosen |= first_forms(item.nodeid for item in forms)
+    for item in (*faults, *forms):
         if item.nodeid not in chosen:
             item.add_marker(pytest.mark.nightly)
 
@@ -77,6 +82,19 @@ def representatives(node_ids: Iterable[str]) -> set[str]:
         if test in named:
             engine = _ENGINE.search(parameters)
             chosen.setdefault((test, engine[0] if engine else ""), node_id)
+    return set(chosen.values())
+
+
+def first_forms(node_ids: Iterable[str]) -> set[str]:
+    """Return of each test the first of its parameters; on PostgreSQL where it is played there too.
+
+    SQLite is what the quick suite and the demo run on (decision 0160).
+    """
+    chosen: dict[str, str] = {}
+    for node_id in node_ids:
+        test = node_id.partition("[")[0]
+        if test not in chosen or ("postgresql" in node_id and "postgresql" not in chosen[test]):
+            chosen[test] = node_id
     return set(chosen.values())
 
 

@@ -33,6 +33,7 @@ def test_the_whole_show_holds(monkeypatch, capsys, profile: str):
     assert (hopeless["status"] == "kicked_out") is bool(summary["put_out_in"])
 
 
+@pytest.mark.nightly
 def test_before_the_end_every_node_is_as_its_chain_says(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, "crynux-vss", block_seconds=0.02, waves=3)
 

@@ -49,6 +49,7 @@ def test_the_whole_show_holds(monkeypatch, capsys, system):
     assert summary["kickout"]["rejoin"] == "KickedOut"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("system", DEMO_SYSTEMS)
 def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys, system):
     code, summary = played(monkeypatch, capsys, system, block_seconds=0.02, waves=SHORT)

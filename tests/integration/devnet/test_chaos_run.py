@@ -101,6 +101,7 @@ def clean_copy(config: Path, chain: str) -> Path:
     return fresh
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [7])
 def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_path, seed):
     with devnet(tmp_path / "devnet", "--block-seconds", "0.2", "--chaos", str(seed)) as network:

@@ -115,6 +115,7 @@ def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
             office.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_whoever_dies_during_a_request_has_one_successor_and_no_node_is_asked_twice(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path

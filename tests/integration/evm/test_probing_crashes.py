@@ -31,6 +31,7 @@ def due(premises: Premises, store: Store, evidence: Path) -> ProbingOffice:
     return office
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_whoever_dies_during_a_system_task_has_one_successor_who_finishes_it(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path

@@ -2,12 +2,15 @@
 
 import re
 
+import pytest
+
 from tests.integration.reporters.company import Company
 
 DISAGREEMENT = "oracle_quorum_disagreements_total"
 HOLD = "oracle_report_disputed"
 
 
+@pytest.mark.nightly
 def test_one_that_lies_is_named_by_both_others_and_its_words_never_land(three: Company):
     a, b, liar = three.members
     liar.program = ("-m", "tests.integration.reporters.liar")

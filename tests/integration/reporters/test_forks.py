@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from oracle.devnet.anvil import CHAIN_ID, LocalChain
 from oracle.devnet.demo.stage import ACCOUNTS, Clock
 from tests.integration.reporters.company import Company, company
@@ -52,6 +54,7 @@ def is_of_a_tag(asked: Question) -> bool:
     return asked["params"][0] in {"safe", "finalized"}
 
 
+@pytest.mark.nightly
 def test_one_that_sees_a_fork_stands_alone_and_joins_again_with_the_same_bytes(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):

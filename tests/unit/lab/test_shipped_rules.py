@@ -26,7 +26,9 @@ DEAR = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))]
+)
 @pytest.mark.parametrize("rules", ["seed", "relay"])
 def test_no_strategy_gains_or_harms_beyond_the_limit_but_those_that_are_known(rules, part):
     findings = find([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))

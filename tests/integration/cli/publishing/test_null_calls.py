@@ -101,6 +101,7 @@ def turns(running: Daemon) -> dict[str, float]:
     }
 
 
+@pytest.mark.nightly
 def test_a_running_daemon_outlives_null_calls_after_its_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
