@@ -27,7 +27,13 @@ def told(cell: Cell, folder: Path, template: Path, command: Command | None = Non
     return verdict(played)
 
 
-@pytest.mark.parametrize("cell", QUICK, ids=lambda cell: cell.name)
+@pytest.mark.parametrize(
+    "cell",
+    [
+        pytest.param(cell, id=cell.name, marks=[pytest.mark.slow] if place % 3 else [])
+        for place, cell in enumerate(QUICK)
+    ],
+)
 def test_a_lie_is_put_right_or_refused_or_said_to_be_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):

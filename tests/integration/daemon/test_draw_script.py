@@ -50,6 +50,7 @@ def test_its_hash_is_sha256_of_every_length_around_a_block():
     assert found == ["0x" + hashlib.sha256(text).hexdigest() for text in texts]
 
 
+@pytest.mark.slow
 @examples(20)
 @given(st.lists(st.tuples(candidates, hashes, hashes), min_size=30, max_size=40))
 def test_it_draws_whom_the_oracle_draws(cases):

@@ -72,6 +72,7 @@ def test_it_answers_without_a_chain_and_takes_no_lease(server, indexed):
         assert uow.lease.current().epoch == 0
 
 
+@pytest.mark.slow
 def test_it_says_what_happened_since_the_last_event_that_was_heard(server):
     with listening(server, **{"Last-Event-ID": "0-0-0-0"}) as answer:
         told = [frame for _, frame in zip(range(3), events_of(answer), strict=False)]
@@ -81,6 +82,7 @@ def test_it_says_what_happened_since_the_last_event_that_was_heard(server):
     assert (again["id"], again["data"]) == (told[2]["id"], told[2]["data"])
 
 
+@pytest.mark.slow
 def test_who_listens_hears_of_new_blocks(server, indexed, history):
     with listening(server) as answer:
         frames = events_of(answer)
@@ -94,12 +96,14 @@ def test_who_listens_hears_of_new_blocks(server, indexed, history):
     assert heard == ["recovered", "timed_out"]
 
 
+@pytest.mark.slow
 def test_half_a_request_and_a_large_body_keep_nobody_else_out(server):
     large = requests.post(f"{server.url}/v1/select", data=b"x" * 20_000, timeout=PATIENCE_SECONDS)
     assert large.status_code == 413
     assert server.get("/v1/status").status_code == 200
 
 
+@pytest.mark.slow
 def test_candidates_of_a_task_are_told_with_their_chances(server):
     answer = requests.post(f"{server.url}/v1/select", json={}, timeout=PATIENCE_SECONDS).json()
     chances = {one["node"]: one["chance"] for one in answer["nodes"] if one["candidate"]}
@@ -107,6 +111,7 @@ def test_candidates_of_a_task_are_told_with_their_chances(server):
     assert answer["candidates"] == len(chances)
 
 
+@pytest.mark.slow
 def test_it_ends_at_once_when_it_is_told_to(server):
     server.process.send_signal(signal.SIGTERM)
     begun = time.monotonic()

@@ -134,6 +134,7 @@ print(limit == sys.getrecursionlimit())
 """
 
 
+@pytest.mark.slow
 def test_a_look_at_the_contract_imports_no_web3_and_importing_it_leaves_the_recursion_limit():
     command = [sys.executable, "-c", IMPORTS]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -61,7 +61,7 @@ def test_eight_rounds_long_a_kickout_is_signed_on_one_round(tmp_path: Path):
         pytest.param(60, [5, 5, 5, 5, 5, 5, 9, 9, 13], marks=pytest.mark.slow),
         pytest.param(100, [5, 5, 5, 5, 9, 9, 9, 9, 13], marks=pytest.mark.slow),
         pytest.param(200, [5, 5, 7, 7, 9, 9, 11, 11, 13], marks=pytest.mark.slow),
-        (400, [5, 6, 7, 8, 9, 10, 11, 12, 13]),
+        pytest.param(400, [5, 6, 7, 8, 9, 10, 11, 12, 13], marks=pytest.mark.slow),
     ],
 )
 def test_the_slower_the_rounds_the_fewer_of_them_it_is_signed_on_one(

@@ -16,6 +16,8 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import Account, PauseKind, Stamp
 from tests.support.cli.local_network import LocalNetwork, local_network, write
 
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory) -> Iterator[LocalNetwork]:
@@ -40,7 +42,6 @@ def published(busy: LocalNetwork, tmp_path_factory) -> Path:
     return config
 
 
-@pytest.mark.slow
 def test_the_list_tells_what_was_wanted_and_how_far_it_came(published, capsys):
     assert run(["outbox", "list", "--config", str(published), "--json"]) == 0
     pushes = json.loads(capsys.readouterr().out)
@@ -161,7 +162,6 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     assert "is not stopped" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_database_that_was_lost_is_rebuilt_from_the_chain_before_anything_is_sent(
     busy: LocalNetwork, published, tmp_path, capsys
 ):
