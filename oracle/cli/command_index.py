@@ -3,6 +3,7 @@
 All of them together take two seconds to import: `--version` needs none, `nodes` needs one.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -94,3 +95,19 @@ class CommandIndex(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]  # nobody writes into it
+
+    @override
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:
+        found = super().resolve_command(ctx, args)
+        _log_beside_answers()
+        return found
+
+
+def _log_beside_answers() -> None:
+    """Have it logged to stderr before there are settings, and where a command takes none.
+
+    By itself the library writes to stdout, between what a command prints. Which is slow to
+    import: who has not yet gets it with the settings (`options.open_app`).
+    """
+    if "structlog" in sys.modules:
+        import_module("oracle.telemetry.logging_setup").configure("auto", "info")
