@@ -97,7 +97,7 @@ class CommandIndex(TyperGroup):
         self.commands = _Commands()  # type: ignore[assignment]  # nobody writes into it
 
     @override
-    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         found = super().resolve_command(ctx, args)
         _log_beside_answers()
         return found

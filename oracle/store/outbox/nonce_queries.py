@@ -97,9 +97,9 @@ class NonceQueries:
 
         Each with the intent that it was signed for, or that was rebuilt from it.
         """
-        bounds = [hexed(each) for each in range_of_prefix(digits, _HASH_BYTES)]
+        low, high = map(hexed, range_of_prefix(digits, _HASH_BYTES))
         signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
-            pub_attempt.c.tx_hash.between(*bounds)
+            pub_attempt.c.tx_hash.between(low, high)
         )
         # Of what a lost database had sent only the text tells, as `NonceSlots.rebuild` writes it.
         rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(

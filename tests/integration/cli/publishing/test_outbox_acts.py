@@ -4,6 +4,7 @@ import getpass
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -248,6 +249,6 @@ def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url
     assert act("release", 2) == 2
 
 
-def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    answer: dict[str, str] = json.loads(capsys.readouterr().out)
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
