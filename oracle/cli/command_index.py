@@ -3,7 +3,10 @@
 All of them together take two seconds to import: `--version` needs none, `nodes` needs one.
 """
 
+import gc
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -80,11 +83,24 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 def registered(modules: str) -> dict[str, TyperCommand | TyperGroup]:
     """Import these modules below `oracle.cli`; return their commands, with words for values."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    for module in modules.split():
-        import_module(f"oracle.cli.{module}").register(app)
+    with _garbage_left():
+        for module in modules.split():
+            import_module(f"oracle.cli.{module}").register(app)
     group = get_group(app)
     name_values(group)
     return dict(group.commands)  # type: ignore[arg-type]  # Typer makes no others
+
+
+@contextmanager
+def _garbage_left() -> Iterator[None]:
+    """Look for no garbage meanwhile: what is imported stays, and to look takes an eighth more."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class CommandIndex(TyperGroup):
@@ -94,3 +110,19 @@ class CommandIndex(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]  # nobody writes into it
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        found = super().resolve_command(ctx, args)
+        _log_beside_answers()
+        return found
+
+
+def _log_beside_answers() -> None:
+    """Have it logged to stderr before there are settings, and where a command takes none.
+
+    By itself the library writes to stdout, between what a command prints. Which is slow to
+    import: who has not yet gets it with the settings (`options.open_app`).
+    """
+    if "structlog" in sys.modules:
+        import_module("oracle.telemetry.logging_setup").configure("auto", "info")

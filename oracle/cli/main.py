@@ -1,13 +1,17 @@
 """The command line as a whole, and the one door that failures leave by.
 
 Exit codes: 0 done, 1 failed, 2 wrong input. A failure we have a word for is one line on stderr.
+Who reads only the beginning (`| head`) has what he wanted: we end without a word, with 141, as a
+shell tells of `git log` or `cat`, which SIGPIPE ends there. Not 0: not all was written, and a
+script with `pipefail` may want to know. Not by the signal itself, which would end a daemon whose
+peer hangs up.
 """
 
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from types import TracebackType
 from typing import Annotated
@@ -46,6 +50,8 @@ def _tell_of_thread(told: threading.ExceptHookArgs) -> None:
 
 
 _MOST_FRAMES = 1_000
+# 128 and the number of SIGPIPE, which not every system has a name for.
+NOBODY_READS = 141
 _WORDS = {
     "Value error, ": "",
     "Input should be a valid integer, unable to parse string as an integer": "it is no number",
@@ -95,7 +101,8 @@ def run(arguments: Sequence[str]) -> int:
     # an endpoint would then crash the process.
     sys.setrecursionlimit(_MOST_FRAMES)
     try:
-        returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+        with _pipes_that_close():
+            returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
         # A full disk is heard of here, and not after we said that all went well.
         sys.stdout.flush()
     except TyperException as error:
@@ -109,8 +116,19 @@ def run(arguments: Sequence[str]) -> int:
     return returned if isinstance(returned, int) else 0
 
 
+@contextmanager
+def _pipes_that_close() -> Iterator[None]:
+    """Let a closed pipe be heard of, which the library itself would end the process for."""
+    try:
+        yield
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):
+            raise left.__context__ from None
+        raise
+
+
 def _unwritten(error: OSError) -> int:
-    """A disk that is full, a folder that is not ours: no bug of the program."""
+    """A disk that is full, a folder that is not ours, a pipe that is closed: no bug of ours."""
     if error.strerror is None:
         # A library's own failure, which its room should have translated: a bug.
         raise error
@@ -118,6 +136,8 @@ def _unwritten(error: OSError) -> int:
         # What could not be written is not tried again when the process ends.
         with suppress(OSError):
             sys.stdout.close()
+    if isinstance(error, BrokenPipeError):
+        return NOBODY_READS
     return _failed(f"{error.filename or 'output'}: {error.strerror}", 1)
 
 

@@ -60,12 +60,17 @@ def agreed(what: str, *, yes: bool, dry_run: bool) -> bool:
 def open_app(config: Path) -> "App":
     """Read the configuration and hand out the rooms; use it in a `with`.
 
+    From here on log lines are as `[log]` says, on stderr: what is printed stands on stdout alone.
+
     Raises:
         InputError: the configuration has faults; all of them in one message.
     """
     from oracle.daemon.app import App  # noqa: PLC0415  endpoints and keys: half a second
+    from oracle.telemetry import logging_setup  # noqa: PLC0415  as slow, and nobody logs before
 
-    return App(load(config))
+    told = load(config)
+    logging_setup.configure(told.log.format, told.log.level)
+    return App(told)
 
 
 @contextmanager

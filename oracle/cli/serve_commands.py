@@ -9,7 +9,6 @@ from oracle.daemon.startup import read_api_of
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.listener import raise_descriptor_limit
-from oracle.telemetry import logging_setup
 
 
 def register(app: typer.Typer) -> None:
@@ -27,10 +26,8 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
 
     def work(stop: StopSignal) -> None:
         with open_folded(config) as app:
-            told = app.config
-            logging_setup.configure(told.log.format, told.log.level)
             web = read_api_of(app, lambda: None)
-            with serving(web, told.api.listener) as address:
+            with serving(web, app.config.api.listener) as address:
                 structlog.get_logger().info("serving", version=__version__, api=address)
                 stop.event.wait()
             structlog.get_logger().info("stopped", by=stop.reason)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import Literal
 
@@ -104,6 +105,17 @@ class ReadApp(Books):
         self._opened.callback(source.close)
         self._recall_quarantine(source, self.__dict__.get("store"))
         return source
+
+    @contextmanager
+    def fresh_endpoints(self) -> Iterator[EndpointPool]:
+        """Endpoints for who looks once, of which nothing is held but what was proven of them.
+
+        So each is asked, and says itself why it does not answer; who was proven wrong is not.
+        """
+        told = self.config.chain
+        with closing(EndpointPool.open(told.endpoints, told.id)) as pool:
+            pool.listed.recall(self.source.proven_wrong())
+            yield pool
 
     def _prepare_elsewhere(self, source: ChainSource) -> None:
         """Give history to workers, where the settings say so."""

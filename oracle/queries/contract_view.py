@@ -1,7 +1,5 @@
 """How contract, chain and an account of ours stand: for who asks beside the daemon."""
 
-from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,21 +83,20 @@ class AccountBalance:
 
 
 def ask_chain(
-    urls: Sequence[str], chain_id: int, contract: str | None, folded: int | None = None
+    endpoints: EndpointPool, contract: str | None, folded: int | None = None
 ) -> ChainView:
-    """Ask the endpoints; one that is silent is waited for three seconds, and asked once.
+    """Ask those that may be asked; one that is silent is waited for three seconds, and asked once.
 
     Who has not come as far as block `folded`, which we have, says nothing of today. `contract`:
     the oracle's address, None where there is none.
     """
-    with closing(EndpointPool.open(urls, chain_id)) as pool:
-        try:
-            speaking = pool.view(_SECONDS).that_answer(chain_id)
-            speaking.check_chain(chain_id)
-            near = speaking if folded is None else speaking.that_reached(folded)
-            view = _seen_by(near, contract)
-        except TransientError as error:
-            return ChainView(None, unknown=str(error))
+    try:
+        speaking = endpoints.view(_SECONDS).that_answer(endpoints.chain_id)
+        speaking.check_chain(endpoints.chain_id)
+        near = speaking if folded is None else speaking.that_reached(folded)
+        view = _seen_by(near, contract)
+    except TransientError as error:
+        return ChainView(None, unknown=str(error))
     if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:
         return ChainView(None, unknown=f"who answers is itself at block {view.head.number} only")
     return view
@@ -114,10 +111,9 @@ def _seen_by(lines: PoolView, address: str | None) -> ChainView:
     return ChainView(contract_status.block, state)
 
 
-def account_balance(urls: Sequence[str], chain_id: int, address: Address) -> AccountBalance:
+def account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:
     """Ask an endpoint what an account has."""
-    with closing(EndpointPool.open(urls, chain_id)) as pool:
-        try:
-            return AccountBalance(address, balance_of(pool.view(_SECONDS), address))
-        except TransientError as error:
-            return AccountBalance(address, None, str(error))
+    try:
+        return AccountBalance(address, balance_of(endpoints.view(_SECONDS), address))
+    except TransientError as error:
+        return AccountBalance(address, None, str(error))

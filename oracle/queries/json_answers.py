@@ -117,7 +117,7 @@ def halt_answer(one: Halt) -> dict[str, Any]:
     evidence, cleared = one.evidence, one.cleared
     return {
         "name": one.name,
-        "closed": cleared is None,
+        "active": cleared is None,
         "since_block": one.since_block,
         "since_time": one.since_time,
         "reason": one.reason,

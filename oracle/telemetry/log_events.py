@@ -39,7 +39,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "http_fault": "Something unexpected failed in a listener's loop; told at the 1st, 2nd, 4th, "
     "8th ….",
     "kickout_needs_review": "A kickout went out, and what it rested on left the chain.",
-    "halted": "A halt is closed: nothing is folded or sent until it is opened.",
+    "halted": "A halt lasts: nothing is folded or sent until it is cleared.",
     "lease_not_released": "The lease could not be given back at the end; it runs out by itself.",
     "lease_renewal_failed": "The lease could not be renewed. After 20 s of that the process signs "
     "and sends nothing more, and ends.",

@@ -29,6 +29,7 @@ _PortOption = Annotated[
     int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
 ]
 _OURS = "reference"
+_NOTHING_LEFT = "chain and daemon are stopped, and their folder with keys is deleted"
 # A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -70,28 +71,33 @@ def _demo(  # noqa: PLR0913 - a command line's options are its parameters
     crynux-commit it only reads. With crynux-relay the stakes are on the chain and everything else
     in a stand-in of the relay: the daemon reads both, and the relay is audited.
     """
-    console, stop = Console(stderr=True), StopSignal()
+    stop = StopSignal()
     options = ShowOptions(_system(system, network), port=port, stop=stop.event)
     if waves is not None:
         options = replace(options, waves=waves)
-    if network == RELAY:
-        with listening(stop, _ENDS):
+    with _told_of_end(stop, _NOTHING_LEFT), listening(stop, _ENDS):
+        if network == RELAY:
             play_relay(options, as_json=json_)
-        return
-    if network != _OURS:
-        with listening(stop, _ENDS):
+        elif network != _OURS:
             play_crynux(network, options, keep=keep, as_json=json_)
-        return
+        else:
+            _play_ours(options, keep=keep, as_json=json_)
+
+
+def _play_ours(options: ShowOptions, *, keep: bool, as_json: bool) -> None:
+    """Play the show on our own contracts, and print its verdict.
+
+    Raises:
+        FatalError: it does not hold, or was broken off.
+    """
     with (
-        _told_of_end(stop),
-        listening(stop, _ENDS),
-        Screen(console, start=START_TIME) as screen,
+        Screen(Console(stderr=True), start=START_TIME) as screen,
         show(screen, options) as (play, daemon, at),
     ):
         play.play(daemon, options)
         summary = play.end(daemon, options)
         screen.close()
-        _print(summary, daemon.configuration, as_json=json_)
+        _print(summary, daemon.configuration, as_json=as_json)
         if keep:
             for name, address in at.items():
                 screen.say(f"{name:8} {address}")
@@ -112,14 +118,13 @@ def _system(name: str, network: str) -> DemoSystem:
 
 
 @contextmanager
-def _told_of_end(stop: StopSignal) -> Iterator[None]:
-    """Say what is gone where somebody ended it: the demo leaves nothing behind."""
+def _told_of_end(stop: StopSignal, what: str) -> Iterator[None]:
+    """Say what is gone, and what is left, where somebody ended it."""
     try:
         yield
     finally:
         if stop.reason is not None:
-            gone = "chain and daemon are stopped, and their folder with keys is deleted"
-            typer.echo(f"ended by {stop.reason}: {gone}", err=True)
+            typer.echo(f"ended by {stop.reason}: {what}", err=True)
 
 
 def _print(summary: Summary, configuration: Path, *, as_json: bool) -> None:
@@ -158,9 +163,10 @@ def _devnet(
     errors of many vendors, broken bodies, throttling. Each fault is printed as it begins.
     Whatever they say, the daemon's state must be the one of a daemon that asks the chain itself.
     """
-    stop = StopSignal()
-    with listening(stop, _ENDS):
+    stop, place = StopSignal(), folder.resolve()
+    left = f"the chain is stopped, and its folder with keys is left: {place}"
+    with _told_of_end(stop, left), listening(stop, _ENDS):
         options = DevnetOptions(port, block_seconds, chaos, stop.event)
         if as_json:
             options = replace(options, ready=lambda found: typer.echo(json.dumps(found)))
-        devnet(folder.resolve(), options, lambda text: typer.echo(text, err=True))
+        devnet(place, options, lambda text: typer.echo(text, err=True))

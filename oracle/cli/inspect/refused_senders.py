@@ -1,11 +1,9 @@
 """Which senders a start of `run --publish` would refuse, for who only looks."""
 
-from contextlib import closing
 from dataclasses import replace
 
 from oracle.daemon.app import App
 from oracle.queries.status import StatusReport
-from oracle.rpc.pool import EndpointPool
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.txmgr.recovery.nonce_sync import why_refused
 
@@ -19,8 +17,7 @@ def with_refused(app: App, seen: StatusReport) -> StatusReport:
     `run` refuses it at its start, before it can write that down: an old copy of the database says
     itself that all is well.
     """
-    told = app.config.chain
-    with closing(EndpointPool.open(told.endpoints, told.id)) as pool:
+    with app.fresh_endpoints() as pool:
         lines = pool.view(_SECONDS)
         reasons = {
             account: why_refused(app.store, lines, account)

@@ -84,8 +84,9 @@ def _progress(
 
 
 def _look_at_chain(app: App, folded: BlockRef | None) -> ChainView:
-    told, number = app.config, None if folded is None else folded.number
-    return ask_chain(told.chain.endpoints, told.chain.id, told.oracle.address, number)
+    number = None if folded is None else folded.number
+    with app.fresh_endpoints() as endpoints:
+        return ask_chain(endpoints, app.config.oracle.address, number)
 
 
 def _balance_of_dispatcher(app: App) -> AccountBalance | None:
@@ -94,8 +95,10 @@ def _balance_of_dispatcher(app: App) -> AccountBalance | None:
         address = app.dispatcher_address()
     except InputError as error:
         return AccountBalance(None, None, str(error))
-    chain = app.config.chain
-    return None if address is None else account_balance(chain.endpoints, chain.id, address)
+    if address is None:
+        return None
+    with app.fresh_endpoints() as endpoints:
+        return account_balance(endpoints, address)
 
 
 def _lines(

@@ -20,8 +20,7 @@ from oracle.cli.options import (
 from oracle.cli.write_session import acting, actor, command_lease, tell_of_lease, unix_seconds
 from oracle.daemon.app import App
 from oracle.errors import InputError
-from oracle.queries.text.prefixes import address_among
-from oracle.store.database import UnitOfWork
+from oracle.queries.text.prefixes import CALLS_SHOWN, address_among, call_named
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.recovery.nonce_sync import reconcile
@@ -30,9 +29,13 @@ from oracle.txmgr.replacement.fee_bump import bump as sign_replacement, prepared
 from oracle.txmgr.replacement.replacement_offer import Replacement
 
 _NO_NONCE = (IntentState.PLANNED, IntentState.READY)
-_LIST = "`qos-oracle outbox list` shows them"
-
-IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `outbox list` shows it.")]
+CallArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID|HASH",
+        help="As `outbox list` shows it, or one of its transactions, whole or by how it begins.",
+    ),
+]
 WhichArgument = Annotated[
     str, typer.Argument(metavar="ID|ADDRESS", help="A call of the outbox, or a whole sender.")
 ]
@@ -70,7 +73,7 @@ def hold(
             said: dict[str, object] = {"did": "held", "address": account.address, "reason": why}
         else:
             with acting(app, "outbox hold", dry_run=dry_run) as (uow, stamp):
-                intent = named(uow, int(which))
+                intent = call_named(uow, which)
                 if intent.nonce is not None or intent.state not in _NO_NONCE:
                     raise InputError(_cannot(intent, "held"))
                 if not dry_run:
@@ -106,7 +109,7 @@ def release(
             }
         else:
             with acting(app, "outbox release", dry_run=dry_run) as (uow, stamp):
-                intent = named(uow, int(which))
+                intent = call_named(uow, which)
                 if intent.state is not IntentState.HELD or intent.nonce is not None:
                     raise InputError(_cannot(intent, "released"))
                 if not dry_run:
@@ -116,7 +119,7 @@ def release(
 
 
 def bump(
-    intent_id: IdArgument,
+    which: CallArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     dry_run: DryRunOption = False,
@@ -124,11 +127,11 @@ def bump(
 ) -> None:
     """Pay more for a call that waits for a block, at once; the caps of [limits] hold."""
     with open_app(config) as app:
-        intent = _sent(app, intent_id)
+        intent = _sent(app, which)
         said: dict[str, object] = {"did": "bumped", "intent": intent.id, "nonce": intent.nonce}
         with context_for(app, intent, "outbox bump", dry_run=dry_run) as context:
             heads = app.chain.heads()
-            bumped = prepared_bump(context, heads, intent_id)
+            bumped = prepared_bump(context, heads, intent.id)
             said |= _pays(bumped)
             if not dry_run:
                 said["detail"] = sign_replacement(context, bumped, heads).detail
@@ -136,7 +139,7 @@ def bump(
 
 
 def cancel(
-    intent_id: IdArgument,
+    which: CallArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     yes: YesOption = False,
@@ -149,20 +152,20 @@ def cancel(
     """
     with open_app(config) as app:
         with app.store.reading() as uow:
-            intent = named(uow, intent_id)
+            intent = call_named(uow, which)
         if intent.state not in {*_NO_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_cannot(intent, "cancelled"))
         _refuse_replaced(app, intent)
-        agreed(f"giving up intent {intent_id} for good", yes=yes, dry_run=dry_run)
+        agreed(f"giving up intent {intent.id} for good", yes=yes, dry_run=dry_run)
         said: dict[str, object] = {"did": "cancelled", "intent": intent.id, "nonce": intent.nonce}
         if intent.state is not IntentState.LIVE:
             with acting(app, "outbox cancel", dry_run=dry_run) as (uow, stamp):
                 if not dry_run:
                     why = "cancelled by an operator"
-                    uow.outbox.intents.cancel(named(uow, intent_id), why, stamp)
+                    uow.outbox.intents.cancel(call_named(uow, str(intent.id)), why, stamp)
         else:
             with context_for(app, intent, "outbox cancel", dry_run=dry_run) as context:
-                no_op = prepared_no_op(context, intent_id)
+                no_op = prepared_no_op(context, intent.id)
                 said |= _pays(no_op) | {"detail": f"a no-op at nonce {intent.nonce}, {no_op.text}"}
                 if not dry_run:
                     said["detail"] = replace_with_noop(context, no_op, app.chain.heads()).detail
@@ -228,14 +231,6 @@ def _pays(signed: Replacement) -> dict[str, object]:
     }
 
 
-def named(uow: UnitOfWork, intent_id: int) -> Intent:
-    """Return a call of the outbox. Raises InputError: there is none of this number."""
-    intent = uow.outbox.intents.named(intent_id)
-    if intent is None:
-        raise InputError(f"the outbox has no {intent_id}; {_LIST}")
-    return intent
-
-
 def tell(said: Mapping[str, object], *, dry_run: bool, as_json: bool) -> None:
     """Print what was done, or would be."""
     if as_json:
@@ -247,9 +242,9 @@ def tell(said: Mapping[str, object], *, dry_run: bool, as_json: bool) -> None:
     typer.echo(f"{about}: {would}{said['did']}{f' ({rest})' if rest else ''}")
 
 
-def _sent(app: App, intent_id: int) -> Intent:
+def _sent(app: App, which: str) -> Intent:
     with app.store.reading() as uow:
-        intent = named(uow, intent_id)
+        intent = call_named(uow, which)
     if intent.state is not IntentState.LIVE:
         raise InputError(_cannot(intent, "bumped"))
     _refuse_replaced(app, intent)
@@ -285,7 +280,9 @@ def _cannot(intent: Intent, what: str) -> str:
 
 def _account(app: App, which: str) -> Account:
     if not which.startswith("0x"):
-        raise InputError(f"{which} is neither a number of the outbox nor an address; {_LIST}")
+        raise InputError(
+            f"{which} is neither a number of the outbox nor an address; {CALLS_SHOWN}"
+        )
     with app.store.reading() as uow:
         known = [account.address for account in uow.outbox.counts.accounts()]
     return Account(app.config.chain.id, address_among(known, "sender", which))

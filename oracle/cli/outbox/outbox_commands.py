@@ -6,7 +6,7 @@ import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_app, print_json
 from oracle.cli.outbox import outbox_actions, rebuild_command
-from oracle.cli.outbox.outbox_actions import named
+from oracle.cli.outbox.outbox_actions import CallArgument
 from oracle.cli.outbox.outbox_view import show_intent, show_intents
 from oracle.cli.write_session import unix_seconds
 from oracle.domain.ids import TaskKey
@@ -14,6 +14,7 @@ from oracle.errors import InputError
 from oracle.queries.outbox.outbox_advice import after_pause
 from oracle.queries.outbox.outbox_answers import intent_answer, sent_of, task_of
 from oracle.queries.outbox.outbox_figures import CALL_KINDS
+from oracle.queries.text.prefixes import call_named
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     REBUILT,
@@ -72,15 +73,15 @@ def list_intents(
 
 @outbox.command("show", epilog="Example: qos-oracle outbox show 7")
 def show_one(
-    intent_id: Annotated[int, typer.Argument(metavar="ID", help="As `outbox list` shows it.")],
+    which: CallArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Show one of them: every transaction signed for it, and its journal."""
     with open_app(config) as app, app.store.reading() as uow:
-        intent = named(uow, intent_id)
-        journal = uow.outbox.journal.of_intent(intent_id)
+        intent = call_named(uow, which)
+        journal = uow.outbox.journal.of_intent(intent.id)
         sent = sent_of(uow, intent)
         answer = {**intent_answer(intent, sent, int(unix_seconds())), "node": _node(uow, intent)}
     if not as_json:

@@ -37,21 +37,21 @@ def list_halts(
     as_json: JsonOption = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = _SHOWN,
 ) -> None:
-    """List the halts, the newest first: closed now, and opened again by whom and why."""
+    """List the halts, the newest first; of those that are over by whom and why."""
     with open_app(config) as app, app.store.reading() as uow:
         found = uow.halts.history(limit)
     if as_json:
         print_json([halt_answer(one) for one in found])
         return
     if not found:
-        typer.echo("no halt was ever closed")
+        typer.echo("nothing was ever halted")
     for one in found:
-        state = "CLOSED" if one.cleared is None else "opened"
+        state = "HALTED" if one.cleared is None else "over"
         typer.echo(f"{state} {one.name} at block {one.since_block}, {_time(one.since_time)}")
         typer.echo(f"  {one.reason}")
         if one.cleared is not None:
             when = _time(one.cleared.time)
-            typer.echo(f"  opened {when} by {one.cleared.by}: {one.cleared.reason}")
+            typer.echo(f"  cleared {when} by {one.cleared.by}: {one.cleared.reason}")
 
 
 @halt.command(
@@ -59,7 +59,7 @@ def list_halts(
 )
 def clear_halt(
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why it may be opened; recorded.")
+        str, typer.Option("--reason", metavar="TEXT", help="Why it may be cleared; recorded.")
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -71,24 +71,24 @@ def clear_halt(
 ) -> None:
     """Clear a halt by hand.
 
-    The daemon opens it by itself once two endpoints show our final block again. While they still
-    show another one it closes it again at its next look: `resync rewind` below that block first.
+    The daemon clears it by itself once two endpoints show our final block again. While they still
+    show another one it halts again at its next look: `resync rewind` below that block first.
     """
     if not reason.strip():
-        raise InputError("--reason: say why it may be opened")
+        raise InputError("--reason: say why it may be cleared")
     with open_app(config) as app:
         with app.store.reading() as uow:
             closed = uow.halts.closed(name)
         if closed is None:
-            raise InputError(f"no halt {name} is closed; `qos-oracle halt list` shows them")
+            raise InputError(f"there is no halt {name} now; `qos-oracle halt list` shows all")
         if not dry_run:
             with acting(app, "halt clear", dry_run=False) as (uow, stamp):
                 clear(uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip()))
     if as_json:
-        print_json({"halt": name, "opened": not dry_run, "reason": reason.strip()})
+        print_json({"halt": name, "cleared": not dry_run, "reason": reason.strip()})
         return
     state = "would be" if dry_run else "is"
-    typer.echo(f"halt {name} {state} open; it was closed because {closed.reason}")
+    typer.echo(f"halt {name} {state} cleared; it began because {closed.reason}")
 
 
 def _time(seconds: int) -> str:

@@ -18,7 +18,6 @@ from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
-from oracle.telemetry import logging_setup
 
 
 @contextmanager
@@ -36,8 +35,6 @@ def working(
     run of SQLite, which works on a copy; on PostgreSQL a dry run would keep it waiting.
     """
     with open_app(config) as app, bar(command) as tell, _copied(app, dry_run=dry_run) as copy:
-        # On stderr, as ever: what is answered stands on stdout alone.
-        logging_setup.configure(app.config.log.format, app.config.log.level)
         _check_network(app, offline=offline)
         if only_reads or copy is not None:
             yield copy or app, RebuildOptions(dry_run, tell)

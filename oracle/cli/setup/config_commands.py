@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.inspection import inspected
-from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.bindings.task_network import START_GAS, START_GROUP_GAS
 from oracle.chain.heads import Heads
 from oracle.chain.verification.rpc_costs import costs
@@ -17,13 +16,14 @@ from oracle.cli.setup.profile_report import (
     on_chain_line,
     profile_line,
     profile_warnings,
+    registration_line,
+    registration_warnings,
 )
 from oracle.daemon.app import App
 from oracle.daemon.config.keys_section import warnings_of_keys
 from oracle.daemon.config.listener_section import warnings_of_listeners
 from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS
 from oracle.daemon.config.verify_section import policy_of
-from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.scoring.node_scores import longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.rules_binding import shown
@@ -195,19 +195,8 @@ def _starts(app: App, found: _Findings) -> str:
 
 
 def _registrations(app: App, found: _Findings) -> str:
-    """Say what new nodes cost the transmitter while gas is as dear as it may be."""
-    limits, most = app.config.limits, RoundLimits().max_new_nodes
-    cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
-    if cost * most > limits.max_cost_per_transaction_wei:
-        found.warnings.append(
-            f"limits.max_cost_per_transaction_wei: a round with {most} new nodes, the most that a "
-            "contract takes by default, does not fit at the highest fee"
-        )
-    many = limits.max_cost_per_day_wei // cost
-    return (
-        f"a node from its score {app.report_settings.min_scores} on; {many} a day fit "
-        f"limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei ({REGISTRATION_GAS} gas each)"
-    )
+    found.warnings += registration_warnings(app)
+    return registration_line(app)
 
 
 def _chain(app: App, found: _Findings) -> str:

@@ -1,9 +1,13 @@
-"""What `config check` and `init` say of a profile: what it reads, and what can go on chain."""
+"""What `config check` and `init` say of a network: what its profile reads, what can go on chain.
+
+And what its new nodes cost there.
+"""
 
 import json
 from collections.abc import Iterator
 
 from oracle.bindings.kick_targets import KickTarget, kick_target_of
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.chain.profiles.profile import Contract, Profile
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import ACTED_ON
@@ -17,9 +21,13 @@ from oracle.domain.events.network_events import (
     NodeQuitAsked,
     TaskStarted,
 )
+from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.scoring.missing_signals import shortfalls, untold
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.text.text_tables import cut_hash
+from oracle.store.schema import SchemaAge, schema_state
+
+_GWEI = 10**9
 
 # Two ways of saying one thing: now, or as soon as its task ends.
 _SAME: dict[type[DomainEvent], type[DomainEvent]] = {
@@ -120,3 +128,41 @@ def _unscored(profile: Profile, rules: Rules) -> Iterator[str]:
             f"{rules.name} scores tasks of two rounds and groups that were compared, and it "
             "tells of neither: no node would ever get a score"
         )
+
+
+def registration_line(app: App) -> str:
+    """Say what new nodes cost the transmitter while gas is as dear as it may be."""
+    limits, least = app.config.limits, app.report_settings.min_scores
+    cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
+    return (
+        f"a node from its score {least} on; at limits.max_fee_per_gas_wei "
+        f"{limits.max_cost_per_transaction_wei // cost} fit one report "
+        f"(limits.max_cost_per_transaction_wei) and {limits.max_cost_per_day_wei // cost} a day "
+        f"(limits.max_cost_per_day_wei), at {REGISTRATION_GAS} gas each; more where gas is cheaper"
+    )
+
+
+def registration_warnings(app: App) -> Iterator[str]:
+    """Say where new nodes keep a report waiting: those that are there, and not what might be.
+
+    How many come at once a database alone tells; a contract takes no more than so many in a round.
+    """
+    name, most = "max_cost_per_transaction_wei", app.config.limits.max_cost_per_transaction_wei
+    if most < REGISTRATION_GAS * app.config.limits.max_fee_per_gas_wei:
+        yield f"limits.{name}: no report with a new node fits at the highest fee"
+        return
+    new = min(RoundLimits().max_new_nodes, _waiting(app))
+    if most < new * REGISTRATION_GAS * app.config.limits.max_fee_per_gas_wei:
+        gwei = most / (new * REGISTRATION_GAS * _GWEI)
+        yield (
+            f"limits.{name}: {new} nodes wait for an index, and the report that gives it to them "
+            f"is not sent while gas is offered more than {gwei:.3g} gwei"
+        )
+
+
+def _waiting(app: App) -> int:
+    """Count who would get an index with the next report, where there is a database."""
+    if schema_state(app.config.database.url).age is not SchemaAge.CURRENT:
+        return 0
+    with app.store.reading() as uow:
+        return uow.registrations.count_waiting(app.report_settings.min_scores)

@@ -1,7 +1,7 @@
 """`selftest`: tries everything that publishing needs, signs what is void, and sends nothing."""
 
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated
@@ -21,7 +21,6 @@ from oracle.domain.fixed_point import decimal_text
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
 from oracle.queries.text.text_tables import WIDE, print_table
-from oracle.rpc.pool import EndpointPool
 from oracle.signing.factory import VOID_STATEMENT, try_statement, try_transaction
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
@@ -98,8 +97,8 @@ def selftest(
 
 
 def _ask_chain(app: App, checks: _Checks) -> None:
-    for place, url in enumerate(app.config.chain.endpoints, start=1):
-        checks.attempt(f"endpoint {place}", partial(_endpoint, app, url))
+    for place in range(len(app.config.chain.endpoints)):
+        checks.attempt(f"endpoint {place + 1}", partial(_endpoint, app, place))
     if app.config.oracle.address is not None:
         checks.attempt("contract", partial(_contract, app))
 
@@ -111,11 +110,11 @@ def _lease(app: App) -> str:
     return "the lease is free" if working is None else f"the lease is held by {working}"
 
 
-def _endpoint(app: App, url: str) -> str:
+def _endpoint(app: App, place: int) -> str:
     """Ask an endpoint by itself which chain it is of."""
     wanted = app.config.chain.id
-    with closing(EndpointPool.open([url], wanted)) as pool:
-        (line,) = pool.view().all
+    with app.fresh_endpoints() as pool:
+        line = pool.view().all[place]
         if not line.serves(wanted):
             raise InputError(f"{line.name} is of another chain than {wanted}")
         return f"{line.name} is of chain {wanted}"
@@ -147,8 +146,7 @@ def _key(app: App, role: Role) -> str:
 
 def _balance(app: App, role: Role) -> str:
     signer = _opened(app, role)
-    told = app.config.chain
-    with closing(EndpointPool.open(told.endpoints, told.id)) as pool:
+    with app.fresh_endpoints() as pool:
         wei = balance_of(pool.view(), signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether: nothing can be sent")

@@ -52,7 +52,9 @@ class AsOf(ApiModel):
         examples=[None],
     )
     rules: str = Field(description="What folded it: rule set and version.", examples=["seed 2"])
-    epoch: int = Field(description="Counts the moves of the index, back and forth.")
+    epoch: int = Field(
+        description="Counts the moves of the index, back and forth, and halts, begun and over."
+    )
 
 
 class Answer(ApiModel):

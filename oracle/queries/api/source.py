@@ -114,5 +114,6 @@ def _as_of(source: ApiSource, uow: UnitOfWork, cursor: Cursor) -> AsOf:
         lag_seconds=max(0, source.clock() - cursor.time),
         replica_lag_seconds=uow.replica_lag_seconds(),
         rules=f"{rules.name} {rules.version}",
-        epoch=cursor.epoch,
+        # While it is halted the index does not move, and yet there is something to tell.
+        epoch=cursor.epoch + uow.halts.changes(),
     )

@@ -12,12 +12,17 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import foreign
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Intent
+
+CALLS_SHOWN = "`qos-oracle outbox list` shows them"
 
 T = TypeVar("T", bound=str)
 
 # Shown of those that fit; more would be no help.
 _SHOWN = 5
 _ADDRESS_DIGITS, _HASH_DIGITS = 40, 64
+# Databases count rows in 64 bits: so many digits always fit.
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def node_named(uow: UnitOfWork, text: str) -> Address:
@@ -40,6 +45,24 @@ def task_named(uow: UnitOfWork, text: str) -> TaskKey:
     if len(written) == _HASH_DIGITS:
         return TaskKey(f"0x{written}")
     return _only("task", text, uow.tasks.beginning(written, _SHOWN + 1))
+
+
+def call_named(uow: UnitOfWork, text: str) -> Intent:
+    """Return the call of the outbox that has this number, or one of whose transactions begins so.
+
+    Of the calls that were put on one nonce it is the one that the transaction was signed for.
+
+    Raises:
+        InputError: there is none, or several transactions begin so.
+    """
+    if not text.startswith("0x"):
+        found = uow.outbox.intents.named(int(text)) if _NUMBER.fullmatch(text) else None
+        if found is None:
+            raise InputError(f"the outbox has no {foreign(text)}; {CALLS_SHOWN}")
+        return found
+    written = _digits(text, "transaction", _HASH_DIGITS)
+    known = uow.outbox.slots.transactions_beginning(written, _SHOWN + 1)
+    return call_named(uow, str(known[_only("transaction", text, list(known))]))
 
 
 def address_among(known: Sequence[Address], what: str, text: str) -> Address:

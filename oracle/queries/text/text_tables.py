@@ -5,11 +5,9 @@ import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 import typer
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
 
 from oracle.telemetry.safe_text import escaped
 
@@ -64,9 +62,14 @@ def table_lines(
 
     Nothing is cut: addresses and keys stay whole, everything else folds after `width` columns.
     """
+    # Here, for who prints JSON draws no table.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     table = Table(box=None, pad_edge=False)
     for name in columns:
-        justify: JustifyMethod = "left" if name in left or name in _NAMES else "right"
+        justify: Literal["left", "right"] = "left" if name in left or name in _NAMES else "right"
         table.add_column(name, justify=justify, no_wrap=name in _NAMES, overflow="fold")
     for row in rows:
         # Not markup: a name may look like it.

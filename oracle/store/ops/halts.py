@@ -6,7 +6,7 @@ See docs/explanation/reorgs.md#below-the-final-block.
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from oracle.domain.ids import Hash
 from oracle.store.encoding import as_said, hexed_or_none, plain, raw_or_none
@@ -96,6 +96,11 @@ class HaltRepository:
         """Return why nothing may be planned, signed or sent now; None: it may."""
         closed = self.all_closed()
         return f"halt {closed[0].name}: {closed[0].reason}" if closed else None
+
+    def changes(self) -> int:
+        """Count how often one was closed or cleared: while one is closed no cursor moves."""
+        counted = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
+        return int(self._connection.execute(counted).scalar_one())
 
     def history(self, limit: int) -> list[Halt]:
         """Return up to `limit` halts, closed and cleared, the newest first."""

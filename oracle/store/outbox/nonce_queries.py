@@ -4,13 +4,23 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, func, or_, select
 
-from oracle.store.outbox.records import Account, Attempt, IntentState, NonceSlot, NonceState
+from oracle.domain.ids import Hash
+from oracle.store.encoding import hexed, range_of_prefix
+from oracle.store.outbox.records import (
+    REBUILT,
+    Account,
+    Attempt,
+    IntentState,
+    NonceSlot,
+    NonceState,
+)
 from oracle.store.outbox.row_mapping import attempt_of, slot_of
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 
 _WATCHED = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
 # More seconds than any clock shows.
 _FOR_EVER = 2**62
+_HASH_BYTES = 32
 _MAY_COST = (NonceState.OPEN.value, NonceState.LIVE.value)
 
 
@@ -81,6 +91,26 @@ class NonceQueries:
             .order_by(pub_attempt.c.seq)
         )
         return [attempt_of(row) for row in self._connection.execute(chosen)]
+
+    def transactions_beginning(self, digits: str, limit: int) -> dict[Hash, int]:
+        """Return up to `limit` transactions whose hex begins with `digits`, by hash.
+
+        Each with the intent that it was signed for, or that was rebuilt from it.
+        """
+        low, high = map(hexed, range_of_prefix(digits, _HASH_BYTES))
+        signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
+            pub_attempt.c.tx_hash.between(low, high)
+        )
+        # Of what a lost database had sent only the text tells, as `NonceSlots.rebuild` writes it.
+        rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(
+            pub_intent.c.kind == REBUILT, pub_intent.c.error_text.startswith(f"0x{digits}")
+        )
+        found = {
+            Hash(text.partition(" ")[0]): int(intent)
+            for chosen, first in ((rebuilt, pub_intent.c.id), (signed, pub_attempt.c.tx_hash))
+            for text, intent in self._connection.execute(chosen.order_by(first).limit(limit))
+        }
+        return dict(sorted(found.items())[:limit])
 
     def vacant(self, account: Account) -> NonceSlot | None:
         """Return the lowest nonce that nothing was ever signed for and no intent holds now."""

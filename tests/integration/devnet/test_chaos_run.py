@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+import requests
 
 from tests.support.cli.daemon import Daemon, starting
 
@@ -74,6 +75,23 @@ def folded(running: Daemon) -> int:
     told_where = (line["web"] for line in running.lines() if line["event"] == "started")
     running.url = next(told_where, "")
     return (running.get("/readyz").json()["folded"] or 0) if running.url else -1
+
+
+def test_who_ends_it_is_told_what_is_gone_and_what_is_left(tmp_path):
+    folder = tmp_path / "devnet"
+    command = [*_PROGRAM, "devnet", "--folder", str(folder), "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        chain = json.loads(running.stdout.readline())["endpoints"][0]
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=_PATIENCE_SECONDS)
+    left = f"the chain is stopped, and its folder with keys is left: {folder}"
+    assert said.splitlines()[-1] == f"ended by SIGINT: {left}"
+    assert (folder / "devnet.toml").exists()
+    with pytest.raises(requests.ConnectionError):
+        requests.post(chain, json={}, timeout=10)
 
 
 def told(*arguments: str) -> str:

@@ -1,5 +1,9 @@
-"""What docs/how-to/select-and-verify.md shows of both commands is what they print."""
+"""What docs/how-to/select-and-verify.md shows of both commands is what they print.
 
+And the configurations that are shipped stand a check.
+"""
+
+import json
 import re
 import shlex
 from pathlib import Path
@@ -7,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
+from oracle.resources import shipped
 
 DOCS = Path(__file__).parents[3] / "docs"
 _SHOWN = re.compile(
@@ -24,3 +29,13 @@ def test_an_example_of_the_manual_prints_what_it_shows(command, shown, capsys, m
     monkeypatch.chdir(DOCS / "examples")
     assert run(shlex.split(command.replace("\\\n", ""))) == 0
     assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("name", ["crynux", "demo", "example"])
+def test_a_shipped_configuration_is_checked_without_a_warning(name, tmp_path, capsys, monkeypatch):
+    # Its database is a file beside whoever runs it.
+    monkeypatch.chdir(tmp_path)
+    path = str(shipped(f"config/{name}.toml"))
+    assert run(["config", "check", "--offline", "--json", "--config", path]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["warnings"], found["faults"]) == ([], [])

@@ -25,7 +25,7 @@ from oracle.queries.api.records.event_feed import (
 from oracle.queries.api.source import ApiSource, looking
 
 _MEDIA_TYPE = "text/event-stream"
-# How often all streams together look whether the cursor has moved.
+# How often all streams together look whether anything has moved.
 _LOOK_SECONDS = 1.0
 # A comment, so that proxies and clients see that it lives.
 _COMMENT_SECONDS = 15.0
@@ -89,7 +89,7 @@ class EventStreams:
 
     def _moved_to(self) -> int:
         with looking(self._source) as look:
-            return look.cursor.epoch
+            return look.as_of.epoch
 
     def _read(self, place: EventCursor) -> _Batch:
         with looking(self._source) as look:
@@ -121,7 +121,7 @@ def event_routes(streams: EventStreams) -> APIRouter:
         after: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
-        """Exclusions, recoveries, timeouts, reports, kickouts, reorgs, halts, as they come.
+        """Exclusions, recoveries, timeouts, reports, kickouts, reorgs, halts and their ends.
 
         Each `data` is one event as JSON. With `Last-Event-ID`, or `after`, what came since comes
         first; without, only what is new. After `reorg` forget what lay above its block: what took

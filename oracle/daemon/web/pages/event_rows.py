@@ -23,9 +23,10 @@ _SIGNS = {
     "kickout_proposed": "✕",
     "kickout_executed": "✕",
     "report_accepted": "✓",
+    "halt_cleared": "✓",
 }
 _EXCLUDED = "▲"
-_TONES = {"report_accepted": "calm", "joined": "calm", "recovered": "calm"}
+_TONES = {"report_accepted": "calm", "joined": "calm", "recovered": "calm", "halt_cleared": "calm"}
 _OFTEN = "report_accepted"
 
 

@@ -1,8 +1,8 @@
 """What subscribers are told, in one order that can be taken up again: read, never stored apart.
 
-An event's id names how many reorganisations and halts there were, the block time, and how many
-events of that time were told. A reorganisation is an event, after which those of the blocks that
-took the place of others follow (docs/explanation/read-api.md#events).
+An event's id names how many reorganisations there were, and beginnings and ends of halts, the
+block time, and how many events of that time were told. A reorganisation is an event, after which
+those of the blocks that took the place of others follow (docs/explanation/read-api.md#events).
 """
 
 import re
@@ -25,7 +25,7 @@ from oracle.queries.text.human_numbers import counted
 # Names of events in the stream.
 EVENT_KINDS = (
     "timed_out", "recovered", "joined", "kickout_due", "kickout_proposed", "kickout_executed",
-    "report_accepted", "reorg", "halted",
+    "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
 # Changes read at once; more of one second than these would never be passed.
@@ -43,7 +43,9 @@ class FeedEvent(ApiModel):
         examples=["timed_out"],
         description=f"{', '.join(EVENT_KINDS)}.",
     )
-    time: int = Field(description="Of the block, unix seconds.")
+    time: int = Field(
+        description="Of the block, unix seconds; where a person cleared a halt, of their clock."
+    )
     block: int | None
     node: AddressText | None
     text: str = Field(examples=["timed out: reliability 0.150000000000000000 to 0.045…"])
@@ -53,7 +55,7 @@ class FeedEvent(ApiModel):
 
 
 class EventCursor(NamedTuple):
-    """How far a subscriber has come."""
+    """How far a subscriber has come; `halts` counts their beginnings and their ends."""
 
     reorgs: int
     halts: int
@@ -131,17 +133,21 @@ def _reorged(look: ApiLook, place: EventCursor) -> NumberedEvent | None:
 
 
 def _halts(look: ApiLook) -> list[FeedEvent]:
-    """Return every halt there was, the oldest first."""
-    return [
-        FeedEvent(
-            kind="halted",
-            time=halt.since_time,
-            block=halt.since_block,
-            node=None,
-            text=f"nothing is sent any more: {halt.name}",
-        )
-        for halt in reversed(look.uow.halts.history(_MOST_HALTS))
-    ]
+    """Return the beginning and the end of every halt there was, the oldest first.
+
+    There is one at a time, as there is one name. Who cleared it, and why, is the operator's.
+    """
+    found = []
+    for halt in reversed(look.uow.halts.history(_MOST_HALTS)):
+        time, block = halt.since_time, halt.since_block
+        text = f"nothing is sent any more: {halt.name}"
+        found.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
+        if halt.cleared is not None:
+            time, text = halt.cleared.time, f"it goes on: {halt.name} is over"
+            found.append(
+                FeedEvent(kind="halt_cleared", time=time, block=None, node=None, text=text)
+            )
+    return found
 
 
 def _events_from(look: ApiLook, time: int) -> list[tuple[Position, FeedEvent]]:

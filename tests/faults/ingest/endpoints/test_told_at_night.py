@@ -1,11 +1,12 @@
 """What `status` says of endpoints that refuse, hang or stand still, to somebody who was woken."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from oracle.cli.main import run
 from oracle.daemon.app import App
 from oracle.daemon.config.loader import load
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
@@ -13,12 +14,13 @@ from oracle.devnet.fakechain.faults import transport_faults
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ask_chain
 from oracle.queries.endpoint_view import look
+from oracle.queries.text.health import HealthWord
 from oracle.queries.text.status_text import standstill
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.local_network import write
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.daemons import settings
-from tests.support.ingest.endpoints import follow
+from tests.support.ingest.daemons import config, settings
+from tests.support.ingest.endpoints import asked_for, follow
 
 
 @contextmanager
@@ -31,7 +33,8 @@ def asking(chain: AChain, folder: Path) -> Iterator[App]:
 
 
 def asked(app: App, folded: int) -> ChainView:
-    return ask_chain(app.config.chain.endpoints, app.config.chain.id, None, folded)
+    with app.fresh_endpoints() as endpoints:
+        return ask_chain(endpoints, None, folded)
 
 
 def stand_still(chain: AChain, nth: int) -> None:
@@ -44,9 +47,7 @@ def test_an_endpoint_that_stands_still_does_not_say_where_the_chain_is(
     stand_still(a_chain, 0)
     a_chain.quiet(3)
     with asking(a_chain, tmp_path) as app:
-        seen = ask_chain(
-            app.config.chain.endpoints, app.config.chain.id, None, a_chain.head.number
-        )
+        seen = asked(app, a_chain.head.number)
 
     assert seen.head is not None
     assert seen.head.number == a_chain.head.number
@@ -57,12 +58,8 @@ def test_where_none_has_come_near_what_we_have_how_far_the_chain_is_is_unknown(
 ):
     number = a_chain.head.number
     with asking(a_chain, tmp_path) as app:
-        near = ask_chain(
-            app.config.chain.endpoints, app.config.chain.id, None, number + READY_WITHIN_BLOCKS
-        )
-        far = ask_chain(
-            app.config.chain.endpoints, app.config.chain.id, None, number + READY_WITHIN_BLOCKS + 1
-        )
+        near = asked(app, number + READY_WITHIN_BLOCKS)
+        far = asked(app, number + READY_WITHIN_BLOCKS + 1)
 
     assert near.head is not None
     assert (far.head, far.unknown) == (None, f"who answers is itself at block {number} only")
@@ -74,13 +71,51 @@ def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
     for provider in a_chain.providers:
         provider.faults.append(transport_faults.throttled(3_600))
     with asking(a_chain, tmp_path) as app:
-        seen = ask_chain(
-            app.config.chain.endpoints, app.config.chain.id, None, a_chain.head.number
-        )
+        seen = asked(app, a_chain.head.number)
 
     assert seen.head is None
     assert seen.unknown is not None
     assert seen.unknown.endswith(": throttled: HTTP 429: slow down")
+
+
+@pytest.mark.parametrize("command", ["status", "selftest"])
+def test_who_was_proven_wrong_is_asked_nothing_by_who_looks(
+    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+):
+    path = proven_wrong(a_chain, tmp_path, a_chain.urls[:1])
+    liar, honest = a_chain.providers
+
+    def look() -> None:
+        run([command, "--config", str(path)])
+
+    assert asked_for(liar, look) == 0
+    assert asked_for(honest, look) > 0
+    assert f"{a_chain.urls[0]}" in capsys.readouterr().out
+
+
+def test_where_all_were_proven_wrong_it_says_that_none_may_be_asked(
+    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = proven_wrong(a_chain, tmp_path, a_chain.urls)
+
+    def look() -> None:
+        assert run(["status", "--config", str(path)]) == HealthWord.DOWN
+
+    assert [asked_for(one, look) for one in a_chain.providers] == [0, 0]
+    said = " ".join(capsys.readouterr().out.split())
+    assert "NO ENDPOINT" in said
+    assert "how far behind is unknown:" in said
+    assert "proven wrong, `qos-oracle endpoint readmit` lets it in again" in said
+
+
+def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:
+    """A configuration whose database knows history, and these endpoints for liars."""
+    path = config(chain, folder)
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    with App(load(path)) as app, app.store.transaction() as uow:
+        for url in urls:
+            uow.facts.quarantine.add(url, "had other logs than the receipts of block 3")
+    return path
 
 
 @pytest.mark.parametrize("endpoints", [1, 2])

@@ -4,6 +4,7 @@ import getpass
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +133,10 @@ def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
         (("release", 3), "intent 3 cannot be released: it is held and has nonce 6"),
         (("bump", 1), "intent 1 cannot be bumped: it is planned"),
         (("hold", 9), "the outbox has no 9"),
+        (("show", "9" * 30), "the outbox has no 9999"),
+        (("show", "seven"), "the outbox has no seven"),
+        (("show", "0xff"), "0xff: no transaction that begins so is known"),
+        (("bump", "0x" + 65 * "1"), "named by 0x and 64 hex digits, or the first of them"),
         (("hold", "0x12"), "0x12: no sender that begins so is known"),
         (("release", "0x" + 40 * "b"), "is not stopped"),
         (("hold", "0x" + 40 * "b"), "is no sender of this database"),
@@ -176,6 +181,32 @@ def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, ca
     assert [one["last_error_text"] for one in held["attempts"]] == ["fee too low"]
 
 
+@pytest.mark.parametrize("pasted", ["0x" + 64 * "1", "0x1", "0x11111…", "0x" + 64 * "1" + "..."])
+def test_a_call_is_named_by_a_transaction_as_it_is_shown(act: Act, capsys, pasted: str):
+    assert act("show", pasted, "--json") == 0
+    assert shown(capsys)["id"] == 2
+    assert act("cancel", pasted) == 2
+    assert "giving up intent 2 for good" in capsys.readouterr().err
+    # Bumped is what waits for a block, and 0x2… waits for none.
+    assert act("bump", "0x2") == 2
+    assert "intent 3 cannot be bumped: it is held" in capsys.readouterr().err
+
+
+def test_of_transactions_that_begin_alike_none_is_taken(act: Act, url: str, capsys):
+    lost, twin = Hash("0x4" + 63 * "0"), Hash("0x1" + 63 * "0")
+    with Store.open(url) as store, store.transaction() as uow:
+        block = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
+        uow.outbox.slots.rebuild(ME, 7, lost, block, NOW)
+        uow.outbox.slots.rebuild(ME, 8, twin, None, NOW)
+    assert act("show", lost[:9], "--json") == 0
+    assert json.loads(capsys.readouterr().out)["nonce"] == 7
+    assert act("show", "0x1") == 2
+    said = capsys.readouterr().err
+    assert f"0x1: is ambiguous; transactions that begin so: {twin}, 0x1111" in said
+    assert act("show", "0x11", "--json") == 0
+    assert shown(capsys)["id"] == 2
+
+
 def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
     act: Act, url: str, capsys
 ):
@@ -218,6 +249,6 @@ def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url
     assert act("release", 2) == 2
 
 
-def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    answer: dict[str, str] = json.loads(capsys.readouterr().out)
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import re
 import subprocess
 import sys
@@ -191,6 +192,38 @@ def test_a_full_disk_is_one_clear_line(tmp_path):
         )
     assert ended.returncode == 1
     assert ended.stderr == "qos-oracle: output: No space left on device\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["--version", "rules list --json"])
+def test_who_reads_no_further_is_told_nothing(asked):
+    """As `head` does that has its line: the pipe is there, and nobody reads from it."""
+    read, written = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "oracle", *asked.split()]
+    ended = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, check=False)
+    os.close(written)
+    assert (ended.returncode, ended.stderr) == (main.NOBODY_READS, b"")
+
+
+@pytest.mark.slow
+def test_who_has_the_first_line_and_leaves_is_told_nothing(tmp_path):
+    events = tmp_path / "events.jsonl"
+    joined = '{"type":"node_joined","block":%d,"log":0,"time":%d,"node":"0x%040x"}\n'
+    # What is said of them is more than a pipe holds.
+    events.write_text("".join(joined % (one, one, one) for one in range(1, 1_000)))
+    command = [sys.executable, "-m", "oracle", "replay", str(events)]
+    # Without a buffer Python takes a write that was cut short for a whole one.
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with subprocess.Popen(
+        command, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as ended:
+        assert ended.stdout is not None
+        assert ended.stderr is not None
+        assert ended.stdout.readline()
+        ended.stdout.close()
+        assert ended.stderr.read() == b""
+    assert ended.returncode == main.NOBODY_READS
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):

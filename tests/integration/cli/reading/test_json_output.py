@@ -1,5 +1,6 @@
 """What `--json` puts on stdout is one document, whatever else there is to say; words go to stderr.
 
+So do log lines: of every command here one is written before each thing that it prints.
 A command that fails may print none, and says why in one line.
 """
 
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
+import typer
 
 from oracle.cli.main import run
 from tests.integration.cli.reading.test_command_line import COMMANDS
@@ -18,6 +21,7 @@ from tests.support.cli.local_network import LocalNetwork, local_network, write
 from tests.support.cli.task_files import task_in
 
 ADMIN = "0x" + "ad" * 20
+LOGGED = "logged_meanwhile"
 Capture = pytest.CaptureFixture[str]
 # By command: how it is called; {node}, {intent} and {folder} are the network's and the test's own.
 CALLED = {
@@ -112,6 +116,19 @@ def copied(published: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def logging_while_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a line logged before each thing that is printed: none may stand beside it."""
+    printed = typer.echo
+
+    def echo(message: object = None, *, err: bool = False, nl: bool = True) -> None:
+        if not err:
+            structlog.get_logger().warning(LOGGED)
+        printed(message, err=err, nl=nl)
+
+    monkeypatch.setattr(typer, "echo", echo)
+
+
 def called(name: str, path: Path) -> list[str]:
     facts = {"folder": str(path.parent), "node": ADMIN, "intent": "1", "sender": ADMIN}
     facts["task"] = str(task_in(path.parent, min_vram=1))
@@ -135,6 +152,15 @@ def test_every_command_that_answers_programs_is_walked():
         if any("--json" in one.opts for one in command.params)
     }
     assert answering == CALLED.keys() | BY_ITSELF
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_command_that_has_read_no_settings_logs_to_stderr(capsys: Capture, name: str):
+    assert run([*name.split(), "--help"]) == 0
+    capsys.readouterr()
+    structlog.get_logger().warning(LOGGED)
+    written = capsys.readouterr()
+    assert (LOGGED in written.err, written.out) == (True, "")
 
 
 @pytest.mark.parametrize("name", sorted(CALLED))

@@ -28,7 +28,7 @@ HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
 
 @pytest.fixture
 def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
-    """A configuration of a database whose halt is closed."""
+    """A configuration of a database that is halted."""
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         evidence = HaltEvidence(22, OURS, THEIRS)
@@ -44,39 +44,39 @@ def told(capsys, *arguments: object):
 def test_the_list_names_the_block_and_both_hashes(halted: Path, capsys):
     (halt,) = told(capsys, "halt", "list", "--config", halted)
 
-    assert halt["closed"]
+    assert halt["active"]
     assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
 
 
-def test_a_halt_is_opened_by_hand_with_a_reason_that_stays(halted: Path, capsys):
+def test_a_halt_is_cleared_by_hand_with_a_reason_that_stays(halted: Path, capsys):
     answer = told(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
 
-    assert answer == {"halt": FINALITY_VIOLATION, "opened": True, "reason": "ticket 12"}
+    assert answer == {"halt": FINALITY_VIOLATION, "cleared": True, "reason": "ticket 12"}
     (halt,) = told(capsys, "halt", "list", "--config", halted)
-    assert not halt["closed"]
+    assert not halt["active"]
     assert halt["cleared_reason"] == "ticket 12"
     assert "operator" in halt["cleared_by"]
     line = refused(capsys, "halt", "clear", "--reason", "again", "--config", halted)
-    assert "no halt finality_violation is closed" in line
+    assert "there is no halt finality_violation now" in line
 
 
 @pytest.mark.parametrize("reason", ["", "  "])
-def test_without_a_reason_nothing_is_opened(halted: Path, capsys, reason: str):
+def test_without_a_reason_nothing_is_cleared(halted: Path, capsys, reason: str):
     line = refused(capsys, "halt", "clear", "--reason", reason, "--config", halted)
 
     assert "--reason: say why" in line
     (halt,) = told(capsys, "halt", "list", "--config", halted)
-    assert halt["closed"]
+    assert halt["active"]
 
 
 @pytest.mark.slow
-def test_a_dry_run_opens_nothing(halted: Path, capsys):
+def test_a_dry_run_clears_nothing(halted: Path, capsys):
     arguments = ["halt", "clear", "--reason", "x", "--dry-run", "--config", str(halted)]
     assert run(arguments) == 0
 
-    assert "would be open" in capsys.readouterr().out
+    assert "would be cleared" in capsys.readouterr().out
     (halt,) = told(capsys, "halt", "list", "--config", halted)
-    assert halt["closed"]
+    assert halt["active"]
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_whoever_works_on_the_database_keeps_the_halt(halted: Path, sqlite_url: 
     assert "a daemon" in line
 
 
-def test_status_says_first_that_a_halt_is_closed(halted: Path, capsys):
+def test_status_says_first_that_a_halt_lasts(halted: Path, capsys):
     assert run(["status", "--config", str(halted)]) == HealthWord.DOWN
 
     health, first, *_ = capsys.readouterr().out.splitlines()
@@ -102,7 +102,7 @@ def test_a_list_without_halts_says_so(sound, sqlite_url: str, tmp_path: Path, ca
     path = write(sound, tmp_path / "config.toml")
 
     assert run(["halt", "list", "--config", str(path)]) == 0
-    assert capsys.readouterr().out == "no halt was ever closed\n"
+    assert capsys.readouterr().out == "nothing was ever halted\n"
 
 
 class Clock:

@@ -2,17 +2,22 @@
 
 import json
 import re
+import tomllib
 from decimal import Decimal
 from math import exp
 
 import pytest
 
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.cli.main import run
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
 from tests.support.cli.local_network import write
 
 pytestmark = pytest.mark.evm
+
+# What a new node costs in a report at the highest fee, in wei.
+HIGHEST = REGISTRATION_GAS * 200 * 10**9
 
 
 def told(capsys, *arguments):
@@ -188,6 +193,30 @@ def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
     asked = {"chain", "contract", "cost", "new nodes"}
     assert set(found["facts"]) == {*settings, *asked, "on chain"}
     assert "135 s" in found["facts"]["rules"]
+
+
+def test_config_check_warns_of_nothing_where_all_is_as_by_default(config, indexed, capsys):
+    found = told(capsys, "config", "check", "--config", config)
+    assert found["warnings"] == []
+    assert told(capsys, "config", "check", "--offline", "--config", indexed)["warnings"] == []
+    assert "19 fit one report (limits.max_cost_per_transaction_wei)" in found["facts"]["new nodes"]
+
+
+@pytest.mark.parametrize(
+    ("most", "warned"),
+    [
+        (2 * HIGHEST, "nodes wait for an index, and the report that gives it"),
+        (HIGHEST - 1, "no report with a new node fits at the highest fee"),
+    ],
+)
+def test_config_check_warns_of_new_nodes_that_do_not_fit_a_report(indexed, capsys, most, warned):
+    """No round was reported: whoever has a score waits for an index."""
+    told_now = tomllib.loads(indexed.read_text("utf-8"))
+    told_now["limits"] = {"max_cost_per_transaction_wei": most}
+    path = write(told_now, indexed.with_name("tight.toml"))
+
+    (warning,) = told(capsys, "config", "check", "--offline", "--config", path)["warnings"]
+    assert warned in warning
 
 
 def test_config_check_warns_of_a_period_longer_than_any_exclusion(settings, tmp_path, capsys):

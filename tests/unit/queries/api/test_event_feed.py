@@ -1,10 +1,14 @@
 """Events: each once however often the line breaks, in order, and taken back after a reorg."""
 
+import asyncio
+
 import pytest
 from hypothesis import HealthCheck, given, settings as examples, strategies as st
 
+from oracle.daemon.web.api.event_stream import EventStreams
 from oracle.queries.api.records.event_feed import EventCursor, events_after, newest_place
 from oracle.queries.api.source import QuestionError, looking
+from oracle.store.ops.halts import Cleared
 from oracle.store.raw.reorg_repository import Reorg
 from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node
@@ -101,6 +105,60 @@ def test_a_reorg_is_told_before_what_took_the_place_of_others(indexed):
     assert joined == set()
     assert len(found) > 1
     assert read(indexed, found[-1].after) == []
+
+
+def halted(indexed):
+    with indexed.store.transaction() as uow:
+        uow.halts.close("finality_violation", (9, 1_000), "block 9 changed")
+
+
+def cleared(indexed):
+    with indexed.store.transaction() as uow:
+        uow.halts.clear("finality_violation", Cleared(2_000, "operator@host", "ticket 12"))
+
+
+def test_a_halt_is_told_when_it_begins_and_when_it_is_over(indexed):
+    with looking(indexed.source) as look:
+        before = newest_place(look)
+    halted(indexed)
+    (begun,) = read(indexed, before)
+    cleared(indexed)
+    (over,) = read(indexed, begun.after)
+    assert (begun.event.kind, over.event.kind) == ("halted", "halt_cleared")
+    assert (begun.event.time, over.event.time) == (1_000, 2_000)
+    assert "operator" not in over.event.text + begun.event.text
+    halted(indexed)
+    again = [one.event.kind for one in read(indexed, before)]
+    assert again == ["halted", "halt_cleared", "halted"]
+    assert [one.event.kind for one in read(indexed, over.after)] == ["halted"]
+
+
+def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
+    """No cursor moves then, which is what all streams together look for."""
+    streams = EventStreams(indexed.source, 1)
+
+    async def told() -> list[list[str]]:
+        place = await streams.newest()
+        kinds: list[list[str]] = []
+        for act in (lambda _: None, halted, cleared):
+            act(indexed)
+            batch = await streams.after(place)
+            kinds.append([event.kind for event, _ in batch.frames])
+            place = batch.after
+        return kinds
+
+    assert asyncio.run(told()) == [[], ["halted"], ["halt_cleared"]]
+
+
+def test_an_answer_is_another_one_as_soon_as_a_halt_begins_or_is_over(indexed):
+    client = indexed.client()
+    tags = []
+    for act in (lambda _: None, halted, cleared):
+        act(indexed)
+        answer = client.get("/v1/network")
+        tags.append(answer.headers["etag"])
+        assert answer.json()["halted"] is (act is halted)
+    assert len(set(tags)) == len(tags)
 
 
 @pytest.mark.parametrize("text", ["", "1", "1-2-3", "a-b-c-d", "-1-0-0-0", "1-1-1-1\n"])
