@@ -32,8 +32,10 @@ class ChainReader(Protocol):
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """Return every block of the range, asked anew, linked by parent hash.
 
+        What is missing at the beginning or the end is left out: skipped, or not there.
+
         Raises:
-            TransientError: one is missing, or they do not link.
+            TransientError: one is missing in between, or they do not link.
         """
         ...
 
@@ -41,6 +43,8 @@ class ChainReader(Protocol):
         self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
     ) -> BlockWindow:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
+
+        Above it only where the chain skipped every height up to there: then up to the next block.
 
         The chain sizes the range by what its endpoints like, but for `most`, about the most
         blocks that are wanted now; and without headers, for final blocks, it may prepare the

@@ -87,8 +87,7 @@ class ChainSource:
         """
         self._ahead.drop()
         self._again.clear()
-        plan, workers = executor.plan, executor.workers
-        ordering = SegmentOrdering(plan, self._endpoints, self._windows, workers)
+        ordering = SegmentOrdering(executor.plan, self._endpoints, self._windows, executor.workers)
         self._ahead.workers = Workers(executor, ordering, stage)
         self._least_blocks = least_blocks
 
@@ -294,7 +293,9 @@ class ChainSource:
         Raises:
             TransientError: no endpoint gives a whole and consistent answer now.
         """
-        part = self._windows.cut(blocks, with_headers=True)
-        return part.last, self._endpoints.use(
-            lambda endpoint: ask(endpoint, self._windows.of(endpoint, part))
-        )
+
+        def asked(endpoint: Endpoint) -> tuple[int, T]:
+            window = self._windows.of(endpoint, self._windows.cut(blocks, with_headers=True))
+            return window.last.number, ask(endpoint, window)
+
+        return self._endpoints.use(asked)

@@ -5,7 +5,7 @@ State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in
 is deleted that the chain may not serve again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.heads import Heads
@@ -261,15 +261,28 @@ def _common_ancestor(
     start = 0 if identity is None else identity.start_block
     floor = min(max(start - 1, final, 0), top)
     expected = set(judged.against.values())
-    theirs: list[BlockRef] = []
-    for last in range(top, floor - 1, -HEADERS_AT_ONCE):
-        theirs = fork_context.chain.headers(
-            BlockRange(max(floor, last - HEADERS_AT_ONCE + 1), last)
-        )
+    lowest: BlockRef | None = None
+    for blocks in _downwards(top, floor, final):
+        theirs = fork_context.chain.headers(blocks)
+        if not theirs:
+            # Skipped, if the next block further down has the hash that is expected.
+            continue
         if theirs[-1].hash not in expected:
             raise TransientError("the chain changed while we looked for where it forked")
         for block in reversed(theirs):
             if ours.get(block.number) == block.hash or block.number < start:
                 return block, True
-        expected = {theirs[0].parent_hash}
-    return theirs[0], False
+        lowest, expected = theirs[0], {theirs[0].parent_hash}
+    if lowest is None or floor > final:
+        raise TransientError(f"the chain does not give the block at or below {floor} now")
+    return lowest, False
+
+
+def _downwards(top: int, floor: int, final: int) -> Iterator[BlockRange]:
+    """Yield ranges of as many blocks as are asked for at once, from `top` down to `floor`.
+
+    And one more, not below `final`, for who finds no block at `floor`.
+    """
+    for highest, lowest in ((top, floor), (floor - 1, max(final, floor - HEADERS_AT_ONCE))):
+        for last in range(highest, lowest - 1, -HEADERS_AT_ONCE):
+            yield BlockRange(max(lowest, last - HEADERS_AT_ONCE + 1), last)

@@ -1,0 +1,160 @@
+"""Case 15 of tests/faults/ingest/cases.toml: whichever heights a chain skips, the same rows.
+
+However small the windows are, wherever they end, and across a fork.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.tree import branch
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from tests.integration.segments.conftest import in_ranges
+from tests.support.examples import examples
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.forked import told
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.speaking import txs
+
+# More turns than any of these chains needs, and seconds between two that do nothing.
+_TURNS, _REST_SECONDS = 400, 20.0
+# More than a batch of headers.
+_FAR = 150
+
+# Before each block, how many heights have none.
+gaps = st.lists(st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5, 9, 14, _FAR]), min_size=12, max_size=40)
+
+
+class Fork(NamedTuple):
+    """How many blocks leave the chain, and what comes in their place."""
+
+    depth: int
+    gaps: Sequence[int]
+
+
+forks = st.none() | st.builds(
+    Fork, st.integers(1, 7), gaps.map(lambda skipped: [*skipped, *[0] * (2 * FINALITY)])
+)
+Open = Callable[..., Indexer]
+
+
+@pytest.fixture
+def database(tmp_path: Path, sqlite_template: Path) -> Callable[[], str]:
+    """Return a new database at each call."""
+
+    def fresh() -> str:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
+        path.write_bytes(sqlite_template.read_bytes())
+        return f"sqlite:///{path}"
+
+    return fresh
+
+
+class Skipping:
+    """A chain that skips heights, its endpoints, and indexers that end with it."""
+
+    def __init__(self, until_the_end: ExitStack, database: Callable[[], str]) -> None:
+        self.chain = AChain(until_the_end)
+        self._until_the_end = until_the_end
+        self._database = database
+        self._clock = VirtualClock()
+
+    def grow(self, skipped: Sequence[int], on: Block | None = None) -> Block:
+        """Mine a block after each of these numbers of heights without one."""
+        last = on or self.chain.head
+        for gap in skipped:
+            said = txs(self.chain.traffic.block())
+            last = self.chain.tree.mine(said, last, number=last.number + 1 + gap)
+        return self.chain.show(last)
+
+    def part(self, depth: int) -> Block:
+        """Return a block so many below the head, and not below the final one."""
+        all_blocks = branch(self.chain.head)
+        above = [one for one in all_blocks if one.number > self.chain.head.number - FINALITY]
+        return all_blocks[-1 - min(depth, len(above))]
+
+    def indexer(self, blocks: int | None = None, **how: int) -> Indexer:
+        """Open an indexer that reads at most so many heights at once."""
+        urls, clock = self.chain.urls, self._clock
+        indexer = Indexer(urls, self._database(), clock=clock, reports=False, **how)
+        self._until_the_end.callback(indexer.close)
+        return indexer if blocks is None else in_ranges(indexer, blocks)
+
+    def read(self, indexer: Indexer) -> list[str]:
+        """Index until the newest block is in, and return what is stored of the chain."""
+        head, failed = self.chain.head, None
+        for _ in range(_TURNS):
+            try:
+                done = indexer.step()
+            except TransientError as error:
+                done, failed = None, error
+            if done is None:
+                with indexer.store.reading() as uow:
+                    at = uow.cursor.get()
+                if at is not None and at.hash == head.hash:
+                    return told(dump(indexer.url, orphans=False))
+                self._clock.pass_by(_REST_SECONDS)
+        raise AssertionError(f"not at block {head.number}: {failed}")
+
+
+@pytest.fixture
+def skipping(database: Callable[[], str]) -> Iterator[Callable[[int], Skipping]]:
+    """Begins a chain behind so many endpoints."""
+    with ExitStack() as until_the_end:
+
+        def begin(endpoints: int) -> Skipping:
+            begun = Skipping(until_the_end, database)
+            for _ in range(endpoints):
+                begun.chain.serve()
+            return begun
+
+        yield begin
+
+
+@settings(examples(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    skipped=gaps,
+    blocks=st.integers(1, 30),
+    fork=forks,
+    has_tags=st.booleans(),
+    endpoints=st.integers(1, 2),
+)
+def test_whichever_heights_are_skipped_what_is_stored_is_the_same(
+    skipping: Callable[[int], Skipping],
+    skipped: Sequence[int],
+    blocks: int,
+    fork: Fork | None,
+    has_tags: bool,
+    endpoints: int,
+):
+    world = skipping(endpoints)
+    for provider in world.chain.providers:
+        provider.tags = provider.tags if has_tags else {}
+    world.grow(skipped)
+    indexer = world.indexer(blocks)
+    stored = world.read(indexer)
+    if fork is not None:
+        world.grow(fork.gaps, on=world.part(fork.depth))
+        stored = world.read(indexer)
+
+    assert stored == world.read(world.indexer())
+    assert indexer.canonical_logs() == world.chain.logs()
+    assert indexer.gaps() == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_more_heights_than_a_window_is_long_stall_nobody(
+    skipping: Callable[[int], Skipping], workers: int
+):
+    world = skipping(1)
+    world.grow([0] * 60 + [45] + [0] * 30 + [_FAR] + [0] * 30)
+    indexer = world.indexer(20, workers=workers)
+
+    assert world.read(indexer) == world.read(world.indexer())
