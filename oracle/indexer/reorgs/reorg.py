@@ -20,6 +20,7 @@ from oracle.indexer.reorgs.common_ancestor import check_ours
 from oracle.indexer.reorgs.finality_halt import HaltChanged, accuse_final
 from oracle.indexer.reorgs.fork_detection import (
     ENOUGH,
+    NO_BLOCK,
     ForkClaim,
     ForkContext,
     ForkJudgement,
@@ -233,10 +234,11 @@ def _fork_claim(
 def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkClaim | None:
     """Return what a head below our newest block says of ours; on our chain it merely lags."""
     with store.reading() as uow:
-        ours = uow.blocks.at(newest.number)
+        ours = uow.blocks.highest_to(newest.number)
     if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
         return None
-    return ForkClaim(newest.number, ours.hash, newest.hash, cursor.number)
+    held = ours.hash if ours.number == newest.number else NO_BLOCK
+    return ForkClaim(newest.number, held, newest.hash, cursor.number)
 
 
 def _common_ancestor(
