@@ -32,10 +32,10 @@ class ChainReader(Protocol):
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """Return every block of the range, asked anew, linked by parent hash.
 
-        What is missing at the beginning or the end is left out: skipped, or not there.
+        Heights that the chain skipped are left out, by the proof of the parent hashes.
 
         Raises:
-            TransientError: one is missing in between, or they do not link.
+            TransientError: one is missing, or they do not link.
         """
         ...
 

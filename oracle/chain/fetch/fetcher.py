@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from oracle.chain.fetch.log_query import LogQuery, QueryOptions
 from oracle.chain.fetch.log_times import fill_times
 from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
-from oracle.chain.fetch.skipped_heights import linked_up_to
+from oracle.chain.fetch.skipped_heights import highest, linked_up_to
 from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader, full_headers_of, newest
@@ -27,7 +27,6 @@ from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
-from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
 from oracle.telemetry.tracing import span
@@ -276,10 +275,7 @@ def _few(order: WindowRequest) -> WindowRequest:
 
 def _await(endpoint: Endpoint, last: int) -> None:
     """Never ask an endpoint for a block above its own head: it would say that it is empty."""
-    if endpoint.highest_block < last:
-        answer = endpoint.client.call("eth_blockNumber", [], Quantity)
-        endpoint.highest_block = number(endpoint.name, answer)
-    if endpoint.highest_block < last:
+    if highest(endpoint, last) < last:
         words = f"has blocks up to {endpoint.highest_block}, not {last}"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 

@@ -15,8 +15,10 @@ from oracle.chain.verification.full_headers import (
     full_headers_of,
 )
 from oracle.chain.verification.header_check import is_hashed_right
-from oracle.domain.blocks import BlockRange
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.headers import linked
+from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Heights that are looked at one by one, before every second, fourth, eighth one is.
@@ -58,6 +60,34 @@ def linked_up_to(
     return chain
 
 
+def linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
+    """Return every block of the range, each the parent of the next; none where all were skipped.
+
+    Raises:
+        RpcError: one is missing, or they do not link.
+    """
+    chain = linked(endpoint.client, blocks)
+    first = chain[-1].number + 1 if chain else blocks.first
+    if first <= blocks.last:
+        around = neighbours(endpoint, BlockRange(first, blocks.last))
+        if chain and around.before.block.hash != chain[-1].hash:
+            words = f"block {around.after.block.number} does not follow block {first - 1}"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+    return chain
+
+
+def highest(endpoint: Endpoint, wanted: int) -> int:
+    """Return how far an endpoint has come; asked anew where that is not known to be `wanted`.
+
+    Raises:
+        RpcError: no usable answer.
+    """
+    if endpoint.highest_block < wanted:
+        answer = endpoint.client.call("eth_blockNumber", [], Quantity)
+        endpoint.highest_block = number(endpoint.name, answer)
+    return endpoint.highest_block
+
+
 def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
     """Return the blocks around heights at which an endpoint shows none, as its hashes prove them.
 
@@ -66,9 +96,9 @@ def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
     Raises:
         RpcError: it has no block above, or one of these heights after all; or no usable answer.
     """
-    top = endpoint.highest_block
+    top = highest(endpoint, skipped.last + 1)
     for _ in range(_ROUNDS):
-        after = _lowest(endpoint, BlockRange(skipped.last, max(skipped.last, top)))
+        after = _lowest(endpoint, skipped, top)
         before = parent_of(endpoint, after)
         if before.block.number < skipped.first:
             return Neighbours(before, after)
@@ -86,36 +116,37 @@ def parent_of(endpoint: Endpoint, child: FullHeader) -> FullHeader:
     Raises:
         RpcError: the endpoint lacks it, or it is not below its child; or no usable answer.
     """
-    parent, number = full_header_of(endpoint, child.block.parent_hash), child.block.number
+    parent, height = full_header_of(endpoint, child.block.parent_hash), child.block.number
     if parent is None:
-        words = f"lacks the block before block {number}"
+        words = f"lacks the block before block {height}"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
-    if parent.block.number >= number:
-        words = f"block {number} stands on block {parent.block.number}"
+    if parent.block.number >= height:
+        words = f"block {height} stands on block {parent.block.number}"
         raise RpcError(endpoint.name, ErrorKind.INVALID, words)
     return parent
 
 
-def _lowest(endpoint: Endpoint, above: BlockRange) -> FullHeader:
-    """Return a block above the first of these heights, and up to the last, that is low.
+def _lowest(endpoint: Endpoint, skipped: BlockRange, top: int) -> FullHeader:
+    """Return a low block above these heights, and up to `top`.
 
     Nearly always the lowest there is: right below it is none.
     """
-    heights = _looked_at(above)
+    heights = _looked_at(skipped.last, top)
     found = full_headers_of(endpoint, heights) if heights else []
-    missing = above.first
+    missing = skipped.last
     for height, block in zip(heights, found, strict=True):
         if block is not None:
             return _bisected(endpoint, missing, block)
         missing = height
-    words = f"no block {above.first}, nor one after it up to {above.last}"
+    words = f"no block {skipped.first}, nor one after it up to {max(top, skipped.last)}"
     raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 
 
-def _looked_at(above: BlockRange) -> Sequence[int]:
-    steps = [*range(1, _NEAR), *(1 << power for power in range(4, above.last.bit_length() + 1))]
-    heights = [above.first + step for step in steps if above.first + step < above.last]
-    return [*heights, above.last] if above.last > above.first else []
+def _looked_at(below: int, top: int) -> Sequence[int]:
+    """Return heights to be looked at above `below`, the farther the fewer, and `top`."""
+    steps = [*range(1, _NEAR), *(1 << power for power in range(4, top.bit_length() + 1))]
+    heights = [below + step for step in steps if below + step < top]
+    return [*heights, top] if top > below else []
 
 
 def _bisected(endpoint: Endpoint, missing: int, block: FullHeader) -> FullHeader:

@@ -19,7 +19,6 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.common_ancestor import check_ours
 from oracle.indexer.reorgs.finality_halt import HaltChanged, accuse_final
 from oracle.indexer.reorgs.fork_detection import (
-    ENOUGH,
     NO_BLOCK,
     ForkClaim,
     ForkContext,
@@ -100,7 +99,7 @@ def rewind_if_forked(
         fork_context.chain.deprioritise(endpoint, why, judged.newest)
     ancestor, is_shared = _common_ancestor(fork_context, cursor, accused, judged)
     if not is_shared:
-        return accuse_final(fork_context, cursor, ancestor, is_sure=len(judged.against) < ENOUGH)
+        return accuse_final(fork_context, cursor, ancestor, judged)
     return _rolled_back(fork_context, folder, heads, _Fork(cursor, ancestor, judged))
 
 
@@ -267,7 +266,6 @@ def _common_ancestor(
     for blocks in _downwards(top, floor, final):
         theirs = fork_context.chain.headers(blocks)
         if not theirs:
-            # Skipped, if the next block further down has the hash that is expected.
             continue
         if theirs[-1].hash not in expected:
             raise TransientError("the chain changed while we looked for where it forked")

@@ -6,15 +6,26 @@ However small the windows are, wherever they end, and across a fork.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults.block_faults import HEADERS
+from oracle.devnet.fakechain.requests import FakeRequest
 from oracle.devnet.fakechain.tree import branch
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import Level
 from oracle.errors import TransientError
+from oracle.indexer.audit.gaps import gaps as gaps_of
+from oracle.indexer.audit.reverify import ReverifyRequest, verify
+from oracle.indexer.backfill import backfill
+from oracle.indexer.loop import WindowCommitted
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.reorgs.finality_halt import HaltChanged
 from tests.integration.segments.conftest import in_ranges
 from tests.support.examples import examples
 from tests.support.ingest.a_chain import AChain
@@ -108,6 +119,17 @@ class Skipping:
         self._until_the_end.callback(indexer.close)
         return indexer if blocks is None else in_ranges(indexer, blocks)
 
+    def turns(self, indexer: Indexer, turns: int) -> list[object]:
+        """Take so many turns, with time between them; what was done."""
+        done: list[object] = []
+        for _ in range(turns):
+            try:
+                done.append(indexer.step())
+            except TransientError as error:
+                done.append(error)
+            self._clock.pass_by(_REST_SECONDS)
+        return done
+
     def read(self, indexer: Indexer) -> list[str]:
         """Index until the newest block is in, and return what is stored of the chain."""
         head, failed = self.chain.head, None
@@ -123,6 +145,26 @@ class Skipping:
                     return told(dump(indexer.url, orphans=False, without=_NUMBERED))
                 self._clock.pass_by(_REST_SECONDS)
         raise AssertionError(f"not at block {head.number}: {failed}")
+
+
+def lacks(heights: range) -> InjectedFault:
+    """Show no block at these heights, and by hash as well none of them."""
+
+    def hidden(_asked: FakeRequest, answer: Any) -> Any:
+        return None if answer is not None and int(answer["number"], 16) in heights else answer
+
+    return InjectedFault("lacks", hidden, limits={"methods": HEADERS})
+
+
+def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
+    """Index until a turn fails; what was done, and why it did."""
+    done: list[object] = []
+    for _ in range(_TURNS):
+        try:
+            done.append(indexer.step())
+        except TransientError as error:
+            return done, error
+    raise AssertionError(done)
 
 
 @pytest.fixture
@@ -169,3 +211,68 @@ def test_more_heights_than_a_window_is_long_stall_nobody(
     indexer = world.indexer(20, workers=workers)
 
     assert world.read(indexer) == world.read(world.indexer())
+
+
+def test_a_block_that_an_endpoint_lacks_was_not_skipped(skipping: Callable[[int], Skipping]):
+    """It shows none of ten blocks, in which something was said; the next one has their hash."""
+    world = skipping(1)
+    world.grow([0] * 60)
+    hole = lacks(range(20, 30))
+    world.chain.provider.faults.append(hole)
+    indexer = world.indexer(5)
+
+    done, error = until_it_fails(indexer)
+
+    assert all(isinstance(one, WindowCommitted) for one in done)
+    assert indexer.cursor[0] < 20
+    assert hole.hits
+    assert "not there yet" in str(error)
+    world.chain.provider.faults.clear()
+    assert world.read(indexer) == world.read(world.indexer())
+
+
+def test_the_start_block_is_not_taken_for_skipped_on_a_word(skipping: Callable[[int], Skipping]):
+    world = skipping(1)
+    world.grow([0] * 60)
+    world.chain.provider.faults.append(lacks(range(7, 12)))
+
+    done, error = until_it_fails(world.indexer(start_block=7))
+
+    assert done == []
+    assert "lacks the block before block 12" in str(error)
+
+
+def test_a_final_block_whose_height_is_skipped_now_halts(skipping: Callable[[int], Skipping]):
+    world = skipping(1)
+    world.grow([0] * 30)
+    indexer = world.indexer()
+    world.read(indexer)
+    final = world.chain.head.number - FINALITY
+    below = branch(world.chain.head)[final - 1]
+    world.grow([3, *[0] * 30], on=below)
+
+    changed = [one for one in world.turns(indexer, 20) if isinstance(one, HaltChanged)]
+
+    assert [one.is_closed for one in changed] == [True]
+    assert f"block {final} was final here" in changed[0].reason
+    assert indexer.canonical_logs() != world.chain.logs()
+
+
+def test_skipped_heights_are_no_gap_and_can_be_verified(skipping: Callable[[int], Skipping]):
+    world = skipping(2)
+    world.grow([0] * 20 + [_FAR] + [0] * 20 + [0, 2, 0, 3, 0])
+    indexer = world.indexer()
+    world.read(indexer)
+    at = indexer.cursor[0]
+
+    with indexer.store.reading() as uow:
+        found = gaps_of(uow, indexer.folder.reader)
+    assert found is not None
+    assert not found
+    for blocks in (BlockRange(0, at), BlockRange(30, 40)):
+        asked = ReverifyRequest(blocks, Level.PROVEN)
+        done = verify(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+        assert not done.difference
+        again = backfill(indexer.source, indexer.store, indexer.folder, blocks, RebuildOptions())
+        assert not again.differs
+        assert not again.unserved
