@@ -181,7 +181,8 @@ def skipping(database: Callable[[], str]) -> Iterator[Callable[[int], Skipping]]
         yield begin
 
 
-@settings(examples(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.nightly
+@settings(examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(skipped=gaps, manner=manners, fork=forks)
 def test_whichever_heights_are_skipped_what_is_stored_is_the_same(
     skipping: Callable[[int], Skipping], skipped: Sequence[int], manner: Manner, fork: Fork | None
