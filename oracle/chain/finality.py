@@ -5,9 +5,9 @@ See docs/explanation/ingest.md#finality.
 
 from dataclasses import dataclass
 
-from oracle.domain.blocks import BlockRef
+from oracle.chain.fetch.skipped_heights import neighbours
+from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,10 @@ def final_block(
     has_it = finalized is not None and finalized.number == reached
     top = finalized if has_it and finalized is not None else _block(endpoint, reached)
     newest_time = latest.time - finality.seconds
-    if not finality.seconds or top.time <= newest_time:
-        return top
-    return _old_enough(endpoint, before, top, newest_time)
+    if finality.seconds and top.time > newest_time:
+        top = _old_enough(endpoint, before, top, newest_time)
+    # Where heights were skipped it may be another block than that of the height.
+    return before if before is not None and top.number < before.number else top
 
 
 def _old_enough(
@@ -54,9 +55,15 @@ def _old_enough(
     From what was final before it is one question a block, without that a few dozen.
     """
     low, high = _around(endpoint, before, top, newest_time)
-    while high.number - low.number > 1:
-        middle = _block(endpoint, (low.number + high.number) // 2)
-        low, high = (middle, high) if middle.time <= newest_time else (low, middle)
+    # Heights, which the chain may have skipped: `low` is the highest block up to `reached`.
+    reached, above = low.number, high.number
+    while above - reached > 1:
+        height = (reached + above) // 2
+        middle = _block(endpoint, height)
+        if middle.time <= newest_time:
+            low, reached = middle, height
+        else:
+            above = middle.number
     return low
 
 
@@ -82,7 +89,8 @@ def _around(
 
 
 def _block(endpoint: Endpoint, number: int) -> BlockRef:
+    """Return the block of this height, or the last one before it where the chain skipped it."""
     block = endpoint.header(number)
-    if block is None:
-        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
-    return block
+    if block is not None:
+        return block
+    return neighbours(endpoint, BlockRange(number, number)).before.block

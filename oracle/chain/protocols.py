@@ -32,6 +32,8 @@ class ChainReader(Protocol):
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """Return every block of the range, asked anew, linked by parent hash.
 
+        Heights that the chain skipped are left out, by the proof of the parent hashes.
+
         Raises:
             TransientError: one is missing, or they do not link.
         """
@@ -41,6 +43,8 @@ class ChainReader(Protocol):
         self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
     ) -> BlockWindow:
         """Return what happened from `blocks.first` on, up to `blocks.last` or less.
+
+        Above it only where the chain skipped every height up to there: then up to the next block.
 
         The chain sizes the range by what its endpoints like, but for `most`, about the most
         blocks that are wanted now; and without headers, for final blocks, it may prepare the

@@ -8,6 +8,7 @@ import structlog
 
 from oracle.chain.contract_checks import counted
 from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.fetch.skipped_heights import linked_blocks
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.finality import Finality
 from oracle.chain.head_tracker import HeadTracker
@@ -27,7 +28,6 @@ from oracle.domain.coverage import IngestScope, Level
 from oracle.domain.ids import Hash
 from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.headers import linked
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.logging_setup import Repeating
@@ -53,8 +53,7 @@ class ChainSource:
         self._reader = reader
         self._finality_depth = finality_depth
         self._clock = clock
-        finality = Finality(finality_depth, finality_seconds)
-        self.tracker = HeadTracker(endpoints, finality, clock)
+        self.tracker = HeadTracker(endpoints, Finality(finality_depth, finality_seconds), clock)
         self._outvoted = Repeating("endpoint_outvoted")
         self._witnesses = Witnesses(endpoints, clock)
         self._windows = WindowSource(endpoints, reader, VerificationPolicy(), Calibration(clock))
@@ -87,8 +86,7 @@ class ChainSource:
         """
         self._ahead.drop()
         self._again.clear()
-        plan, workers = executor.plan, executor.workers
-        ordering = SegmentOrdering(plan, self._endpoints, self._windows, workers)
+        ordering = SegmentOrdering(executor.plan, self._endpoints, self._windows, executor.workers)
         self._ahead.workers = Workers(executor, ordering, stage)
         self._least_blocks = least_blocks
 
@@ -159,7 +157,7 @@ class ChainSource:
 
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """See chain.protocols."""
-        return self._endpoints.use(lambda endpoint: linked(endpoint.client, blocks))
+        return self._endpoints.use(lambda endpoint: linked_blocks(endpoint, blocks))
 
     def window(
         self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
@@ -294,7 +292,9 @@ class ChainSource:
         Raises:
             TransientError: no endpoint gives a whole and consistent answer now.
         """
-        part = self._windows.cut(blocks, with_headers=True)
-        return part.last, self._endpoints.use(
-            lambda endpoint: ask(endpoint, self._windows.of(endpoint, part))
-        )
+
+        def asked(endpoint: Endpoint) -> tuple[int, T]:
+            window = self._windows.of(endpoint, self._windows.cut(blocks, with_headers=True))
+            return window.last.number, ask(endpoint, window)
+
+        return self._endpoints.use(asked)

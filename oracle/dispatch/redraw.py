@@ -52,6 +52,8 @@ class Headers:
         if number not in self._ahead:
             blocks = BlockRange(number, min(self._last, number + _AT_ONCE - 1))
             self._ahead = {block.number: block for block in self._chain.headers(blocks)}
+        if number not in self._ahead:
+            raise TransientError(f"the chain does not give block {number} now")
         block = self._ahead[number]
         ours = self._ours.get(number)
         if ours is not None and ours.hash != block.hash:

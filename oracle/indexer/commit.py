@@ -102,11 +102,15 @@ def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
     Raises:
         TransientError: the heads come from an endpoint on another fork than the window.
     """
-    ours = None if final is None else uow.blocks.at(final.number)
-    if final is not None and ours is not None and ours.hash != final.hash:
+    identity = uow.identity.get()
+    if final is None or identity is None or final.number < identity.start_block:
+        return
+    ours = uow.blocks.at(final.number)
+    if ours is None or ours.hash != final.hash:
+        said = "skipped" if ours is None else ours.hash
         raise TransientError(
             f"block {final.number} is final as {final.hash} to one endpoint, "
-            f"and {ours.hash} to the one that continues our blocks"
+            f"and {said} to the one that continues our blocks"
         )
 
 

@@ -187,14 +187,29 @@ def _window(
     A block that is refused is remembered, and told again.
     """
     try:
-        window = fork_context.chain.window(
-            asked.blocks, with_headers=asked.with_headers, most=asked.most
-        )
+        window = _read(fork_context.chain, heads, asked)
     except RefusalError as error:
         raise remembered(fork_context.store, error.refusal) from error
     is_ours = cursor is None or window.first_parent == cursor.hash
     if is_ours and window.last.number <= heads.final.number:
         check_witness(fork_context, window)
+    return window
+
+
+def _read(chain: ChainReader, heads: Heads, asked: _Asked) -> BlockWindow:
+    """Return the next window; past history, where all that was left of it is skipped heights.
+
+    Raises:
+        TransientError: the chain has come further than the heads that we know.
+    """
+    window = chain.window(asked.blocks, with_headers=asked.with_headers, most=asked.most)
+    newest = heads.latest.number
+    if not asked.with_headers and window.last.number > asked.blocks.last:
+        rest = BlockRange(asked.blocks.first, newest)
+        window = chain.window(rest, with_headers=True, most=asked.most)
+    if window.last.number > newest:
+        words = f"block {window.last.number} came while block {newest} was the newest one"
+        raise TransientError(words)
     return window
 
 

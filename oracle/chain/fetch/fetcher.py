@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from oracle.chain.fetch.log_query import LogQuery, QueryOptions
 from oracle.chain.fetch.log_times import fill_times
 from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
+from oracle.chain.fetch.skipped_heights import highest, linked_up_to
 from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
-from oracle.chain.verification.full_headers import FullHeader, chained, full_headers_of, newest
+from oracle.chain.verification.full_headers import FullHeader, full_headers_of, newest
 from oracle.chain.verification.sender_check import Senders
 from oracle.chain.verification.transaction_check import calls_of_blocks
 from oracle.chain.verification.verifier import WindowVerifier
@@ -26,7 +27,6 @@ from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
-from oracle.rpc.responses import Quantity, number
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
 from oracle.telemetry.tracing import span
@@ -98,6 +98,8 @@ class WindowFetcher:
     def window(self, endpoint: Endpoint, order: WindowRequest) -> BlockWindow:
         """Return the window of these blocks; shorter only where the chain skipped the last ones.
 
+        Where it skipped all of them, the window goes on to the next block: that proves it.
+
         Headers are read after the logs, or the logs are asked for by the headers' hashes, of an
         endpoint that admits what it does not know: a fork in between shows
         (docs/explanation/verification.md#l1).
@@ -167,7 +169,8 @@ class WindowFetcher:
         wanted = BlockRange(first, min(order.blocks.last, first + most - 1))
         chain = self._chain(endpoint, wanted)
         last = chain[-1].block
-        blocks = BlockRange(first, last.number)
+        # Heights that were proven to have no block have no logs.
+        blocks = BlockRange(chain[0].block.number, last.number)
         logs = None
         if order.with_headers or endpoint.limits.omits:
             is_proven = order.top >= Level.PROVEN and self.verifier.calibration.has(
@@ -180,7 +183,7 @@ class WindowFetcher:
             logs = self.query.logs(endpoint, blocks, order.manner)
         if not pinned or not self.query.admits(endpoint):
             _see_again(endpoint, last)
-        return _Found(blocks, chain, logs, pinned, is_whole=True)
+        return _Found(BlockRange(first, last.number), chain, logs, pinned, is_whole=True)
 
     def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
         """Read headers; that of the newest block has just come with the look at the head."""
@@ -188,7 +191,7 @@ class WindowFetcher:
         seen = newest(endpoint)
         if seen is not None and not full and blocks.first == blocks.last == seen.block.number:
             return [seen]
-        return chained(endpoint, blocks, full=full)
+        return linked_up_to(endpoint, blocks, self.verifier.calibration, full=full)
 
     def _verified(self, endpoint: Endpoint, order: WindowRequest, found: _Found) -> BlockWindow:
         fill_times(endpoint.name, found.logs, found.blocks)
@@ -272,10 +275,7 @@ def _few(order: WindowRequest) -> WindowRequest:
 
 def _await(endpoint: Endpoint, last: int) -> None:
     """Never ask an endpoint for a block above its own head: it would say that it is empty."""
-    if endpoint.highest_block < last:
-        answer = endpoint.client.call("eth_blockNumber", [], Quantity)
-        endpoint.highest_block = number(endpoint.name, answer)
-    if endpoint.highest_block < last:
+    if highest(endpoint, last) < last:
         words = f"has blocks up to {endpoint.highest_block}, not {last}"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 

@@ -210,7 +210,8 @@ class WindowSource:
             if error.kind is ErrorKind.INVALID:
                 return False
             raise
-        return not self.calibration.has(HeaderFeature.HEADER) or all(map(is_hashed_right, found))
+        is_hashed = not self.calibration.has(HeaderFeature.HEADER)
+        return bool(found) and (is_hashed or all(map(is_hashed_right, found)))
 
     def _fetched(
         self, order: WindowRequest, *, only: str | None = None, avoid: Sequence[str] = ()
@@ -254,7 +255,8 @@ class WindowSource:
         order = WindowRequest(
             BlockRange(number, number), with_headers=True, top=Level.PROVEN, whole=True
         )
-        return self._fetcher.window(endpoint, order).level >= Level.PROVEN
+        window = self._fetcher.window(endpoint, order)
+        return window.level >= Level.PROVEN and window.last.number == number
 
     def _is_lost(self, tried: _Round) -> bool:
         """Tell whether the chain itself is what contradicts: then it goes without that proof."""

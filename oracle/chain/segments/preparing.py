@@ -155,6 +155,8 @@ class Preparer:
         learned = dict(calibration.facts().items() - order.known.facts.get("", {}).items())
         if learned and learned != _SENDERS_ARE_RIGHT:
             raise RefusedSegmentError("something was learned of the chain")
+        if window.last.number > order.last:
+            raise RefusedSegmentError("there is no block at any of its heights")
         return window
 
     def _opened(self, known: Known) -> tuple[WindowSource, _WatchedPool]:

@@ -10,6 +10,7 @@ import structlog
 from oracle.chain.proofs.header_hash import HeaderResponse
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.ids import Hash
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.replies import decoder_of
 from oracle.rpc.responses import FullHeaderResponse, block_ref
@@ -113,6 +114,21 @@ def full_headers_of(
     return found
 
 
+def full_header_of(endpoint: Endpoint, block_hash: Hash) -> FullHeader | None:
+    """Return the block of this hash; None where the endpoint does not have it.
+
+    Raises:
+        RpcError: no usable answer, or another block.
+    """
+    answer = endpoint.client.call("eth_getBlockByHash", [block_hash, False], FullHeaderResponse)
+    if answer is None:
+        return None
+    block = block_ref(endpoint.name, answer)
+    if block.hash != block_hash:
+        raise RpcError(endpoint.name, ErrorKind.INVALID, f"another block for {block_hash}")
+    return FullHeader(block, answer)
+
+
 def _with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | None:
     """Return a block with its transactions, one by one where they are more than one answer holds.
 
@@ -162,15 +178,14 @@ def chained(endpoint: Endpoint, blocks: BlockRange, *, full: bool = False) -> li
     For `full` see `full_headers_of`.
 
     Heights that the chain skipped are left out: only where the block after them names the block
-    before them as its parent. What is missing at the end is left out too, and asked for again.
+    before them as its parent. What is missing at the beginning or the end is left out too; what
+    it is, the blocks around the range tell.
 
     Raises:
-        RpcError: none is there, one is missing, or they do not link.
+        RpcError: one is missing, or they do not link.
     """
     found = full_headers_of(endpoint, range(blocks.first, blocks.last + 1), full=full)
     chain = [one for one in found if one is not None]
-    if not chain:
-        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {blocks.last}")
     for parent, child in pairwise(chain):
         if child.block.parent_hash != parent.block.hash:
             missing = child.block.number - 1 > parent.block.number

@@ -63,13 +63,17 @@ def _broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list
     first = max(final + 1, blocks.first)
     known = {block.number: block for block in uow.blocks.between(final, cursor.number)}
     parent = cursor.final_hash or (known[final].hash if final in known else None)
-    broken = []
+    broken, missing = [], []
     for number in range(first, cursor.number + 1):
         block = known.get(number)
-        if block is None or (parent is not None and block.parent_hash != parent):
-            broken.append(number)
-        parent = None if block is None else block.hash
-    return broken
+        if block is None:
+            missing.append(number)
+            continue
+        if block.parent_hash != parent and (missing or parent is not None):
+            # Else the chain skipped what is missing: the block after it continues the one before.
+            broken += missing or [number]
+        parent, missing = block.hash, []
+    return [*broken, *missing]
 
 
 def _homeless(uow: UnitOfWork, blocks: BlockRange) -> list[int]:

@@ -117,6 +117,9 @@ def _again(task: JudgementContext, found: Audited, proofs: Mapping[int, BlockWin
         said = chain.verified(BlockRange(number, number), Level.CHECKED, found.auditor)
     except TransientError:
         return ""
+    if said.last.number != number:
+        # It shows no block there, and so says nothing of it.
+        return ""
     return lie_of([number]) if differs(proofs[number], said.logs, said.calls, by) else ""
 
 
@@ -146,7 +149,8 @@ def _proof(chain: ChainReader, number: int, found: Audited) -> BlockWindow | Non
             window = chain.verified(BlockRange(number, number), Level.PROVEN, endpoint)
         except TransientError:
             continue
-        if window.level >= Level.PROVEN or number in window.proven:
+        is_proven = window.level >= Level.PROVEN or number in window.proven
+        if is_proven and window.last.number == number:
             return window
     return None
 

@@ -11,6 +11,8 @@ from oracle.errors import FatalError, TransientError
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
+_NO_BLOCK = Hash("not there")
+
 
 @dataclass(slots=True)
 class RowDiff:
@@ -110,6 +112,9 @@ def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> No
         TransientError: the chain is just changing there.
         FatalError: a final block is another one there.
     """
+    if window.last.number > cursor.number:
+        words = f"block {window.last.number} follows block {window.range.first - 1}"
+        raise TransientError(f"{words}, which has others after it here: the chain is changing")
     ours, theirs = _hashes(uow, window)
     number = other_block(uow, window)
     if number is not None:
@@ -123,12 +128,17 @@ def other_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
 
 
 def _hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
-    """Return the hashes by block that we know, and those that the window tells."""
+    """Return the hashes by block that we know, and those that the window tells.
+
+    With all its headers it tells of each height that it does not name that there is no block.
+    """
     first, last = window.range.first, window.range.last
     theirs = {block.number: block.hash for block in [*window.headers, window.last]}
     theirs |= {log.block: log.block_hash for log in window.logs}
     ours = {block.number: block.hash for block in uow.blocks.between(first, last)}
     ours |= {log.block: log.block_hash for log in uow.logs.between(first, last)}
+    if window.headers:
+        theirs |= dict.fromkeys(ours.keys() - theirs.keys(), _NO_BLOCK)
     return ours, theirs
 
 

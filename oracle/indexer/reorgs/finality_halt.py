@@ -73,11 +73,15 @@ def compare_final(fork_context: ForkContext) -> HaltChanged | None:
 
 
 def accuse_final(
-    fork_context: ForkContext, cursor: Cursor, theirs: BlockRef, *, is_sure: bool = False
+    fork_context: ForkContext,
+    cursor: Cursor,
+    theirs: BlockRef,
+    on_top: ForkJudgement | None = None,
 ) -> HaltChanged | None:
     """Judge the word that our final block is not the chain's; None: nobody can tell yet.
 
-    `is_sure`: a lone endpoint has said often enough that a block on top of it left.
+    `on_top`: a block on top of it was judged to have left. `theirs` may lie above it, where their
+    chain skipped its height: nobody can show a block there, and who judged is believed.
 
     Raises:
         TransientError: the others deny it; who said so is quarantined, and nothing changed.
@@ -85,7 +89,10 @@ def accuse_final(
     if cursor.final_number is None or cursor.final_hash is None:
         return None
     final = cursor.final_number
-    accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final)
+    is_skipped = on_top is not None and theirs.number > final
+    is_sure = on_top is not None and (is_skipped or len(on_top.against) < ENOUGH)
+    by = next(iter(on_top.against)) if on_top is not None and is_skipped else ""
+    accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final, endpoint=by)
     judged = judge(fork_context, accused, fork_context.fork_watch.final)
     if judged.verdict is ForkVerdict.STAYS:
         raise _quarantined(fork_context, accused, judged)

@@ -21,6 +21,8 @@ POLLS = 3
 POLL_BLOCKS = 2
 # Two endpoints that say the same of a block are believed.
 ENOUGH = 2
+# In place of a hash, where our chain skipped the height.
+NO_BLOCK = Hash("no block")
 # What a chain's block time is taken to be between, and where none is known.
 _SHORTEST, _LONGEST, _USUAL = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
@@ -32,6 +34,7 @@ DISPUTED_SECONDS = 30.0
 class ForkClaim:
     """Somebody's word that `theirs` stands on the chain where we have `ours`.
 
+    `ours` may be NO_BLOCK: above a height that our chain skipped all of ours are in question.
     `endpoint` said so by the parent of the block above it; "": the endpoints are only to be asked.
     `tip` is our newest block, which `number` lies below where the chain became shorter.
     """
@@ -245,5 +248,5 @@ def _weighed(accused: ForkClaim, views: Sequence[Witness]) -> ForkJudgement:
     return ForkJudgement(verdict, against, with_us, newest)
 
 
-def _hash(one: Witness) -> Hash | None:
-    return None if one.block is None else one.block.hash
+def _hash(one: Witness) -> Hash:
+    return NO_BLOCK if one.block is None else one.block.hash

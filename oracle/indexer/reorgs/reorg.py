@@ -5,7 +5,7 @@ State, raw rows' flags, headers, coverage, reports, outbox and cursor go back in
 is deleted that the chain may not serve again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.heads import Heads
@@ -19,7 +19,7 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.common_ancestor import check_ours
 from oracle.indexer.reorgs.finality_halt import HaltChanged, accuse_final
 from oracle.indexer.reorgs.fork_detection import (
-    ENOUGH,
+    NO_BLOCK,
     ForkClaim,
     ForkContext,
     ForkJudgement,
@@ -99,7 +99,7 @@ def rewind_if_forked(
         fork_context.chain.deprioritise(endpoint, why, judged.newest)
     ancestor, is_shared = _common_ancestor(fork_context, cursor, accused, judged)
     if not is_shared:
-        return accuse_final(fork_context, cursor, ancestor, is_sure=len(judged.against) < ENOUGH)
+        return accuse_final(fork_context, cursor, ancestor, judged)
     return _rolled_back(fork_context, folder, heads, _Fork(cursor, ancestor, judged))
 
 
@@ -233,10 +233,11 @@ def _fork_claim(
 def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkClaim | None:
     """Return what a head below our newest block says of ours; on our chain it merely lags."""
     with store.reading() as uow:
-        ours = uow.blocks.at(newest.number)
+        ours = uow.blocks.highest_to(newest.number)
     if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
         return None
-    return ForkClaim(newest.number, ours.hash, newest.hash, cursor.number)
+    held = ours.hash if ours.number == newest.number else NO_BLOCK
+    return ForkClaim(newest.number, held, newest.hash, cursor.number)
 
 
 def _common_ancestor(
@@ -261,15 +262,27 @@ def _common_ancestor(
     start = 0 if identity is None else identity.start_block
     floor = min(max(start - 1, final, 0), top)
     expected = set(judged.against.values())
-    theirs: list[BlockRef] = []
-    for last in range(top, floor - 1, -HEADERS_AT_ONCE):
-        theirs = fork_context.chain.headers(
-            BlockRange(max(floor, last - HEADERS_AT_ONCE + 1), last)
-        )
+    lowest: BlockRef | None = None
+    for blocks in _downwards(top, floor, final):
+        theirs = fork_context.chain.headers(blocks)
+        if not theirs:
+            continue
         if theirs[-1].hash not in expected:
             raise TransientError("the chain changed while we looked for where it forked")
         for block in reversed(theirs):
             if ours.get(block.number) == block.hash or block.number < start:
                 return block, True
-        expected = {theirs[0].parent_hash}
-    return theirs[0], False
+        lowest, expected = theirs[0], {theirs[0].parent_hash}
+    if lowest is None or floor > final:
+        raise TransientError(f"the chain does not give the block at or below {floor} now")
+    return lowest, False
+
+
+def _downwards(top: int, floor: int, final: int) -> Iterator[BlockRange]:
+    """Yield ranges of as many blocks as are asked for at once, from `top` down to `floor`.
+
+    And one more, not below `final`, for who finds no block at `floor`.
+    """
+    for highest, lowest in ((top, floor), (floor - 1, max(final, floor - HEADERS_AT_ONCE))):
+        for last in range(highest, lowest - 1, -HEADERS_AT_ONCE):
+            yield BlockRange(max(lowest, last - HEADERS_AT_ONCE + 1), last)

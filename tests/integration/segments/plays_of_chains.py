@@ -129,7 +129,7 @@ def forked_while_down(world: World) -> Indexer:
 
 
 def skipped_heights(world: World) -> Indexer:
-    for skipped in (1, 3, 5):
+    for skipped in (1, 3, 5, 25):
         last = world.chain.head
         world.chain.tree.mine([tx(task_created(last.number))], number=last.number + 1 + skipped)
         world.chain.live(10)

@@ -1,9 +1,12 @@
 """The final block that we hold is one that we have read."""
 
+import pytest
+
 from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Hash
-from oracle.indexer.commit import FetchedWindow
+from oracle.errors import TransientError
+from oracle.indexer.commit import FetchedWindow, check_final
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.txmgr.follower import Follower
 from tests.support.txmgr.stores import NewStore
@@ -21,6 +24,27 @@ def test_a_final_block_above_the_window_is_not_taken_down():
     arrival = FetchedWindow(window, ScriptedReader().read([], []), elsewhere, None)
 
     assert arrival.newer_final == window.last
+
+
+def test_a_final_block_that_our_chain_skips_is_of_a_fork_that_we_do_not_follow(
+    new_store: NewStore,
+):
+    """By its height there is nothing to compare it with, and below it nothing could be undone."""
+    chain = ScriptedChain(finality_depth=10)
+    chain.mine_many(40)
+    with new_store() as store:
+        follower = Follower(chain, store)
+        while follower.step() is not None:
+            pass
+        final = chain.heads().final
+        theirs = final._replace(number=final.number + 1, hash=FOREIGN)
+        with store.transaction() as uow:
+            ours = uow.blocks.at(theirs.number)
+            assert ours is not None
+            check_final(uow, ours)
+            uow.blocks.discard_above(final.number)
+            with pytest.raises(TransientError, match="skipped to the one that continues"):
+                check_final(uow, theirs)
 
 
 def test_the_final_block_never_lies_above_the_cursor(new_store: NewStore):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -11,8 +11,10 @@ from sqlalchemy import Boolean, Column, LargeBinary, update
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Call, Log
-from oracle.indexer.audit.row_diff import RowDiff, compare
+from oracle.errors import TransientError
+from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare, other_block
 from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
 from oracle.store.tables.chain_tables import call as call_table
 from oracle.store.tables.log_tables import log_block, log_row, log_source
 from tests.support.txmgr.stores import NewStore
@@ -132,3 +134,20 @@ def test_a_log_is_put_right_in_every_field(store: Store, name: str):
         uow.logs.append(found.missing_logs)
         uow.logs.replace(found.other_logs)
         assert list(uow.logs.between(0, 9)) == [A_LOG]
+
+
+def test_a_window_with_headers_and_no_block_where_we_have_one_is_of_another_chain(store: Store):
+    window = said([], [])
+    linked = replace(window, headers=[BlockRef(4, a_hash(4), a_hash(3), 48), window.last])
+
+    with store.reading() as uow:
+        assert other_block(uow, window) is None
+        assert other_block(uow, linked) == 5
+
+
+def test_a_window_that_goes_on_above_our_newest_block_is_not_compared(store: Store):
+    """It shows no block where ours is, and logs after it that we have not read."""
+    cursor = Cursor(8, a_hash(88), 90, 6, a_hash(6), 0)
+
+    with store.reading() as uow, pytest.raises(TransientError, match="is changing"):
+        check_same_chain(uow, cursor, said([], []))

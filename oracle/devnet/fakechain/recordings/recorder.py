@@ -16,12 +16,12 @@ Line = dict[str, Any]
 
 
 def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
-    """Return the lines of the blocks of a window, asked of the endpoint that gave it.
+    """Return the lines of the blocks of a window with headers, asked of who gave it.
 
     Raises:
         RpcError: no answer, or the endpoint left the fork of the window.
     """
-    numbers = range(window.range.first, window.range.last + 1)
+    numbers = [header.number for header in window.headers]
     ours = {log.block: log.block_hash for log in window.logs}
     ours |= {call.block: call.block_hash for call in window.calls}
     ours[window.last.number] = window.last.hash
