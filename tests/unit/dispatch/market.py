@@ -22,9 +22,9 @@ from tests.unit.dispatch.plain_dispatch import said_on
 # The chain sets both when it mines.
 AT, TIME = Position(0, 0, 0), 0
 NODES = [node(name) for name in "ABCDEF"]
-CARDS = [("T4", 16), ("A100", 40), (None, None)]
+CARDS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
 MODELS = [(), ("base:a",), ("base:a", "base:b")]
-VERSIONS = [None, (1, 0, 0), (1, 2, 0)]
+VERSIONS = [(1, 0, 0), (1, 2, 0), None]
 REASONS = [None, AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT]
 
 
@@ -42,18 +42,18 @@ class Market:
         for _ in range(blocks):
             fold = self._folded()
             deeds: list[Callable[[Fold], Iterable[DomainEvent]]] = [
-                self._creates, self._creates, self._joins, self._joins, self._changes,
-                self._starts, self._ends_waiting, self._ends_running, self._ends_running,
+                self._creates, self._joins, self._joins, self._changes, self._changes,
+                self._starts, self._ends_waiting, *[self._ends_running] * 4,
             ]  # fmt: skip
             events: list[DomainEvent] = []
-            for deed in self.random.choices(deeds, k=self.random.choice([0, 1, 2, 3, 5])):
+            for deed in self.random.choices(deeds, k=self.random.choice([0, 2, 4, 8])):
                 events += deed(fold)
             events += [
                 said.TaskStarted(AT, TIME, key, runner)
                 for key, runner in drawn.items()
-                if self.random.random() < 0.3
+                if self.random.random() < 0.4
             ]
-            self.chain.mine(*events, after=self.random.choice([1, 10, 300, 3000]))
+            self.chain.mine(*events, after=self.random.choice([1, 1, 10, 10, 300, 3000]))
 
     def _folded(self) -> Fold:
         fold = Fold(self.rules)
@@ -81,11 +81,11 @@ class Market:
     def _asked(self) -> dict[str, Any]:
         card, memory = self.random.choice(CARDS)
         return {
-            "required_gpu": self.random.choice([None, card]),
+            "required_gpu": self.random.choice([None, None, None, card]),
             "required_gpu_vram": memory,
-            "min_vram": self.random.choice([None, 16, 40]),
+            "min_vram": self.random.choice([None, None, 16, 40]),
             "models": self.random.choice(MODELS),
-            "version": self.random.choice(VERSIONS),
+            "version": self.random.choice([None, None, (1, 0, 0), (2, 0, 0)]),
             "kind": self.random.choice([None, *TaskKind]),
         }
 
@@ -102,6 +102,7 @@ class Market:
             memory = self.random.choice([16, 40])
             changes: list[DomainEvent] = [
                 said.NodePaused(AT, TIME, runner),
+                said.NodeResumed(AT, TIME, runner),
                 said.NodeResumed(AT, TIME, runner),
                 said.NodeQuit(AT, TIME, runner),
                 said.NodeUpdated(AT, TIME, runner, gpu_vram=memory),

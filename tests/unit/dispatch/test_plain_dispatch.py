@@ -1,7 +1,7 @@
 """Draws are those of the obvious way, however the daemon came to the end of the chain."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
@@ -10,23 +10,29 @@ from typing_extensions import override
 
 from oracle.dispatch.assigner import DrawHook, active_draws_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey
+from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import Folder
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
 from tests.support.txmgr.dispatch_office import settings
-from tests.support.txmgr.follower import RULES, Follower
+from tests.support.txmgr.follower import RULES as plain, Follower
 from tests.support.txmgr.stores import NewStore
 from tests.unit.dispatch.market import Market
 from tests.unit.dispatch.plain_dispatch import drawn_plainly
 
 START = 3
+# One timeout excludes a node for a while, with and without a memory of it.
+RULES = [
+    replace(plain, exclude_enter=UNIT // 2, exclude_exit=out * UNIT // 100) for out in (50, 75)
+]
 
 
 @dataclass
@@ -51,13 +57,13 @@ class Stumble(BlockHook):
 class DrawingFollower(Follower):
     """Follows a chain, and draws for it."""
 
-    chosen: DispatchSettings = field(default_factory=lambda: settings(START, rules=RULES))
+    chosen: DispatchSettings = field(default_factory=settings)
     stumble: Stumble = field(default_factory=Stumble)
 
     @override
     def restart(self) -> None:
         hooks = [DrawHook(self.chosen, ScriptedReader()), self.stumble]
-        self.folder = Folder(RULES, ScriptedReader(), hooks)
+        self.folder = Folder(self.chosen.rules, ScriptedReader(), hooks)
         self.ingest = IngestState()
 
     def goes_on(self, stumbles_at: int) -> None:
@@ -77,6 +83,7 @@ class DrawingFollower(Follower):
             return {*uow.draws.active(), *uow.draws.over(10_000)}
 
 
+Turn = tuple[int, int, str, int]
 TURNS = st.tuples(
     # Blocks that are mined, and how many of them a window holds.
     st.integers(1, 6),
@@ -91,14 +98,15 @@ TURNS = st.tuples(
 @given(
     seed=st.integers(0, 2**16),
     turns=st.lists(TURNS, min_size=3, max_size=10),
+    rules=st.sampled_from(RULES),
     weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
 )
 @pytest.mark.slow
 def test_the_draws_of_a_chain_are_those_of_the_obvious_way(
-    new_sqlite_store: NewStore, seed: int, turns: list[tuple[int, int, str, int]], weighting
+    new_sqlite_store: NewStore, seed: int, turns: list[Turn], rules: Rules, weighting: Weighting
 ):
-    chosen = settings(START, rules=RULES, weighting=weighting)
-    market = Market(Random(seed), RULES)  # noqa: S311  # repeatable, no secret
+    chosen = settings(START, rules=rules, weighting=weighting)
+    market = Market(Random(seed), rules)  # noqa: S311  # repeatable, no secret
     chain = market.chain
     with new_sqlite_store() as store:
         daemon = DrawingFollower(chain, store, chosen=chosen)
