@@ -23,7 +23,7 @@ from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTI
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
 from tests.support.txmgr.dispatch_office import settings
-from tests.support.txmgr.follower import RULES as plain, Follower
+from tests.support.txmgr.follower import RULES as TRIED, Follower
 from tests.support.txmgr.stores import NewStore
 from tests.unit.dispatch.market import Market
 from tests.unit.dispatch.plain_dispatch import drawn_plainly
@@ -31,7 +31,7 @@ from tests.unit.dispatch.plain_dispatch import drawn_plainly
 START = 3
 # One timeout excludes a node for a while, with and without a memory of it.
 RULES = [
-    replace(plain, exclude_enter=UNIT // 2, exclude_exit=out * UNIT // 100) for out in (50, 75)
+    replace(TRIED, exclude_enter=UNIT // 2, exclude_exit=out * UNIT // 100) for out in (50, 75)
 ]
 
 
