@@ -95,7 +95,8 @@ class BlockDrawer:
         """`explains`: say with every draw who the candidates were, and their weights."""
         self.settings = settings
         self.explains = explains
-        self._remembers = settings.pocket is not None
+        # Looked up once: it is asked for at every change of a node.
+        self._remembers, self._trios = settings.pocket is not None, settings.trios
         self.forget()
 
     def forget(self) -> None:
@@ -167,7 +168,7 @@ class BlockDrawer:
         for node in view.changed_since(self._seen):
             self._put(node)
         self._seen = block.number
-        trios, free = self.settings.trios, self._free
+        trios, free = self._trios, self._free
         network = PolicyInput(self._members, self.settings.rules, block.time)
         if self._remembers:
             follower = view.remembered(block.number)
@@ -179,7 +180,7 @@ class BlockDrawer:
     def _put(self, node: Node) -> None:
         """Take in a copy of a node's row as it is now: the fold goes on changing its own."""
         address = node.address
-        if not self._remembers and self.settings.trios is None:
+        if not self._remembers and self._trios is None:
             self._pool.put(node)
         elif node.membership is Membership.MEMBER:
             self._members[address] = replace(node)
