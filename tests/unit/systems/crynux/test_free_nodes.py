@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from oracle.domain.ids import Address
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux import free_nodes
@@ -43,7 +44,7 @@ def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(free_nodes, "_STALE", stale)
-    free, rows, time = FreeNodes(SEED, weighting), dict[Any, Node](), NOW
+    free, rows, time = FreeNodes(SEED, weighting), dict[Address, Node](), NOW
     for changed, seconds, places in turns:
         time += seconds
         free.settle(time)
@@ -56,8 +57,9 @@ def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
         assert {each.address for each in free.idle()} == {
             address for address, out in why.items() if out in {None, Out.EXCLUDED}
         }
-        taken = {each.address for place, each in enumerate(able) if place in places}
-        for out in (frozenset(), taken):
+        nobody = frozenset[Address]()
+        taken = frozenset(each.address for place, each in enumerate(able) if place in places)
+        for out in (nobody, taken):
             for task in tasks:
                 left = [each for each in able if each.address not in out]
                 found = free.has_fitting(requirement_of(task), out)
