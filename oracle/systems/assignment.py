@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.waiting_line import NOWHERE, EquivalenceClass, InLine, Line, Place
+from oracle.systems.waiting_line import NOWHERE, EquivalenceClass, InLine, Line, PlaceInLine
 from oracle.systems.weighted_draw import Drawn, seed_for
 
 
@@ -148,7 +148,7 @@ def _drawings(
     """Draw for what was armed, in order; each draw takes its node away from those after it."""
     taken = frozenset(active.values())
 
-    def armed_of(alike: EquivalenceClass) -> Iterator[Place]:
+    def armed_of(alike: EquivalenceClass) -> Iterator[PlaceInLine]:
         """Go through those that ask for the same, as far as there are candidates."""
         for place in alike:
             if place.one.task.key in before.armed:

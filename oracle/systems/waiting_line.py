@@ -68,7 +68,7 @@ class InLine(NamedTuple):
 LineUp = Callable[[Iterable[Task], Iterable[Task]], Iterable[InLine]]
 
 
-class Place(NamedTuple):
+class PlaceInLine(NamedTuple):
     """Somebody in line, led by what the line is in order by, which no two have in common."""
 
     order: tuple[Fraction, Position, TaskKey]
@@ -84,9 +84,9 @@ class EquivalenceClass:
     def __init__(self) -> None:
         # Of tasks that start together the first stands for all.
         self.keys: set[TaskKey] = set()
-        self._places: list[Place] = []
+        self._places: list[PlaceInLine] = []
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[PlaceInLine]:
         return iter(self._places)
 
     @property
@@ -94,12 +94,12 @@ class EquivalenceClass:
         """Return the one that is served first."""
         return self._places[0].one
 
-    def add(self, place: Place) -> None:
+    def add(self, place: PlaceInLine) -> None:
         """Take somebody in who is not there."""
         insort(self._places, place)
         self.keys.add(place.one.task.key)
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: PlaceInLine) -> None:
         """Take somebody out who is there."""
         del self._places[bisect_left(self._places, place)]
         self.keys.remove(place.one.task.key)
@@ -113,7 +113,7 @@ class Line:
     def __init__(self, entries: Iterable[InLine] = ()) -> None:
         self._classes: dict[Asked, EquivalenceClass] = {}
         # By every task of an entry.
-        self._places: dict[TaskKey, Place] = {}
+        self._places: dict[TaskKey, PlaceInLine] = {}
         for one in entries:
             self.add(one)
 
@@ -122,7 +122,7 @@ class Line:
 
     def add(self, one: InLine) -> None:
         """Put an entry in line of whose tasks none is there."""
-        place = Place(_turn(one), one.asked, one)
+        place = PlaceInLine(_turn(one), one.asked, one)
         self._classes.setdefault(place.asked, EquivalenceClass()).add(place)
         self._places |= dict.fromkeys((task.key for task in one.tasks), place)
 
