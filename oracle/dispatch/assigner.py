@@ -5,8 +5,8 @@ stands in `draw`, what is to be asked for in `planned_download`, and a rewind ta
 exactly. What is armed is never stored: it follows from the state at the cursor (decision 0060).
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence, Set as AbstractSet
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 
@@ -16,6 +16,7 @@ from oracle.dispatch.downloads import plan_downloads
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.dispatch.policy_memory import PolicyMemory
 from oracle.domain.blocks import BlockRef
+from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Node
@@ -33,10 +34,14 @@ _THROUGH = "dispatch_through"
 
 @dataclass(frozen=True, slots=True)
 class StoredNetworkView:
-    """The network as the database has it; `memory`: of a policy that remembers, for who draws."""
+    """The network as the database has it.
+
+    For who draws: `memory` of a policy that remembers, and the tasks that have `changed`.
+    """
 
     uow: UnitOfWork
     memory: PolicyMemory | None = None
+    changed: dict[TaskKey, Task] = field(default_factory=dict)
 
     def waiting(self) -> Sequence[Task]:
         return self.uow.tasks.waiting()
@@ -44,8 +49,10 @@ class StoredNetworkView:
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return self.uow.tasks.of_groups(groups)
 
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        return self.uow.nodes.named(addresses)
+    def changed_tasks(self) -> Sequence[Task]:
+        told = list(self.changed.values())
+        self.changed.clear()
+        return told
 
     def changed_since(self, block: int | None) -> Iterable[Node]:
         return self.uow.nodes.all() if block is None else self.uow.nodes.changed_since(block)
@@ -67,11 +74,14 @@ class DrawHook(BlockHook):
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket
         self._memory = None if policy is None else PolicyMemory(policy, reader)
+        # Tasks that changed since the drawer looked, once it knows who waits.
+        self._changed: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 
     @override
     def reset(self) -> None:
         """Begin anew from what is stored: the state was rewound or a transaction was lost."""
+        self._changed.clear()
         if self._drawer is not None:
             self._drawer.forget()
         if self._memory is not None:
@@ -89,11 +99,17 @@ class DrawHook(BlockHook):
         return [] if start is None else [block for block in headers if block.number >= start]
 
     @override
+    def folded(self, changes: Changes) -> None:
+        if self._drawer is not None and self._drawer.is_following:
+            self._changed |= changes.tasks
+
+    @override
     def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         """Draw at the end of a block; one that was drawn at before is only looked at again."""
         if self._drawer is None:
             return
-        view, known = StoredNetworkView(uow, self._memory), uow.bookmarks.get(_THROUGH)
+        view = StoredNetworkView(uow, self._memory, self._changed)
+        known = uow.bookmarks.get(_THROUGH)
         if known is not None and int(known) >= block.number:
             if self._drawer.at != block.number:
                 self._drawer.resume(view, block, active_draws_in(uow))

@@ -1,9 +1,8 @@
 """Plans the draws of one block after the other, over whatever tells how the network stands."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from copy import copy
-from dataclasses import dataclass, field, replace
-from itertools import tee
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -17,26 +16,20 @@ from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
     Choice,
-    InLine,
     Pool,
     Turn,
     armed_in,
-    line_of,
     next_plan,
 )
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import why_not
-from oracle.systems.crynux.requirements import (
-    Out,
-    Requirement,
-    misfit,
-    requirement_of,
-    unavailable,
-)
+from oracle.systems.crynux.free_nodes import FreeNodes
+from oracle.systems.crynux.requirements import requirement_of
 from oracle.systems.legacy.trio_line import never_startable, trios_of
 from oracle.systems.legacy.trio_pool import TrioPool
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
+from oracle.systems.waiting_line import InLine, Line, LineUp, WaitingTasks, in_turn, line_of
 
 
 class NetworkView(Protocol):
@@ -50,8 +43,8 @@ class NetworkView(Protocol):
         """Return every task of these groups."""
         ...
 
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        """Return these nodes, those that are there."""
+    def changed_tasks(self) -> Iterable[Task]:
+        """Return the tasks whose row changed since this or `waiting` was asked; perhaps others."""
         ...
 
     def changed_since(self, block: int | None) -> Iterable[Node]:
@@ -65,46 +58,30 @@ class NetworkView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _PoolAt:
-    """The pool at one block time; `rows` holds the nodes that draws stand for.
+    """The pool at one block time, with those of it that could be given a task.
 
-    `free`: everybody who could be given a task now, were it the right one. `explains`: lists the
-    candidates of every draw, which takes several times as long as the draw. `fitting`: by kind of
-    task the free nodes that fit it, as far as was asked; a copy begins with the first.
+    `explains`: lists the candidates of every draw, which takes several times as long as the draw.
     """
 
     pool: CandidatePool
-    rows: Mapping[Address, Node]
+    free: FreeNodes
     time: int
-    free: Mapping[Address, Node]
     explains: bool
-    fitting: dict[Requirement, Iterator[Address]] = field(default_factory=dict)
 
     def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
         candidates = self.pool.candidates(one.task, self.time, taken) if self.explains else ()
         return Choice(self.pool.draw(one.task, self.time, seed, taken=taken), candidates)
 
     def suffices(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        """Look through the free nodes alone, no further than the tasks of one kind ask.
+        """Look through the free nodes alone.
 
         The pool would get ready for every kind of task that waits; creators invent thousands.
         """
-        wanted = requirement_of(one.task)
-        if wanted not in self.fitting:
-            self.fitting[wanted] = tee(self._fitting(wanted), 1)[0]
-        return any(address not in taken for address in copy(self.fitting[wanted]))
-
-    def _fitting(self, wanted: Requirement) -> Iterator[Address]:
-        weighting = self.pool.weighting
-        counted = weighting.counted(wanted.models)
-        for node in self.free.values():
-            if misfit(node, wanted) is None and (
-                weighting.fallback or counted.issubset(node.models)
-            ):
-                yield node.address
+        return self.free.has_fitting(one.asked.wanted, taken)
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        policy_input = PolicyInput(self.rows, self.pool.rules, self.time)
-        row = self.rows.get(node)
+        policy_input = PolicyInput(self.pool.members, self.pool.rules, self.time)
+        row = self.pool.members.get(node)
         return row is not None and why_not(row, requirement_of(task), policy_input) is None
 
 
@@ -118,7 +95,8 @@ class BlockDrawer:
         """`explains`: say with every draw who the candidates were, and their weights."""
         self.settings = settings
         self.explains = explains
-        self._remembers = settings.pocket is not None
+        # Looked up once: it is asked for at every change of a node.
+        self._remembers, self._trios = settings.pocket is not None, settings.trios
         self.forget()
 
     def forget(self) -> None:
@@ -126,19 +104,24 @@ class BlockDrawer:
         self.at: int | None = None
         self.plan = NOTHING_PLANNED
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
-        # Neither busy nor paused, whatever their reliability.
-        self._idle: dict[Address, Node] = {}
+        self._free = FreeNodes(self.settings.rules, self.settings.weighting)
         # Of the policies that measure a node among all: Pocket's, and the legacy one's B.
         self._members: dict[Address, Node] = {}
         # The block up to which the pool has seen the nodes' changes.
         self._seen: int | None = None
+        self._waiting: WaitingTasks | None = None
+
+    @property
+    def is_following(self) -> bool:
+        """Tell whether tasks that change have to be told of: those that wait are known."""
+        return self._waiting is not None
 
     def resume(
         self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
     ) -> None:
         """Stand at the end of `block`, where these draws stand; what is armed follows."""
-        line = line_at(view, self.settings)
-        armed = armed_in(line, active, self._pool_at(view, block, active)) if line else ()
+        line = self._line_at(view)
+        armed = armed_in(line, active, self._pool_at(view, block)) if line else ()
         self.plan, self.at = AssignmentPlan(dict(active), frozenset(armed)), block.number
 
     def rest(self, block: int) -> None:
@@ -155,9 +138,9 @@ class BlockDrawer:
             self.plan = NOTHING_PLANNED
         elif self.at != block.number - 1:
             raise FatalError(f"block {block.number} was to be drawn for after block {self.at}")
-        line = line_at(view, self.settings)
+        line = self._line_at(view)
         if line or self.plan.active:
-            turn = next_plan(self.plan, block, line, self._pool_at(view, block, self.plan.active))
+            turn = next_plan(self.plan, block, line, self._pool_at(view, block))
         else:
             turn = Turn(NOTHING_PLANNED, (), ())
         self.plan, self.at = turn.plan, block.number
@@ -165,57 +148,64 @@ class BlockDrawer:
 
     def free_at(self, time: int) -> Iterator[Node]:
         """Yield who could be given a task, as the last turn left them."""
-        rules = self.settings.rules
-        return (one for one in self._idle.values() if unavailable(one, time, rules) is None)
+        self._free.settle(time)
+        return iter(self._free.nodes.values())
 
     def network_at(self, time: int) -> PolicyInput:
         """Return the members, as the last turn that had to draw or to look at a draw saw them."""
         return PolicyInput(self._pool.members, self.settings.rules, time)
 
-    def _pool_at(
-        self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
-    ) -> Pool:
-        for node in view.changed_since(self._seen):
-            self._put(node, block.time)
-        self._seen = block.number
-        rules, trios = self.settings.rules, self.settings.trios
-        if self._remembers:
-            network = PolicyInput(self._members, rules, block.time)
-            follower, idle = view.remembered(block.number), list(self._idle.values())
-            return PocketPool(follower, network, idle, self.explains)
-        free = {one.address: one for one in self.free_at(block.time)}
-        if trios is not None:
-            return TrioPool(
-                trios, PolicyInput(self._members, rules, block.time), free, self.explains
-            )
-        rows = view.nodes(active.values())
-        return _PoolAt(self._pool, rows, block.time, free, self.explains)
+    def _line_at(self, view: NetworkView) -> Line:
+        if self._waiting is None:
+            self._waiting = WaitingTasks(_line_up_of(self.settings))
+            self._waiting.update(view.waiting(), view.of_groups)
+        else:
+            self._waiting.update(view.changed_tasks(), view.of_groups)
+        return self._waiting.line
 
-    def _put(self, node: Node, time: int) -> None:
-        """Take in a node's row as it is now."""
+    def _pool_at(self, view: NetworkView, block: BlockRef) -> Pool:
+        self._free.settle(block.time)
+        for node in view.changed_since(self._seen):
+            self._put(node)
+        self._seen = block.number
+        trios, free = self._trios, self._free
+        network = PolicyInput(self._members, self.settings.rules, block.time)
+        if self._remembers:
+            follower = view.remembered(block.number)
+            return PocketPool(follower, network, list(free.idle()), self.explains)
+        if trios is not None:
+            return TrioPool(trios, network, free.nodes, self.explains)
+        return _PoolAt(self._pool, free, block.time, self.explains)
+
+    def _put(self, node: Node) -> None:
+        """Take in a copy of a node's row as it is now: the fold goes on changing its own."""
         address = node.address
-        self._idle.pop(address, None)
-        if unavailable(node, time, self.settings.rules) in {None, Out.EXCLUDED}:
-            self._idle[address] = node
-        if not self._remembers and self.settings.trios is None:
+        if not self._remembers and self._trios is None:
             self._pool.put(node)
         elif node.membership is Membership.MEMBER:
-            # A copy, as the pool keeps: the fold goes on changing its own.
             self._members[address] = replace(node)
         else:
             self._members.pop(address, None)
+        row = self._pool.members.get(address) or self._members.get(address)
+        if row is None:
+            self._free.drop(address)
+        else:
+            self._free.put(row)
 
 
 def line_at(view: NetworkView, settings: DispatchSettings) -> list[InLine]:
     """Return what waits in order: the most valuable first; under a legacy policy by threes."""
-    waiting, fellows = _waiting_in(view)
-    by_value = line_of if settings.trios is None else trios_of
-    return by_value(waiting, fellows, settings.pricing.value_of)
+    return in_turn(_line_up_of(settings)(*_waiting_in(view)))
 
 
 def never_startable_at(view: NetworkView, settings: DispatchSettings) -> list[Task]:
     """Return the waiting tasks that the policy never starts, whoever is free."""
     return [] if settings.trios is None else never_startable(*_waiting_in(view))
+
+
+def _line_up_of(settings: DispatchSettings) -> LineUp:
+    by_value = line_of if settings.trios is None else trios_of
+    return partial(by_value, value_of=settings.pricing.value_of)
 
 
 def _waiting_in(view: NetworkView) -> tuple[Sequence[Task], Sequence[Task]]:

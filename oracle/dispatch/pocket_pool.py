@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import Choice, InLine
+from oracle.systems.assignment import Choice
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
+from oracle.systems.waiting_line import InLine
 from oracle.systems.weighted_draw import draw
 
 

@@ -111,6 +111,7 @@ class WorkingSetView:
         self._waiting: dict[TaskKey, Task] = {}
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
         self._changed: set[Address] = set()
+        self._changed_tasks: dict[TaskKey, Task] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -125,6 +126,7 @@ class WorkingSetView:
                 self._follower.take(event)
         changes = self._fold.drain()
         self._changed.update(changes.nodes)
+        self._changed_tasks |= changes.tasks
         for key, task in changes.tasks.items():
             if task.group is not None:
                 self._groups.setdefault(task.group, {})[key] = task
@@ -141,9 +143,10 @@ class WorkingSetView:
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for group in groups for task in self._groups.get(group, {}).values()]
 
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        rows = self._fold.ledger.nodes
-        return {address: rows[address] for address in addresses if address in rows}
+    def changed_tasks(self) -> Sequence[Task]:
+        told = list(self._changed_tasks.values())
+        self._changed_tasks.clear()
+        return told
 
     def changed_since(self, block: int | None) -> Iterable[Node]:
         """Return what changed since the last time; the drawer asks in order."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.fold.working_set import Changes
 from oracle.domain.reports.rounds import Rounds
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -44,6 +45,9 @@ class BlockHook:
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
         """Be told of a window up to `last` before it is folded; history comes without headers."""
+
+    def folded(self, changes: Changes) -> None:
+        """Be told what was folded and written; the rows in it are the fold's own, and go on."""
 
     def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Act where `uow` and `rounds` stand exactly as of `block`."""

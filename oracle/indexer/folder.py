@@ -150,6 +150,8 @@ class Folder:
         uow.changes(changes, self._rule_set)
         uow.rounds.write(rounds.drain())
         self._touched.update(changes.tasks)
+        for hook in self.hooks:
+            hook.folded(changes)
         return len(changes.anomalies)
 
     def _evict_finished(self) -> None:

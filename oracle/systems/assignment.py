@@ -4,50 +4,16 @@ A pure function of the chain: tasks and nodes as they stand at the end of a bloc
 hash, and what the same function said of the block before.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
-from fractions import Fraction
+from heapq import merge
 from typing import NamedTuple, Protocol
 
-from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.events.network_events import AbortReason
-from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Task
+from oracle.systems.waiting_line import NOWHERE, EquivalenceClass, InLine, Line, PlaceInLine
 from oracle.systems.weighted_draw import Drawn, seed_for
-
-# Ended so, a task gives up its whole group: no other task of it starts any more
-# (contracts/network/TaskVerdicts.sol, endUnvalidated).
-_GIVEN_UP = frozenset({AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT})
-_NOWHERE = Position(-1, 0, 0, 0)
-
-
-class InLine(NamedTuple):
-    """What waits for nodes: a task, or tasks that start together, each on a node of its own.
-
-    `barred`: nodes that were given another task of the group. `fellows`: the others of a legacy
-    group of three, in the order of their creation after `task`; of a task by itself none.
-    """
-
-    task: Task
-    value: Fraction
-    barred: frozenset[Address]
-    fellows: tuple[Task, ...] = ()
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        """Return all that start together, the oldest first."""
-        return (self.task, *self.fellows)
-
-    def out_of_reach(self, taken: frozenset[Address]) -> frozenset[Address]:
-        """Return who cannot be given it, `taken` included; copies nothing for who is alone."""
-        return taken | self.barred if self.barred else taken
-
-    @property
-    def seed_name(self) -> TaskKey | GroupKey:
-        """Return what the seed of the draw is made of beside the block: one seed for all."""
-        group = self.task.group
-        return group if self.fellows and group is not None else self.task.key
 
 
 class Choice(NamedTuple):
@@ -122,44 +88,7 @@ class Turn(NamedTuple):
 NOTHING_PLANNED = AssignmentPlan({}, frozenset())
 
 
-def line_of(
-    waiting: Iterable[Task],
-    fellows: Iterable[Task],
-    value_of: Callable[[Task], Fraction],
-) -> list[InLine]:
-    """Put waiting tasks in order: the most valuable first, then the older.
-
-    `fellows` holds every task of the groups of those that are in one. A task whose group was
-    given up can never start, and one whose group is not all there cannot yet: they are left out.
-    """
-    barred: dict[GroupKey, set[Address]] = {}
-    given_up, there = set(), Counter[GroupKey]()
-    for fellow in fellows:
-        if fellow.group is not None and fellow.created_at is not None:
-            there[fellow.group] += 1
-        if fellow.group is not None and fellow.node is not None:
-            barred.setdefault(fellow.group, set()).add(fellow.node)
-        if fellow.abort_reason in _GIVEN_UP:
-            given_up.add(fellow.group)
-    line = []
-    for task in waiting:
-        if task.group is None:
-            line.append(InLine(task, value_of(task), frozenset()))
-        elif task.group not in given_up and there[task.group] >= (task.group_size or 0):
-            nodes = frozenset(barred.get(task.group, ()))
-            line.append(InLine(task, value_of(task), nodes))
-    return in_turn(line)
-
-
-def in_turn(line: Iterable[InLine]) -> list[InLine]:
-    """Put what waits in order: the most valuable first, then the older.
-
-    Tasks that start together are as old as the last of them.
-    """
-    return sorted(line, key=_turn)
-
-
-def next_plan(before: AssignmentPlan, block: BlockRef, line: Sequence[InLine], pool: Pool) -> Turn:
+def next_plan(before: AssignmentPlan, block: BlockRef, line: Line, pool: Pool) -> Turn:
     """Return what the end of `block` makes of the plan that the block before left.
 
     What was drawn stands until the task has started or ended, or its node could not start it any
@@ -167,26 +96,21 @@ def next_plan(before: AssignmentPlan, block: BlockRef, line: Sequence[InLine], p
     those included whose draw fell this very block.
     """
     active: dict[TaskKey, Address] = {}
-    for one in line:
+    for one in line.holding(before.active):
         active |= _still_active(one, before.active, pool)
     over = tuple(key for key in before.active if key not in active)
     drawn = tuple(_drawings(before, active, block, line, pool))
     return Turn(AssignmentPlan(active, armed_in(line, active, pool)), drawn, over)
 
 
-def armed_in(
-    line: Sequence[InLine], active: Mapping[TaskKey, Address], pool: Pool
-) -> frozenset[TaskKey]:
+def armed_in(line: Line, active: Mapping[TaskKey, Address], pool: Pool) -> frozenset[TaskKey]:
     """Return the tasks without a draw for which candidates are there, at the end of a block.
 
     Of tasks that start together the first stands for all.
     """
     taken = frozenset(active.values())
-    return frozenset(
-        one.task.key
-        for one in line
-        if one.task.key not in active and pool.suffices(one, one.out_of_reach(taken))
-    )
+    alike = (each for each in line.classes() if _suffices(pool, each.first, taken))
+    return frozenset().union(*(each.keys for each in alike)).difference(active)
 
 
 def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[InLine]:
@@ -197,7 +121,7 @@ def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[I
     return [
         one
         for one in line
-        if one.task.key not in plan.active and (one.tasks[-1].created_at or _NOWHERE).block < block
+        if one.task.key not in plan.active and (one.tasks[-1].created_at or NOWHERE).block < block
     ]
 
 
@@ -218,14 +142,24 @@ def _drawings(
     before: AssignmentPlan,
     active: dict[TaskKey, Address],
     block: BlockRef,
-    line: Sequence[InLine],
+    line: Line,
     pool: Pool,
-) -> Iterable[Drawing]:
+) -> Iterator[Drawing]:
     """Draw for what was armed, in order; each draw takes its node away from those after it."""
     taken = frozenset(active.values())
-    for one in line:
-        # The quick question first: many may be armed for one node.
-        if one.task.key not in before.armed or not pool.suffices(one, one.out_of_reach(taken)):
+
+    def armed_of(alike: EquivalenceClass) -> Iterator[PlaceInLine]:
+        """Go through those that ask for the same, as far as there are candidates."""
+        for place in alike:
+            if place.one.task.key in before.armed:
+                # Many may be armed for one node.
+                if not _suffices(pool, place.one, taken):
+                    return
+                yield place
+
+    for *_, one in merge(*map(armed_of, line.classes())) if before.armed else ():
+        # Since it was looked at, others may have taken its candidates.
+        if not _suffices(pool, one, taken):
             continue
         seed = seed_for(block.hash, one.seed_name)
         choice = pool.draw(one, seed, one.out_of_reach(taken))
@@ -235,5 +169,5 @@ def _drawings(
             yield Drawing(task.key, block, seed, tuple(choice.candidates), drawn, choice.card)
 
 
-def _turn(one: InLine) -> tuple[Fraction, Position, TaskKey]:
-    return -one.value, one.tasks[-1].created_at or _NOWHERE, one.task.key
+def _suffices(pool: Pool, one: InLine, taken: frozenset[Address]) -> bool:
+    return pool.suffices(one, one.out_of_reach(taken))

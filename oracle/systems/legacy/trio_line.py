@@ -11,9 +11,9 @@ from fractions import Fraction
 from oracle.domain.blocks import Position
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import InLine, in_turn
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.legacy.grading import TRIO
+from oracle.systems.waiting_line import InLine, in_turn
 
 _NOWHERE = Position(-1, 0, 0, 0)
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import Choice, InLine
+from oracle.systems.assignment import Choice
 from oracle.systems.crynux.requirements import Requirement, requirement_of
 from oracle.systems.legacy.grading import CardGroup, is_gpt
 from oracle.systems.legacy.legacy_eligibility import candidacy_of, why_unable
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import PolicyInput
+from oracle.systems.waiting_line import InLine
 
 
 @dataclass(frozen=True, slots=True)

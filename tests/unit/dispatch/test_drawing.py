@@ -1,6 +1,6 @@
 """Whom the plan arms, block after block: as the plain policy says, and cheaply."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import replace
 
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
-from oracle.domain.ids import Address, GroupKey, Hash
+from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux import candidate_pool
@@ -40,8 +40,8 @@ class Seen:
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for task in self.tasks if task.group in groups]
 
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        return {address: self.rows[address] for address in addresses}
+    def changed_tasks(self) -> Sequence[Task]:
+        return self.tasks
 
     def changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()

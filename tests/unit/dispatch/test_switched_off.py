@@ -1,13 +1,13 @@
 """A node that was switched off without leaving: the dispatcher itself brings it to its kickout."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.fold import Fold
-from oracle.domain.ids import Address, GroupKey, Hash
+from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
@@ -42,8 +42,8 @@ class Network:
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [each for each in self.fold.ledger.tasks.values() if each.group in groups]
 
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        return {each: self.fold.ledger.nodes[each] for each in addresses}
+    def changed_tasks(self) -> Sequence[Task]:
+        return list(self.fold.ledger.tasks.values())
 
     def changed_since(self, _: int | None) -> Iterable[Node]:
         return self.fold.ledger.nodes.values()

@@ -15,13 +15,12 @@ from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
     Choice,
-    InLine,
     Turn,
     armed_in,
-    line_of,
     next_plan,
     queue_of,
 )
+from oracle.systems.waiting_line import InLine, Line, line_of
 from oracle.systems.weighted_draw import draw
 
 NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
@@ -80,7 +79,7 @@ class World:
     turns: list[Turn] = field(default_factory=list)
 
     def go(self, number: int, waiting: list[InLine], pool: Free, fork: int = 0) -> Turn:
-        turn = next_plan(self.plan, block(number, fork), waiting, pool)
+        turn = next_plan(self.plan, block(number, fork), Line(waiting), pool)
         self.plan = turn.plan
         self.turns.append(turn)
         return turn
@@ -194,7 +193,10 @@ scenes = st.lists(
 
 def staged(policy_input: Scene) -> tuple[list[InLine], Free]:
     wanted, free = policy_input
-    waiting = line(*(task(number, fee=fee) for number, fee in wanted))
+    tasks = [task(number, fee=fee) for number, fee in wanted]
+    for (number, _), one in zip(wanted, tasks, strict=True):
+        one.min_vram = number % 2
+    waiting = line(*tasks)
     # A node does not fit every task: the sixth runs even ones only.
     unfit = {(NODES[5], key(number)) for number in range(1, 9, 2)}
     return waiting, Free({NODES[place]: weight for place, weight in free}, unfit)
@@ -254,7 +256,7 @@ def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
         other.go(number, waiting, pool)
         # All that a database remembers is who stands; what is armed follows.
         standing = dict(other.plan.active)
-        other.plan = AssignmentPlan(standing, armed_in(waiting, standing, pool))
+        other.plan = AssignmentPlan(standing, armed_in(Line(waiting), standing, pool))
         kept.append(other.plan)
         if number == back:
             # Another fork for a block, and back.

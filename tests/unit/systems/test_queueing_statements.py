@@ -5,7 +5,7 @@ See docs/reference/sources.md#crynux-dispatching.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -16,7 +16,7 @@ from oracle.dispatch.drawer import BlockDrawer, line_at
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fold.working_set import WorkingSet
-from oracle.domain.ids import Address, GroupKey, Hash
+from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.assignment import queue_of
@@ -49,8 +49,8 @@ class LedgerView:
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [known for known in self.ledger.tasks.values() if known.group in groups]
 
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        return {address: self.ledger.nodes[address] for address in addresses}
+    def changed_tasks(self) -> Sequence[Task]:
+        return list(self.ledger.tasks.values())
 
     def changed_since(self, _: int | None) -> Iterable[Node]:
         return self.ledger.nodes.values()

@@ -1,6 +1,6 @@
 """Groups of three that wait: which of them, in which order, and who is drawn for them."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from hashlib import sha256
 
 import pytest
@@ -49,8 +49,8 @@ class Seen:
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for task in self.tasks if task.group in groups]
 
-    def nodes(self, addresses: Iterable[Address]) -> Mapping[Address, Node]:
-        return {address: self.rows[address] for address in addresses}
+    def changed_tasks(self) -> Sequence[Task]:
+        return self.tasks
 
     def changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()

@@ -1,0 +1,123 @@
+"""Nodes that could be given a task now, kept from block to block, and whether one fits.
+
+What a block costs are the nodes that changed, for each requirement that somebody waits with.
+"""
+
+from collections.abc import Iterator, Mapping, Set as AbstractSet
+from dataclasses import dataclass, field
+
+from oracle.domain.ids import Address
+from oracle.domain.scoring.node_scores import is_excluded
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Node
+from oracle.systems.crynux.requirements import Out, Requirement, misfit, unavailable
+from oracle.systems.crynux.selection_weight import Weighting
+
+# Whoever invents requirements must not fill the memory: with more than these all are forgotten.
+_LOOKS = 4096
+# So many rows that are free no more may be left in the list of those that became free.
+_STALE = 64
+
+
+@dataclass(slots=True)
+class _Look:
+    """How far the nodes have been looked through for one requirement.
+
+    `found`: free ones that fit, as far as somebody asked; some may have changed since. `seen`:
+    how many of the nodes that became free.
+    """
+
+    counted: frozenset[str]
+    found: dict[Address, Node] = field(default_factory=dict)
+    seen: int = 0
+
+
+class FreeNodes:
+    """They are told of by rows that nobody changes: each change of a node is a row of its own.
+
+    Times are block times in seconds.
+    """
+
+    __slots__ = ("_came", "_excluded", "_free", "_looks", "_rules", "_time", "_weighting")
+
+    def __init__(self, rules: Rules, weighting: Weighting) -> None:
+        self._rules = rules
+        self._weighting = weighting
+        self._time = 0
+        self._free: dict[Address, Node] = {}
+        # Neither busy nor paused, and of too little reliability at `_time`.
+        self._excluded: dict[Address, Node] = {}
+        # Rows in the order in which they became free; they may be so no more.
+        self._came: list[Node] = []
+        self._looks: dict[Requirement, _Look] = {}
+
+    @property
+    def nodes(self) -> Mapping[Address, Node]:
+        """Return the free nodes, as settled."""
+        return self._free
+
+    def idle(self) -> Iterator[Node]:
+        """Yield who is neither busy nor paused, whatever its reliability."""
+        yield from self._free.values()
+        yield from self._excluded.values()
+
+    def put(self, node: Node) -> None:
+        """Take in a node's row as it is now."""
+        self.drop(node.address)
+        out = unavailable(node, self._time, self._rules)
+        if out is None:
+            self._free[node.address] = node
+            self._came.append(node)
+        elif out is Out.EXCLUDED:
+            self._excluded[node.address] = node
+
+    def drop(self, address: Address) -> None:
+        """Forget a node, if it is there."""
+        self._free.pop(address, None)
+        self._excluded.pop(address, None)
+
+    def settle(self, time: int) -> None:
+        """Let reliability heal up to a block time; it falls where time goes back."""
+        back = time < self._time
+        self._time = time
+        for node in [*self.idle()] if back else [*self._excluded.values()]:
+            if back or not is_excluded(node, time, self._rules):
+                self.put(node)
+        if len(self._came) > 2 * len(self._free) + _STALE or len(self._looks) > _LOOKS:
+            self._came = [*self._free.values()]
+            self._looks.clear()
+
+    def has_fitting(self, wanted: Requirement, taken: AbstractSet[Address]) -> bool:
+        """Tell whether a free node fits that is not taken, as settled."""
+        look = self._looks.get(wanted)
+        if look is None:
+            look = self._looks[wanted] = _Look(self._weighting.counted(wanted.models))
+        return self._is_found(look, taken) or self._finds(look, wanted, taken)
+
+    def _is_found(self, look: _Look, taken: AbstractSet[Address]) -> bool:
+        """Look at those that fitted, and forget who is free no more or has changed."""
+        gone, found = [], False
+        for address, node in look.found.items():
+            if self._free.get(address) is not node:
+                gone.append(address)
+            elif address not in taken:
+                found = True
+                break
+        for address in gone:
+            del look.found[address]
+        return found
+
+    def _finds(self, look: _Look, wanted: Requirement, taken: AbstractSet[Address]) -> bool:
+        """Look on through those that became free, no further than to the first."""
+        for place in range(look.seen, len(self._came)):
+            node, look.seen = self._came[place], place + 1
+            address = node.address
+            if self._free.get(address) is node and self._fits(node, wanted, look.counted):
+                look.found[address] = node
+                if address not in taken:
+                    return True
+        return False
+
+    def _fits(self, node: Node, wanted: Requirement, counted: frozenset[str]) -> bool:
+        has_models = self._weighting.fallback or counted.issubset(node.models)
+        return has_models and misfit(node, wanted) is None

@@ -1,0 +1,147 @@
+"""A network whose nodes and tasks come, go, fit and fail at random, mined block by block."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from oracle.domain.blocks import Position
+from oracle.domain.events import network_events as said
+from oracle.domain.events.network_events import AbortReason, DomainEvent, TaskKind
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership, Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_queue import is_waiting
+from tests.support.histories import group, node, task
+from tests.support.scripted import ScriptedChain
+from tests.unit.dispatch.plain_dispatch import said_on
+
+# The chain sets both when it mines.
+AT, TIME = Position(0, 0, 0), 0
+NODES = [node(name) for name in "ABCDEF"]
+CARDS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
+MODELS = [(), ("base:a",), ("base:a", "base:b")]
+VERSIONS = [(1, 0, 0), (1, 2, 0), None]
+REASONS = [None, AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT]
+
+
+@dataclass
+class Market:
+    """Says what fits the state at the end of the chain; forks are the caller's to make."""
+
+    random: Random
+    rules: Rules
+    chain: ScriptedChain = field(default_factory=ScriptedChain)
+    made: int = 0
+
+    def mine(self, blocks: int, drawn: Mapping[TaskKey, Address]) -> None:
+        """Mine blocks; of who was drawn some are started."""
+        for _ in range(blocks):
+            fold = self._folded()
+            deeds: list[Callable[[Fold], Iterable[DomainEvent]]] = [
+                self._creates, self._joins, self._joins, self._changes, self._changes,
+                self._starts, self._ends_waiting, *[self._ends_running] * 4,
+            ]  # fmt: skip
+            events: list[DomainEvent] = []
+            for deed in self.random.choices(deeds, k=self.random.choice([0, 2, 4, 8])):
+                events += deed(fold)
+            events += [
+                said.TaskStarted(AT, TIME, key, runner)
+                for key, runner in drawn.items()
+                if self.random.random() < 0.4
+            ]
+            self.chain.mine(*events, after=self.random.choice([1, 1, 10, 10, 300, 3000]))
+
+    def _folded(self) -> Fold:
+        fold = Fold(self.rules)
+        for block, events in said_on(self.chain):
+            fold.block(block.number, events, journal=False)
+        return fold
+
+    def _creates(self, _: Fold) -> Iterable[DomainEvent]:
+        """Some tasks, alone or of a new group, which another one may be added to later."""
+        self.made += 1
+        size = self.random.choice([None, 2, 3])
+        name = self.random.choice([None, f"g{self.made}", f"g{self.random.randrange(self.made)}"])
+        asked = self._asked()
+        for number in range(self.random.choice([1, 2, 3])):
+            yield said.TaskCreated(
+                AT,
+                TIME,
+                task(f"{self.made}.{number}"),
+                fee=self.random.choice([None, 1, 2, 3]),
+                group=None if name is None else group(name),
+                group_size=None if name is None else size,
+                **asked,
+            )
+
+    def _asked(self) -> dict[str, Any]:
+        card, memory = self.random.choice(CARDS)
+        return {
+            "required_gpu": self.random.choice([None, None, None, card]),
+            "required_gpu_vram": memory,
+            "min_vram": self.random.choice([None, None, 16, 40]),
+            "models": self.random.choice(MODELS),
+            "version": self.random.choice([None, None, (1, 0, 0), (2, 0, 0)]),
+            "kind": self.random.choice([None, *TaskKind]),
+        }
+
+    def _joins(self, _: Fold) -> Iterable[DomainEvent]:
+        card, memory = self.random.choice(CARDS)
+        stake, version = self.random.randrange(1, 9) * UNIT, self.random.choice(VERSIONS)
+        models, runner = self.random.choice(MODELS), self.random.choice(NODES)
+        yield said.NodeJoined(AT, TIME, runner, stake, card, memory, version, models)
+
+    def _changes(self, fold: Fold) -> Iterable[DomainEvent]:
+        members = self._members(fold)
+        if members:
+            runner = self.random.choice(members).address
+            memory = self.random.choice([16, 40])
+            changes: list[DomainEvent] = [
+                said.NodePaused(AT, TIME, runner),
+                said.NodeResumed(AT, TIME, runner),
+                said.NodeResumed(AT, TIME, runner),
+                said.NodeQuit(AT, TIME, runner),
+                said.NodeUpdated(AT, TIME, runner, gpu_vram=memory),
+                said.ModelAdded(AT, TIME, runner, "base:a"),
+            ]
+            yield self.random.choice(changes)
+
+    def _starts(self, fold: Fold) -> Iterable[DomainEvent]:
+        """Somebody starts a task past every draw."""
+        waiting = [one for one in fold.ledger.tasks.values() if is_waiting(one)]
+        members = [one for one in self._members(fold) if not one.running]
+        if waiting and members:
+            key, runner = self.random.choice(waiting).key, self.random.choice(members).address
+            yield said.TaskStarted(AT, TIME, key, runner)
+
+    def _ends_waiting(self, fold: Fold) -> Iterable[DomainEvent]:
+        waiting = [one for one in fold.ledger.tasks.values() if is_waiting(one)]
+        if waiting:
+            key, reason = self.random.choice(waiting).key, self.random.choice(REASONS)
+            yield said.TaskAborted(AT, TIME, key, reason=reason)
+
+    def _ends_running(self, fold: Fold) -> Iterable[DomainEvent]:
+        """A task is answered, and its group judged, or runs out of time, which costs its node."""
+        running = [one for one in fold.ledger.tasks.values() if one.node and not one.ending]
+        if not running:
+            return
+        one = self.random.choice(running)
+        if one.node is None or self.random.random() < 0.5:
+            yield said.TaskTimedOut(AT, TIME, one.key, one.node)
+            return
+        yield said.TaskSubmitted(AT, TIME, one.key, one.node)
+        if one.group is not None:
+            yield said.GroupValidated(AT, TIME, one.group, self._of_group(fold, one.group))
+        yield said.TaskSucceeded(AT, TIME, one.key, one.node)
+
+    def _of_group(self, fold: Fold, named: GroupKey) -> tuple[TaskKey, ...]:
+        tasks: Iterable[Task] = fold.ledger.tasks.values()
+        return tuple(one.key for one in tasks if one.group == named)
+
+    def _members(self, fold: Fold) -> list[Node]:
+        nodes: Iterable[Node] = fold.ledger.nodes.values()
+        return [one for one in nodes if one.membership is Membership.MEMBER]

@@ -1,0 +1,83 @@
+"""Dispatching the obvious way: every block looks at every task and every node anew."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.blocks import BlockRef
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address, TaskKey
+from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.crynux.crynux_policy import CrynuxFollower, why_not
+from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.policy import PolicyInput
+from oracle.systems.waiting_line import InLine, line_of
+from oracle.systems.weighted_draw import draw, seed_for
+from tests.support.scripted import ScriptedChain, ScriptedReader
+
+
+@dataclass
+class PlainDispatch:
+    """A fold in memory, and who is drawn for what at the end of each of its blocks."""
+
+    settings: DispatchSettings
+    fold: Fold
+    active: dict[TaskKey, StoredDraw] = field(default_factory=dict)
+    over: list[StoredDraw] = field(default_factory=list)
+    armed: set[TaskKey] = field(default_factory=set)
+
+    def block(self, block: BlockRef, events: Sequence[DomainEvent]) -> None:
+        self.fold.block(block.number, events, journal=False)
+        if block.number < self.settings.start_block:
+            return
+        line = self._line()
+        standing = {one.task.key for one in line if self._stands(one, block.time)}
+        for key in [key for key in self.active if key not in standing]:
+            self.over.append(replace(self.active.pop(key), voided_block=block.number))
+        for one in [one for one in line if one.task.key in self.armed]:
+            candidates = self._candidates(one, block.time)
+            if candidates:
+                seed = seed_for(block.hash, one.task.key)
+                (drawn,) = draw(candidates, seed, 1)
+                key = one.task.key
+                self.active[key] = StoredDraw(
+                    key, block.number, block.hash, block.time, drawn.node, None
+                )
+        waits = (one for one in line if one.task.key not in self.active)
+        self.armed = {one.task.key for one in waits if self._candidates(one, block.time)}
+
+    def _line(self) -> list[InLine]:
+        tasks = self.fold.ledger.tasks.values()
+        unscored = [task for task in tasks if task.scored_in is None]
+        return line_of(filter(is_waiting, tasks), unscored, self.settings.pricing.value_of)
+
+    def _stands(self, one: InLine, time: int) -> bool:
+        drawn = self.active.get(one.task.key)
+        if drawn is None or drawn.node in one.barred:
+            return False
+        network = self._network(frozenset(), time)
+        return why_not(network.nodes[drawn.node], requirement_of(one.task), network) is None
+
+    def _candidates(self, one: InLine, time: int) -> list[tuple[Address, int]]:
+        taken = one.out_of_reach(frozenset(each.node for each in self.active.values()))
+        follower = CrynuxFollower(self.settings.weighting)
+        verdicts = follower.verdicts(one.task, self._network(taken, time))
+        return [(each.node, each.weight) for each in verdicts if each.weight is not None]
+
+    def _network(self, taken: frozenset[Address], time: int) -> PolicyInput:
+        return PolicyInput(self.fold.ledger.nodes, self.settings.rules, time, taken)
+
+
+def said_on(chain: ScriptedChain) -> Iterator[tuple[BlockRef, list[DomainEvent]]]:
+    for block in chain.blocks:
+        yield block.ref, ScriptedReader().read(block.logs, block.calls).events
+
+
+def drawn_plainly(settings: DispatchSettings, chain: ScriptedChain) -> set[StoredDraw]:
+    """Return all draws that there are at the end of a chain."""
+    plain = PlainDispatch(settings, Fold(settings.rules))
+    for block, events in said_on(chain):
+        plain.block(block, events)
+    return {*plain.active.values(), *plain.over}

@@ -1,0 +1,124 @@
+"""Draws are those of the obvious way, however the daemon came to the end of the chain."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+from hypothesis import given, strategies as st
+from typing_extensions import override
+
+from oracle.dispatch.assigner import DrawHook, active_draws_in
+from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import TransientError
+from oracle.indexer.block_hooks import BlockHook
+from oracle.indexer.folder import Folder
+from oracle.indexer.loop import IngestState
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from tests.support.examples import examples
+from tests.support.scripted import ScriptedReader
+from tests.support.txmgr.dispatch_office import settings
+from tests.support.txmgr.follower import RULES as TRIED, Follower
+from tests.support.txmgr.stores import NewStore
+from tests.unit.dispatch.market import Market
+from tests.unit.dispatch.plain_dispatch import drawn_plainly
+
+START = 3
+# One timeout excludes a node for a while, with and without a memory of it.
+RULES = [
+    replace(TRIED, exclude_enter=UNIT // 2, exclude_exit=out * UNIT // 100) for out in (50, 75)
+]
+
+
+@dataclass
+class Stumble(BlockHook):
+    """Loses the transaction of a window, at its n-th block; 0: no more."""
+
+    left: int = 0
+    first_block = START
+
+    @override
+    def wanted_stops(self, headers, newest):
+        return headers
+
+    @override
+    def at_block(self, uow, rounds, block):
+        self.left -= 1
+        if self.left == 0:
+            raise TransientError("the database went away")
+
+
+@dataclass
+class DrawingFollower(Follower):
+    """Follows a chain, and draws for it."""
+
+    chosen: DispatchSettings = field(default_factory=settings)
+    stumble: Stumble = field(default_factory=Stumble)
+
+    @override
+    def restart(self) -> None:
+        hooks = [DrawHook(self.chosen, ScriptedReader()), self.stumble]
+        self.folder = Folder(self.chosen.rules, ScriptedReader(), hooks)
+        self.ingest = IngestState()
+
+    def goes_on(self, stumbles_at: int) -> None:
+        self.stumble.left = stumbles_at
+        with suppress(TransientError):
+            self.catch_up()
+        self.stumble.left = 0
+        self.catch_up()
+
+    @property
+    def active(self) -> dict[TaskKey, Address]:
+        with self.store.reading() as uow:
+            return active_draws_in(uow)
+
+    def draws(self) -> set[StoredDraw]:
+        with self.store.reading() as uow:
+            return {*uow.draws.active(), *uow.draws.over(10_000)}
+
+
+Turn = tuple[int, int, str, int]
+TURNS = st.tuples(
+    # Blocks that are mined, and how many of them a window holds.
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from(["goes on", "goes on", "restarts", "reorg", "rebuild"]),
+    # The block of a window whose transaction is lost; 0: of none.
+    st.sampled_from([0, 0, 0, 1, 2, 3]),
+)
+
+
+@examples(40)
+@given(
+    seed=st.integers(0, 2**16),
+    turns=st.lists(TURNS, min_size=3, max_size=10),
+    rules=st.sampled_from(RULES),
+    weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
+)
+@pytest.mark.slow
+def test_the_draws_of_a_chain_are_those_of_the_obvious_way(
+    new_sqlite_store: NewStore, seed: int, turns: list[Turn], rules: Rules, weighting: Weighting
+):
+    chosen = settings(START, rules=rules, weighting=weighting)
+    market = Market(Random(seed), rules)  # noqa: S311  # repeatable, no secret
+    chain = market.chain
+    with new_sqlite_store() as store:
+        daemon = DrawingFollower(chain, store, chosen=chosen)
+        daemon.restart()
+        for blocks, at_once, what, stumbles_at in turns:
+            chain.most_blocks = at_once
+            if what == "reorg":
+                chain.fork(min(blocks, chain.newest.number - chain.heads().final.number))
+            market.mine(blocks + 1, daemon.active)
+            if what == "restarts":
+                daemon.restart()
+            daemon.goes_on(stumbles_at)
+            if what == "rebuild":
+                rebuild_state(store, daemon.folder, RebuildOptions())
+            assert daemon.draws() == drawn_plainly(chosen, chain)

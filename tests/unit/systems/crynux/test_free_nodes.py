@@ -1,0 +1,84 @@
+"""Whether a free node fits is what a look at every node says, whatever came before."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.ids import Address
+from oracle.domain.state.node import Node
+from oracle.domain.state.task import Task
+from oracle.systems.crynux import free_nodes
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.free_nodes import FreeNodes
+from oracle.systems.crynux.requirements import Out, misfit, requirement_of, unavailable
+from oracle.systems.crynux.selection_weight import RELAY_WEIGHTING, SEED_WEIGHTING, Weighting
+from tests.support.examples import examples
+from tests.unit.systems.crynux.making import NOW, a_node, a_task
+from tests.unit.systems.crynux.networks import networks, requests
+
+TURNS = st.lists(
+    st.tuples(networks(), st.integers(-900, 4000), st.sets(st.integers(0, 9), max_size=3)),
+    max_size=5,
+)
+
+
+def fits(node: Node, task: Task, weighting: Weighting) -> bool:
+    wanted = requirement_of(task)
+    has_models = weighting.counted(wanted.models).issubset(node.models)
+    return misfit(node, wanted) is None and (weighting.fallback or has_models)
+
+
+@pytest.mark.parametrize("stale", [0, 64])
+@examples(60)
+@given(
+    turns=TURNS,
+    tasks=st.lists(requests(), min_size=1, max_size=4),
+    weighting=st.sampled_from([SEED_WEIGHTING, RELAY_WEIGHTING]),
+)
+def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
+    turns: list[tuple[list[Node], int, set[int]]],
+    tasks: list[Task],
+    weighting: Weighting,
+    stale: int,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(free_nodes, "_STALE", stale)
+    free, rows, time = FreeNodes(SEED, weighting), dict[Address, Node](), NOW
+    for changed, seconds, places in turns:
+        time += seconds
+        free.settle(time)
+        for node in changed:
+            rows[node.address] = node
+            free.put(node)
+        why = {each.address: unavailable(each, time, SEED) for each in rows.values()}
+        able = [each for each in rows.values() if why[each.address] is None]
+        assert free.nodes == {each.address: each for each in able}
+        assert {each.address for each in free.idle()} == {
+            address for address, out in why.items() if out in {None, Out.EXCLUDED}
+        }
+        nobody = frozenset[Address]()
+        taken = frozenset(each.address for place, each in enumerate(able) if place in places)
+        for out in (nobody, taken):
+            for task in tasks:
+                left = [each for each in able if each.address not in out]
+                found = free.has_fitting(requirement_of(task), out)
+                assert found == any(fits(each, task, weighting) for each in left)
+
+
+def test_who_waits_in_vain_costs_a_look_at_those_who_came_free_and_no_more(monkeypatch):
+    looks: list[Node] = []
+
+    def look(node: Node, wanted: Any) -> Out | None:
+        looks.append(node)
+        return misfit(node, wanted)
+
+    monkeypatch.setattr(free_nodes, "misfit", look)
+    free, wanted = FreeNodes(SEED, SEED_WEIGHTING), requirement_of(a_task(min_vram=40))
+    for number in range(40):
+        free.put(a_node(f"{number}", gpu_vram=8))
+    assert not free.has_fitting(wanted, frozenset())
+    assert len(looks) == 40
+    free.put(a_node("new", gpu_vram=8))
+    assert not free.has_fitting(wanted, frozenset())
+    assert len(looks) == 41

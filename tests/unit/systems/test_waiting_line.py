@@ -1,0 +1,100 @@
+"""The line that is kept from block to block is the one that everything at once is put in."""
+
+from collections.abc import Iterable, Sequence, Set as AbstractSet
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from heapq import merge
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.ids import GroupKey
+from oracle.domain.state.task import Ending, Task
+from oracle.systems.crynux.crynux_queue import is_waiting
+from oracle.systems.legacy.trio_line import trios_of
+from oracle.systems.waiting_line import InLine, LineUp, WaitingTasks, in_turn, line_of
+from tests.support.histories import group, node, task
+from tests.unit.systems.crynux.making import a_task
+
+GROUPS = [group(name) for name in "gh"]
+
+
+def worth(one: Task) -> Fraction:
+    return Fraction(one.fee or 0)
+
+
+LINE_UPS = [partial(line_of, value_of=worth), partial(trios_of, value_of=worth)]
+# Rows of a task one after the other; what a group scored, the database leaves out.
+CHANGES = st.fixed_dictionaries({
+    "fee": st.integers(0, 2),
+    "min_vram": st.sampled_from([None, 16]),
+    "created_at": st.sampled_from([Position(1, 0, 0), Position(2, 0, 0), None]),
+    "group": st.sampled_from([*GROUPS, None]),
+    "group_size": st.sampled_from([None, 2, 3]),
+    "node": st.sampled_from([None, None, node("A"), node("B")]),
+    "ending": st.sampled_from([None, None, Ending.ABORTED]),
+    "abort_reason": st.sampled_from([None, None, None, AbortReason.GROUP_TIMEOUT]),
+})  # fmt: skip
+BLOCKS = st.lists(st.dictionaries(st.sampled_from("1234"), CHANGES, min_size=1), max_size=8)
+
+
+class Rows:
+    """Tasks as a database has them."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Task] = {}
+
+    def change(self, name: str, values: dict[str, object]) -> Task:
+        """A task keeps the group that it was created in; one that started is scored at once."""
+        before = self.tasks.get(name)
+        made = a_task(name, **values)
+        made.started_at = None if made.node is None else Position(3, 0, 0)
+        made.scored_in = None if made.ending is None or made.node is None else made.group
+        if before is not None:
+            made = replace(made, group=before.group)
+        self.tasks[name] = made
+        return made
+
+    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        unscored = [one for one in self.tasks.values() if one.scored_in is None]
+        return [one for one in unscored if one.group in groups]
+
+    def line(self, line_up: LineUp) -> list[InLine]:
+        waiting = [one for one in self.tasks.values() if is_waiting(one)]
+        groups = {one.group for one in waiting if one.group is not None}
+        return in_turn(line_up(waiting, self.of_groups(groups)))
+
+
+def kept(tasks: WaitingTasks) -> list[InLine]:
+    places = merge(*tasks.line.classes())
+    return [place.one for place in places]
+
+
+@pytest.mark.parametrize("line_up", LINE_UPS)
+@given(blocks=BLOCKS)
+def test_what_is_kept_from_block_to_block_is_what_everything_at_once_says(
+    line_up: LineUp, blocks: Iterable[dict[str, dict[str, object]]]
+):
+    rows, tasks = Rows(), WaitingTasks(line_up)
+    for block in blocks:
+        changed = [rows.change(name, values) for name, values in block.items()]
+        tasks.update(changed, rows.of_groups)
+        line, some = rows.line(line_up), {task("1"), task("2")}
+        assert kept(tasks) == line
+        with_some = [one for one in line if some & {each.key for each in one.tasks}]
+        assert tasks.line.holding(some) == with_some
+
+
+@given(blocks=BLOCKS)
+def test_those_of_a_class_ask_for_the_same_and_no_class_is_empty(
+    blocks: Iterable[dict[str, dict[str, object]]],
+):
+    rows, tasks = Rows(), WaitingTasks(LINE_UPS[0])
+    for block in blocks:
+        tasks.update([rows.change(*each) for each in block.items()], rows.of_groups)
+        for alike in tasks.line.classes():
+            assert {place.one.asked for place in alike} == {alike.first.asked}
+            assert alike.keys == {place.one.task.key for place in alike}
