@@ -1,17 +1,19 @@
 """How a command hears that it is to end: a signal is noted, and nothing is raised by it.
 
 What a signal's handler raises comes up in the middle of anything: in a weak reference's callback,
-where Python prints it and goes on. So the handler puts the signal's number into a queue, a thread
-takes it out, and everything that waits, waits for `Stop.event` (decision 0131).
+where Python prints it and goes on. And a handler runs on the main thread alone, which sleeps on
+where the kernel gave the signal to another one. So the handlers do nothing: Python writes the
+signal's number to a socket wherever it arrives, a thread reads it there, and everything that
+waits, waits for `StopSignal.event` (decision 0131).
 """
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 
 import typer
 
@@ -23,7 +25,8 @@ KILLED = 128
 # off. Below what systemd (ops/systemd) and Docker wait before they kill: ten seconds.
 STOP_SECONDS = 8.0
 
-_Queue = SimpleQueue[int | None]
+# No signal has this number: the block is over.
+_OVER = 0
 
 
 @dataclass(slots=True)
@@ -89,40 +92,60 @@ def listening(
     `cut_off` is called with an exit code, from a thread, where it takes too long or another one
     comes; None: it may take as long as it takes.
     """
-    # An event has a lock, which the handler might find taken by the very code that it interrupts;
-    # this queue may be put into from anywhere.
-    told: _Queue = SimpleQueue()
-
-    def note(number: int, _frame: object) -> None:
-        told.put(number)
-
+    arrives, told = socket.socketpair()
+    told.setblocking(False)
     hearing = threading.Thread(
-        target=_hear, args=(told, stop, cut_off), name="signals", daemon=True
+        target=_hear, args=(arrives, numbers, stop, cut_off), name="signals", daemon=True
     )
-    before = {number: signal.signal(number, note) for number in numbers}
-    hearing.start()
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        told.put(None)
-        hearing.join()
+    with arrives, told:
+        earlier = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        before = {number: signal.signal(number, _ignore) for number in numbers}
+        hearing.start()
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(earlier)
+            told.setblocking(True)
+            told.send(bytes([_OVER]))
+            hearing.join()
 
 
-def _hear(told: _Queue, stop: StopSignal, cut_off: Callable[[int], object] | None) -> None:
-    """Tell the first signal; None: it is over."""
-    first = told.get()
-    if first is None:
+def _ignore(_number: int, _frame: object) -> None:
+    """Be a handler, so that Python takes the signal up: its number is in the socket by now."""
+
+
+def _hear(
+    arrives: socket.socket,
+    numbers: tuple[int, ...],
+    stop: StopSignal,
+    cut_off: Callable[[int], object] | None,
+) -> None:
+    """Tell the first signal; whatever follows, or nothing in time, cuts off."""
+    first = _next(arrives, numbers)
+    if first == _OVER:
         return
     stop.tell(first)
     if cut_off is None:
-        while told.get() is not None:
+        while _next(arrives, numbers) != _OVER:
             pass
         return
+    arrives.settimeout(STOP_SECONDS)
     try:
-        following = told.get(timeout=STOP_SECONDS)
-    except Empty:
+        following = _next(arrives, numbers)
+    except TimeoutError:
         following = first
-    if following is not None:
+    if following != _OVER:
         cut_off(KILLED + following)
+
+
+def _next(arrives: socket.socket, numbers: tuple[int, ...]) -> int:
+    """Wait for one of these signals, or for the end; others with a handler are written there too.
+
+    Raises TimeoutError: nothing came.
+    """
+    while True:
+        (number,) = arrives.recv(1)
+        if number == _OVER or number in numbers:
+            return number

@@ -8,6 +8,7 @@ import pytest
 
 from oracle.daemon import stopping
 from oracle.daemon.stopping import KILLED, StopSignal, listening, until_told
+from oracle.rpc.background import in_background
 from oracle.store.database import Store
 from tests.support.cli import churning
 from tests.support.cli.daemon import PATIENCE_SECONDS, starting
@@ -41,6 +42,30 @@ def test_a_signal_that_arrives_in_a_weak_references_callback_is_received():
             assert kept() is None
             assert stop.event.wait(PATIENCE_SECONDS)
         assert stop.reason == "SIGTERM"
+
+
+def test_a_signal_that_the_kernel_gives_to_another_thread_is_received():
+    stop = StopSignal()
+
+    def work() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        # The main thread sleeps: it is no signal that wakes it.
+        stop.event.wait(PATIENCE_SECONDS)
+
+    with listening(stop, (signal.SIGTERM,)):
+        in_background(work, "work").result(2 * PATIENCE_SECONDS)
+    assert stop.reason == "SIGTERM"
+
+
+def test_a_signal_that_is_somebody_elses_is_left_to_him():
+    stop, theirs = StopSignal(), list[int]()
+    before = signal.signal(signal.SIGUSR1, lambda number, _: theirs.append(number))
+    try:
+        with listening(stop, (signal.SIGTERM,)):
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (theirs, stop.reason) == ([signal.SIGUSR1], None)
 
 
 def test_a_second_signal_cuts_off_at_once(monkeypatch: pytest.MonkeyPatch):
@@ -77,6 +102,7 @@ def test_what_signals_did_before_comes_back():
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     until_told(lambda _stop: None)
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 def test_what_the_work_raises_comes_out():

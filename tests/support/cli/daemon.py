@@ -74,10 +74,16 @@ class Daemon:
             time.sleep(0.02)
 
     def stop(self) -> tuple[int, float]:
-        """Its exit code, and how many seconds it took to end."""
+        """Its exit code, and how many seconds it took to end; fail with where it hangs."""
         started = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_SECONDS), time.monotonic() - started
+        try:
+            return self.process.wait(PATIENCE_SECONDS), time.monotonic() - started
+        except subprocess.TimeoutExpired:
+            # It has its faulthandler write down what every thread does.
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(PATIENCE_SECONDS)
+            raise AssertionError(f"did not end: {self.log.read_text('utf-8')}") from None
 
 
 @contextmanager
