@@ -5,8 +5,8 @@ See docs/explanation/ingest.md#finality.
 
 from dataclasses import dataclass
 
-from oracle.chain.fetch.skipped_heights import neighbours
-from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.chain.fetch.skipped_heights import block_up_to
+from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
 
 
@@ -39,7 +39,7 @@ def final_block(
     if before is not None and reached <= before.number:
         return before
     has_it = finalized is not None and finalized.number == reached
-    top = finalized if has_it and finalized is not None else _block(endpoint, reached)
+    top = finalized if has_it and finalized is not None else block_up_to(endpoint, reached)
     newest_time = latest.time - finality.seconds
     if finality.seconds and top.time > newest_time:
         top = _old_enough(endpoint, before, top, newest_time)
@@ -59,7 +59,7 @@ def _old_enough(
     reached, above = low.number, high.number
     while above - reached > 1:
         height = (reached + above) // 2
-        middle = _block(endpoint, height)
+        middle = block_up_to(endpoint, height)
         if middle.time <= newest_time:
             low, reached = middle, height
         else:
@@ -75,22 +75,14 @@ def _around(
     if before is None:
         high = top
         while True:
-            low = _block(endpoint, max(0, top.number - step))
+            low = block_up_to(endpoint, max(0, top.number - step))
             if low.time <= newest_time or low.number == 0:
                 return low, high
             high, step = low, 2 * step
     low = before
     while before.number + step < top.number:
-        high = _block(endpoint, before.number + step)
+        high = block_up_to(endpoint, before.number + step)
         if high.time > newest_time:
             return low, high
         low, step = high, 2 * step
     return low, top
-
-
-def _block(endpoint: Endpoint, number: int) -> BlockRef:
-    """Return the block of this height, or the last one before it where the chain skipped it."""
-    block = endpoint.header(number)
-    if block is not None:
-        return block
-    return neighbours(endpoint, BlockRange(number, number)).before.block

@@ -29,6 +29,13 @@ class ChainReader(Protocol):
         """Return the block of this height; None: this endpoint has not (yet) got it."""
         ...
 
+    def header_up_to(self, height: int) -> BlockRef:
+        """Return the block of this height, or the last one before it where the chain skipped it.
+
+        Raises TransientError: the endpoint lacks it.
+        """
+        ...
+
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """Return every block of the range, asked anew, linked by parent hash.
 

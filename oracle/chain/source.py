@@ -8,7 +8,7 @@ import structlog
 
 from oracle.chain.contract_checks import counted
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.fetch.skipped_heights import linked_blocks
+from oracle.chain.fetch.skipped_heights import block_up_to, linked_blocks
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.finality import Finality
 from oracle.chain.head_tracker import HeadTracker
@@ -154,6 +154,10 @@ class ChainSource:
     def header(self, number: int) -> BlockRef | None:
         """See chain.protocols."""
         return self._endpoints.use(lambda endpoint: endpoint.header(number))
+
+    def header_up_to(self, height: int) -> BlockRef:
+        """See chain.protocols."""
+        return self._endpoints.use(lambda endpoint: block_up_to(endpoint, height))
 
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         """See chain.protocols."""

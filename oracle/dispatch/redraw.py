@@ -41,27 +41,30 @@ class Headers:
         self._chain = chain
         self._ours = ours
         self._last = last
-        self._ahead: dict[int, BlockRef] = {}
+        # By height; None: the chain skipped it.
+        self._ahead: dict[int, BlockRef | None] = {}
 
-    def at(self, number: int) -> BlockRef:
-        """Return the chain's block.
+    def at(self, number: int) -> BlockRef | None:
+        """Return the chain's block; None: it skipped this height.
 
         Raises:
             TransientError: it is missing, or not the one that we have.
         """
         if number not in self._ahead:
             blocks = BlockRange(number, min(self._last, number + _AT_ONCE - 1))
-            self._ahead = {block.number: block for block in self._chain.headers(blocks)}
-        if number not in self._ahead:
-            raise TransientError(f"the chain does not give block {number} now")
-        block = self._ahead[number]
-        ours = self._ours.get(number)
-        if ours is not None and ours.hash != block.hash:
+            self._ahead = dict.fromkeys(range(blocks.first, blocks.last + 1))
+            self._ahead |= {block.number: block for block in self._chain.headers(blocks)}
+        block, ours = self._ahead[number], self._ours.get(number)
+        if ours is not None and (block is None or ours.hash != block.hash):
             raise TransientError(
-                f"block {number} is {block.hash} on the chain and {ours.hash} here: "
-                "the daemon has not followed the chain yet"
+                f"block {number} is {'skipped' if block is None else block.hash} on the chain and "
+                f"{ours.hash} here: the daemon has not followed the chain yet"
             )
         return block
+
+    def up_to(self, number: int) -> BlockRef:
+        """Return the same, or the block before it where the chain skipped it. Raises as `at`."""
+        return self.at(number) or self._chain.header_up_to(number)
 
 
 class Redrawing:
@@ -95,11 +98,12 @@ class Redrawing:
     def _draw(self, first: int, last: int) -> Iterator[Drawing]:
         """Draw at the end of these blocks; where nobody waits a block is not even asked for."""
         for number in range(max(first, self._start), last + 1):
-            if not self._view.is_idle or self._drawer.plan.active:
-                yield from self._drawer.turn(self._view, self._headers.at(number)).drawn
-            else:
+            if self._view.is_idle and not self._drawer.plan.active:
                 self._drawer.rest(last)
                 return
+            block = self._headers.at(number)
+            if block is not None:
+                yield from self._drawer.turn(self._view, block).drawn
 
 
 class WorkingSetView:

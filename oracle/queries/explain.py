@@ -29,7 +29,7 @@ from oracle.domain.scoring.score_window import pool_at
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.errors import InputError, TransientError
+from oracle.errors import InputError
 from oracle.queries.earnings import Earning, earning_of
 from oracle.reporting.recompute import folded_up_to
 from oracle.store.database import Store, UnitOfWork
@@ -182,10 +182,7 @@ def block_at(chain: Callable[[], ChainReader], store: Store, number: int | None)
         if not 0 <= wanted <= cursor.number:
             raise InputError(f"block {wanted} is not indexed; the last one is {cursor.number}")
         block = uow.blocks.at(wanted)
-    block = block or chain().header(wanted)
-    if block is None:
-        raise TransientError(f"the chain does not give block {wanted} now")
-    return block
+    return block or chain().header_up_to(wanted)
 
 
 def as_of_round(store: Store, number: int) -> int:

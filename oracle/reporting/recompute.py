@@ -14,7 +14,7 @@ from oracle.domain.reports.report import MIN_SCORES, Report, ReportSettings, cut
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import folded_words, scored_among, wanted_words
 from oracle.domain.scoring.rules import Rules
-from oracle.errors import InputError, TransientError
+from oracle.errors import InputError
 from oracle.indexer.feeds.feed_events import with_feed
 from oracle.indexer.stored_events import chunks
 from oracle.reporting.registering import registrations_among
@@ -90,12 +90,12 @@ def last_block_of(chain: ChainReader, store: Store, period: int, length: int) ->
     if cursor is None or identity is None or cursor.time < end:
         raise InputError(f"period {period} has not ended in what is indexed")
     low, high = identity.start_block, cursor.number
-    if _header(chain, low).time >= end:
+    if chain.header_up_to(low).time >= end:
         raise InputError(f"period {period} lies before the start block {low}")
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _header(chain, middle).time >= end else (middle, high)
-    return _header(chain, low)
+        low, high = (low, middle) if chain.header_up_to(middle).time >= end else (middle, high)
+    return chain.header_up_to(low)
 
 
 def _fold(state: FoldedState, said: Decoded, last: int) -> None:
@@ -104,10 +104,3 @@ def _fold(state: FoldedState, said: Decoded, last: int) -> None:
     # Nothing is written down here.
     state.first_events.note(state.fold.drain())
     state.rounds.drain()
-
-
-def _header(chain: ChainReader, number: int) -> BlockRef:
-    block = chain.header(number)
-    if block is None:
-        raise TransientError(f"the chain does not give block {number} now")
-    return block

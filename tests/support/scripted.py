@@ -128,6 +128,12 @@ class ScriptedChain:
         seen = self._answering()._seen()
         return seen[number].ref if number < len(seen) else None
 
+    def header_up_to(self, height: int) -> BlockRef:
+        block = self.header(height)
+        if block is None:
+            raise TransientError(f"block {height} is missing")
+        return block
+
     def headers(self, blocks: BlockRange) -> list[BlockRef]:
         seen = self._answering()._seen()
         if blocks.last >= len(seen):

@@ -110,6 +110,18 @@ def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
     raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 
 
+def block_up_to(endpoint: Endpoint, height: int) -> BlockRef:
+    """Return the block of this height, or the last one before it where the chain skipped it.
+
+    Raises:
+        RpcError: the endpoint lacks it, or gives no usable answer.
+    """
+    block = endpoint.header(height)
+    if block is not None:
+        return block
+    return neighbours(endpoint, BlockRange(height, height)).before.block
+
+
 def parent_of(endpoint: Endpoint, child: FullHeader) -> FullHeader:
     """Return a block's parent, by its hash.
 

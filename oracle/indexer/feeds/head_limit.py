@@ -46,20 +46,14 @@ class FeedHeadLimit:
         known = self._newest
         if known is not None and low < known.number < above.number:
             low = known.number
-        found, high = _header(chain, low), above.number
+        found, high = chain.header_up_to(low), above.number
         if found.time > until:
             raise TransientError("the feed is not settled up to the first block yet")
-        while high - found.number > 1:
-            middle = _header(chain, (found.number + high) // 2)
+        while high - low > 1:
+            height = (low + high) // 2
+            middle = chain.header_up_to(height)
             if middle.time <= until:
-                found = middle
+                found, low = middle, height
             else:
                 high = middle.number
         return found
-
-
-def _header(chain: ChainReader, number: int) -> BlockRef:
-    block = chain.header(number)
-    if block is None:
-        raise TransientError(f"the chain does not give block {number} now")
-    return block

@@ -108,15 +108,22 @@ def rewind_to(
 ) -> Rewound:
     """Go back to block `number`: by the journal, or where it ends by folding anew.
 
+    Where the chain skipped that height, to the block before it, and no further.
+
     Raises:
         InputError: nothing is indexed, `number` lies below the start block or not below the
             cursor, or what we read up to it is not sure to be the chain's, see `check_ours`.
         TransientError: the chain does not answer.
     """
     with store.reading() as uow:
-        cursor = _cursor_above(uow, number)
+        cursor, lowest = _cursor_above(uow, number)
         reach = uow.undo.reach()
-    block = _header(chain, number)
+    block = chain.header_up_to(number)
+    if block.number < lowest:
+        raise InputError(
+            f"cannot rewind to before the start block: the chain skipped block {number}; name "
+            f"block {number + 1}, or begin anew with an empty database"
+        )
     check_ours(chain, store, block)
     by_rebuild = reach is None or reach > number
     with folder.following(None), manner.transaction(store) as uow:
@@ -129,7 +136,8 @@ def rewind_to(
     return rewound
 
 
-def _cursor_above(uow: UnitOfWork, number: int) -> Cursor:
+def _cursor_above(uow: UnitOfWork, number: int) -> tuple[Cursor, int]:
+    """Return the cursor, and the lowest block that may be named."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: there is nothing to rewind")
@@ -139,14 +147,7 @@ def _cursor_above(uow: UnitOfWork, number: int) -> Cursor:
             f"cannot rewind to block {number}: name one from {lowest} (before the start block) "
             f"to {cursor.number - 1} (below the cursor)"
         )
-    return cursor
-
-
-def _header(chain: ChainReader, number: int) -> BlockRef:
-    block = chain.header(number)
-    if block is None:
-        raise TransientError(f"the chain does not give block {number} now")
-    return block
+    return cursor, lowest
 
 
 def _go_back(

@@ -127,7 +127,7 @@ def verify_draw(
         started_by=found.node,
         started_block=None if found.started_at is None else found.started_at.block,
         recorded=recorded,
-        as_of=headers.at(last),
+        as_of=headers.up_to(last),
     )
 
 
@@ -155,7 +155,7 @@ def verify_all(
         if isinstance(one, Start) and one.block > settings.start_block
     ]
     differing = tuple(one for one in starts if one.node is None or one.node != one.drawn)
-    return AllDraws(len(starts), differing, settings.start_block, headers.at(last))
+    return AllDraws(len(starts), differing, settings.start_block, headers.up_to(last))
 
 
 def _stored(uow: UnitOfWork, first: int, last: int) -> list[BlockRef]:

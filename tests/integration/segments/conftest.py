@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from oracle.devnet.fakechain.fault import InjectedFault
-from oracle.rpc.endpoints.learned_limits import LearnedLimits
-from oracle.rpc.endpoints.range_sizer import RangeSizer
 from oracle.telemetry.indexer_metrics import SEGMENTS
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
-from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.indexer import Indexer, in_ranges
+from tests.support.ingest.skipping import Skipping
 
 HISTORY = 240
 # Cut small, a short history is many ranges.
@@ -54,12 +53,30 @@ def open_prepared(
         indexer.close()
 
 
-def in_ranges(indexer: Indexer, blocks: int) -> Indexer:
-    """Have ranges cut to so many blocks, as for an endpoint that takes no more."""
-    for endpoint in indexer.source.endpoints:
-        sizer = RangeSizer(limit=blocks)
-        endpoint.limits = LearnedLimits(sizer, is_recalled=True, kept={"max_blocks": str(blocks)})
-    return indexer
+@pytest.fixture
+def database(tmp_path: Path, sqlite_template: Path) -> Callable[[], str]:
+    """Return a new database at each call."""
+
+    def fresh() -> str:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
+        path.write_bytes(sqlite_template.read_bytes())
+        return f"sqlite:///{path}"
+
+    return fresh
+
+
+@pytest.fixture
+def skipping(database: Callable[[], str]) -> Iterator[Callable[[int], Skipping]]:
+    """Begins a chain behind so many endpoints."""
+    with ExitStack() as until_the_end:
+
+        def begin(endpoints: int) -> Skipping:
+            begun = Skipping(until_the_end, database)
+            for _ in range(endpoints):
+                begun.chain.serve()
+            return begun
+
+        yield begin
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.chain.segments import segment_queue
 from oracle.store.database import Store
-from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_question, in_ranges
+from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_question
 from tests.integration.segments.test_staged import Kept, staged_in
 from tests.support.examples import examples
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
-from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.indexer import Indexer, in_ranges
 from tests.support.txmgr.brittle import Brittle, Died
 
 _NEVER = 1_000_000

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from tests.faults.catalogue import INGEST, cases_of
-from tests.integration.segments.conftest import in_ranges, outcomes
+from tests.integration.segments.conftest import outcomes
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import ANSWERS
 from tests.integration.segments.plays_of_chains import CHAINS
 from tests.integration.segments.plays_of_writers import WRITERS
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.indexer import Indexer, in_ranges
 
 HISTORY = 90
 CASES = CHAINS | ANSWERS | WRITERS

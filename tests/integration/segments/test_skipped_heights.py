@@ -3,20 +3,16 @@
 However small the windows are, wherever they end, and across a fork.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from oracle.devnet.fakechain.block_json import Block
 from oracle.devnet.fakechain.fault import InjectedFault
 from oracle.devnet.fakechain.faults.block_faults import HEADERS
 from oracle.devnet.fakechain.requests import FakeRequest
 from oracle.devnet.fakechain.tree import branch
-from oracle.devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import Level
 from oracle.errors import TransientError
@@ -26,23 +22,12 @@ from oracle.indexer.backfill import backfill
 from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
-from tests.integration.segments.conftest import in_ranges
 from tests.support.examples import examples
-from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.dumping import dump
-from tests.support.ingest.forked import told
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import txs
-
-# More turns than any of these chains needs, and seconds between two that do nothing.
-_TURNS, _REST_SECONDS = 300, 20.0
-# Contracts and kinds of events are numbered as they came, also on a fork.
-_NUMBERED = ("log_row", "log_source")
-# More than a batch of headers.
-_FAR = 110
+from tests.support.ingest.skipping import FAR, TURNS, Skipping
 
 # Before each block, how many heights have none.
-gaps = st.lists(st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5, 9, 14, _FAR]), min_size=10, max_size=25)
+gaps = st.lists(st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5, 9, 14, FAR]), min_size=10, max_size=25)
 
 
 class Manner(NamedTuple):
@@ -72,81 +57,6 @@ forks = st.none() | st.builds(
 Open = Callable[..., Indexer]
 
 
-@pytest.fixture
-def database(tmp_path: Path, sqlite_template: Path) -> Callable[[], str]:
-    """Return a new database at each call."""
-
-    def fresh() -> str:
-        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
-        path.write_bytes(sqlite_template.read_bytes())
-        return f"sqlite:///{path}"
-
-    return fresh
-
-
-class Skipping:
-    """A chain that skips heights, its endpoints, and indexers that end with it."""
-
-    def __init__(self, until_the_end: ExitStack, database: Callable[[], str]) -> None:
-        self.chain = AChain(until_the_end)
-        self._until_the_end = until_the_end
-        self._database = database
-        self._clock = VirtualClock()
-
-    def grow(self, skipped: Sequence[int], on: Block | None = None) -> Block:
-        """Mine a block after each of these numbers of heights without one."""
-        last = on or self.chain.head
-        for gap in skipped:
-            said = txs(self.chain.traffic.block())
-            last = self.chain.tree.mine(said, last, number=last.number + 1 + gap)
-        return self.chain.show(last)
-
-    def part(self, depth: int) -> Block:
-        """Return a block so many below the head, and not below the final one."""
-        all_blocks = branch(self.chain.head)
-        above = [one for one in all_blocks if one.number > self.chain.head.number - FINALITY]
-        return all_blocks[-1 - min(depth, len(above))]
-
-    def logs(self, start: int) -> list[tuple[str, int]]:
-        """Return what our contracts said from a block on; see `AChain.logs`."""
-        read = {block.hash for block in branch(self.chain.head) if block.number >= start}
-        return [log for log in self.chain.logs() if log[0] in read]
-
-    def indexer(self, blocks: int | None = None, **how: int) -> Indexer:
-        """Open an indexer that reads at most so many heights at once."""
-        urls, clock = self.chain.urls, self._clock
-        indexer = Indexer(urls, self._database(), clock=clock, reports=False, **how)
-        self._until_the_end.callback(indexer.close)
-        return indexer if blocks is None else in_ranges(indexer, blocks)
-
-    def turns(self, indexer: Indexer, turns: int) -> list[object]:
-        """Take so many turns, with time between them; what was done."""
-        done: list[object] = []
-        for _ in range(turns):
-            try:
-                done.append(indexer.step())
-            except TransientError as error:
-                done.append(error)
-            self._clock.pass_by(_REST_SECONDS)
-        return done
-
-    def read(self, indexer: Indexer) -> list[str]:
-        """Index until the newest block is in, and return what is stored of the chain."""
-        head, failed = self.chain.head, None
-        for _ in range(_TURNS):
-            try:
-                done = indexer.step()
-            except TransientError as error:
-                done, failed = None, error
-            if done is None:
-                with indexer.store.reading() as uow:
-                    at = uow.cursor.get()
-                if at is not None and at.hash == head.hash:
-                    return told(dump(indexer.url, orphans=False, without=_NUMBERED))
-                self._clock.pass_by(_REST_SECONDS)
-        raise AssertionError(f"not at block {head.number}: {failed}")
-
-
 def lacks(heights: range) -> InjectedFault:
     """Show no block at these heights, and by hash as well none of them."""
 
@@ -159,26 +69,12 @@ def lacks(heights: range) -> InjectedFault:
 def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
     """Index until a turn fails; what was done, and why it did."""
     done: list[object] = []
-    for _ in range(_TURNS):
+    for _ in range(TURNS):
         try:
             done.append(indexer.step())
         except TransientError as error:
             return done, error
     raise AssertionError(done)
-
-
-@pytest.fixture
-def skipping(database: Callable[[], str]) -> Iterator[Callable[[int], Skipping]]:
-    """Begins a chain behind so many endpoints."""
-    with ExitStack() as until_the_end:
-
-        def begin(endpoints: int) -> Skipping:
-            begun = Skipping(until_the_end, database)
-            for _ in range(endpoints):
-                begun.chain.serve()
-            return begun
-
-        yield begin
 
 
 @pytest.mark.nightly
@@ -208,7 +104,7 @@ def test_more_heights_than_a_window_is_long_stall_nobody(
     skipping: Callable[[int], Skipping], workers: int
 ):
     world = skipping(1)
-    world.grow([0] * 60 + [45] + [0] * 30 + [_FAR] + [0] * 30)
+    world.grow([0] * 60 + [45] + [0] * 30 + [FAR] + [0] * 30)
     indexer = world.indexer(20, workers=workers)
 
     assert world.read(indexer) == world.read(world.indexer())
@@ -261,7 +157,7 @@ def test_a_final_block_whose_height_is_skipped_now_halts(skipping: Callable[[int
 
 def test_skipped_heights_are_no_gap_and_can_be_verified(skipping: Callable[[int], Skipping]):
     world = skipping(2)
-    world.grow([0] * 20 + [_FAR] + [0] * 20 + [0, 2, 0, 3, 0])
+    world.grow([0] * 20 + [FAR] + [0] * 20 + [0, 2, 0, 3, 0])
     indexer = world.indexer()
     world.read(indexer)
     at = indexer.cursor[0]

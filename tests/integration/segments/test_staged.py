@@ -10,9 +10,9 @@ from oracle.chain.segments import segment_queue
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import VerificationPolicy
-from tests.integration.segments.conftest import RANGE, OpenPrepared, in_ranges, outcomes
+from tests.integration.segments.conftest import RANGE, OpenPrepared, outcomes
 from tests.support.ingest.dumping import dump
-from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.indexer import Indexer, in_ranges
 
 Damage = Callable[[Path], None]
 

@@ -15,6 +15,8 @@ from oracle.indexer.folder import Folder
 from oracle.indexer.loop import Done, IngestState, index_next
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.client import MOST_BYTES
+from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.endpoints.range_sizer import RangeSizer
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
@@ -139,3 +141,11 @@ class Indexer:
         """Of everything folded."""
         with self.store.reading() as uow:
             return uow.projections.digest()
+
+
+def in_ranges(indexer: Indexer, blocks: int) -> Indexer:
+    """Have ranges cut to so many blocks, as for an endpoint that takes no more."""
+    for endpoint in indexer.source.endpoints:
+        sizer = RangeSizer(limit=blocks)
+        endpoint.limits = LearnedLimits(sizer, is_recalled=True, kept={"max_blocks": str(blocks)})
+    return indexer

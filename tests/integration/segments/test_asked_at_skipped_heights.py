@@ -1,0 +1,107 @@
+"""What is asked for by a height or a time, where the chain has skipped that height."""
+
+from collections.abc import Callable
+
+import pytest
+
+from oracle.devnet.fakechain.tree import branch
+from oracle.dispatch.redraw import Headers
+from oracle.domain.blocks import BlockRef
+from oracle.errors import InputError
+from oracle.indexer.feeds.head_limit import FeedHeadLimit
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.queries.explain import block_at
+from oracle.reporting.recompute import last_block_of
+from oracle.store.raw.feed_repository import FeedCursor
+from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.skipping import FAR, Skipping
+
+# After block 20 far more heights than a search halves away, and short gaps near the head.
+GAPS = [0] * 20 + [FAR] + [0] * 20 + [0, 2, 0, 3, 0, 0, 1, 0]
+
+
+@pytest.fixture
+def world(skipping: Callable[[int], Skipping]) -> Skipping:
+    world = skipping(1)
+    world.grow(GAPS)
+    return world
+
+
+@pytest.fixture
+def indexer(world: Skipping) -> Indexer:
+    indexer = world.indexer()
+    world.read(indexer)
+    return indexer
+
+
+def up_to(world: Skipping, height: int) -> int:
+    """The number of the block that stands at a height, or is the last one before it."""
+    return max(block.number for block in branch(world.chain.head) if block.number <= height)
+
+
+@pytest.mark.parametrize("below_head", [2, 7, 60])
+def test_a_rewind_to_a_skipped_height_ends_at_the_block_before_it(
+    world: Skipping, indexer: Indexer, below_head: int
+):
+    blocks = {block.number for block in branch(world.chain.head)}
+    height = world.chain.head.number - below_head
+    assert height not in blocks
+
+    rewind_to(indexer.source, indexer.store, indexer.folder, height, RebuildOptions())
+
+    assert indexer.cursor[0] == up_to(world, height)
+    assert world.read(indexer) == world.read(world.indexer())
+
+
+def test_a_rewind_to_before_the_start_block_goes_no_further_than_that(world: Skipping):
+    first = up_to(world, 20) + FAR + 1
+    indexer = world.indexer(start_block=first)
+    world.read(indexer)
+
+    with pytest.raises(InputError, match=f"skipped block {first - 1}; name block {first}"):
+        rewind_to(indexer.source, indexer.store, indexer.folder, first - 1, RebuildOptions())
+
+
+@pytest.mark.parametrize("seconds", [7, 60, 300])
+def test_the_last_block_of_a_period_is_found_among_skipped_heights(
+    world: Skipping, indexer: Indexer, seconds: int
+):
+    blocks = branch(world.chain.head)
+    periods = range(blocks[1].time // seconds, world.chain.head.time // seconds)
+    found = {
+        period: last_block_of(indexer.source, indexer.store, period, seconds).number
+        for period in periods
+    }
+    assert found == {
+        period: max(one.number for one in blocks if one.time < (period + 1) * seconds)
+        for period in periods
+    }
+
+
+def test_a_feed_that_lags_lets_blocks_be_read_up_to_its_time(world: Skipping):
+    indexer = world.indexer()
+    limit, read = FeedHeadLimit(indexer.store), []
+    numbers = [block.number for block in branch(world.chain.head)]
+    for polls, block in enumerate(branch(world.chain.head)):
+        with indexer.store.transaction() as uow:
+            uow.feed.move(FeedCursor(settled_to=block.time), polls)
+        read.append(limit.of(indexer.source).latest.number)
+    assert read == numbers
+
+
+def test_a_score_is_explained_at_the_block_before_a_skipped_height(
+    world: Skipping, indexer: Indexer
+):
+    numbers = range(world.chain.head.number + 1)
+    found = [block_at(lambda: indexer.source, indexer.store, number).number for number in numbers]
+    assert found == [up_to(world, number) for number in numbers]
+
+
+def test_nobody_is_drawn_at_a_skipped_height(world: Skipping, indexer: Indexer):
+    blocks = {block.number: block.hash for block in branch(world.chain.head)}
+    last = world.chain.head.number
+    headers = Headers(indexer.source, dict[int, BlockRef](), last)
+    shown = {number: headers.at(number) for number in range(last + 1)}
+    assert {number: one.hash for number, one in shown.items() if one is not None} == blocks
+    assert headers.up_to(60).number == up_to(world, 60)

@@ -1,0 +1,84 @@
+"""Chains that skip heights, and indexers that follow them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from oracle.devnet.fakechain.block_json import Block
+from oracle.devnet.fakechain.tree import branch
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.dumping import dump
+from tests.support.ingest.forked import told
+from tests.support.ingest.indexer import FINALITY, Indexer, in_ranges
+from tests.support.ingest.speaking import txs
+
+# More turns than any of these chains needs, and seconds between two that do nothing.
+TURNS, _REST_SECONDS = 300, 20.0
+# Contracts and kinds of events are numbered as they came, also on a fork.
+_NUMBERED = ("log_row", "log_source")
+# More heights than a batch of headers holds.
+FAR = 110
+
+
+class Skipping:
+    """A chain that skips heights, its endpoints, and indexers that end with it."""
+
+    def __init__(self, until_the_end: ExitStack, database: Callable[[], str]) -> None:
+        self.chain = AChain(until_the_end)
+        self._until_the_end = until_the_end
+        self._database = database
+        self._clock = VirtualClock()
+
+    def grow(self, skipped: Sequence[int], on: Block | None = None) -> Block:
+        """Mine a block after each of these numbers of heights without one."""
+        last = on or self.chain.head
+        for gap in skipped:
+            said = txs(self.chain.traffic.block())
+            last = self.chain.tree.mine(said, last, number=last.number + 1 + gap)
+        return self.chain.show(last)
+
+    def part(self, depth: int) -> Block:
+        """Return a block so many below the head, and not below the final one."""
+        all_blocks = branch(self.chain.head)
+        above = [one for one in all_blocks if one.number > self.chain.head.number - FINALITY]
+        return all_blocks[-1 - min(depth, len(above))]
+
+    def logs(self, start: int) -> list[tuple[str, int]]:
+        """Return what our contracts said from a block on; see `AChain.logs`."""
+        read = {block.hash for block in branch(self.chain.head) if block.number >= start}
+        return [log for log in self.chain.logs() if log[0] in read]
+
+    def indexer(self, blocks: int | None = None, **how: int) -> Indexer:
+        """Open an indexer that reads at most so many heights at once."""
+        urls, clock = self.chain.urls, self._clock
+        indexer = Indexer(urls, self._database(), clock=clock, reports=False, **how)
+        self._until_the_end.callback(indexer.close)
+        return indexer if blocks is None else in_ranges(indexer, blocks)
+
+    def turns(self, indexer: Indexer, turns: int) -> list[object]:
+        """Take so many turns, with time between them; what was done."""
+        done: list[object] = []
+        for _ in range(turns):
+            try:
+                done.append(indexer.step())
+            except TransientError as error:
+                done.append(error)
+            self._clock.pass_by(_REST_SECONDS)
+        return done
+
+    def read(self, indexer: Indexer) -> list[str]:
+        """Index until the newest block is in, and return what is stored of the chain."""
+        head, failed = self.chain.head, None
+        for _ in range(TURNS):
+            try:
+                done = indexer.step()
+            except TransientError as error:
+                done, failed = None, error
+            if done is None:
+                with indexer.store.reading() as uow:
+                    at = uow.cursor.get()
+                if at is not None and at.hash == head.hash:
+                    return told(dump(indexer.url, orphans=False, without=_NUMBERED))
+                self._clock.pass_by(_REST_SECONDS)
+        raise AssertionError(f"not at block {head.number}: {failed}")
