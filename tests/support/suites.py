@@ -2,13 +2,12 @@
 
 - quick (`-m 'not slow'`): what needs neither a chain nor a server, and of the rest the main paths.
 - CI (`(slow or hypothesis) and not nightly`): everything else that is not nightly; properties with
-  25 examples at most; of a slow test in tests/integration one set of parameters.
+  25 examples at most; of a slow test one set of parameters.
 - night: all.
 
 Marks follow from where a test stands and from what it needs, so that nobody has to think of them.
 """
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,11 +25,11 @@ SLOW_FOLDERS = (
     _TESTS / "integration" / "reporters",
     _TESTS / "integration" / "segments",
 )
-INTEGRATION = _TESTS / "integration"
+# CI plays a part of it that it chooses itself.
+_LIES = _TESTS / "faults" / "lies"
 # Who takes one of these has a chain: Anvil's own, or one with our network on it.
 _CHAINS = {"fresh_chain", "network"}
 _SERVERS = {"postgresql_server", "new_postgresql_store"}
-_ENGINE = re.compile(r"postgresql|sqlite")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -50,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if folder in FAULTS:
             faults.append(item)
-        elif INTEGRATION in item.path.parents and item.get_closest_marker("slow") is not None:
+        elif _LIES not in item.path.parents and _is_in_ci(item):
             forms.append(item)
     chosen = representatives(item.nodeid for item in faults)
     chosen |= first_forms(item.nodeid for item in forms)
@@ -73,16 +72,10 @@ def representatives(node_ids: Iterable[str]) -> set[str]:
     """Return the fault tests that CI plays (decision 0160).
 
     Of each critical case those that a mutant names, which are known to turn red when the defence
-    is gone; each with its first parameters, once for each engine.
+    is gone.
     """
     named = proofs()
-    chosen: dict[tuple[str, str], str] = {}
-    for node_id in node_ids:
-        test, _, parameters = node_id.partition("[")
-        if test in named:
-            engine = _ENGINE.search(parameters)
-            chosen.setdefault((test, engine[0] if engine else ""), node_id)
-    return set(chosen.values())
+    return first_forms(one for one in node_ids if one.partition("[")[0] in named)
 
 
 def first_forms(node_ids: Iterable[str]) -> set[str]:
@@ -103,6 +96,11 @@ def proofs() -> set[str]:
     critical = {case.number for case in all_cases() if case.severity == "critical"}
     tests = {test.partition("[")[0] for mutant in all_mutants() for test in mutant.tests}
     return {test for test in tests if case_of(test) in critical}
+
+
+def _is_in_ci(item: pytest.Item) -> bool:
+    is_slow = item.get_closest_marker("slow") is not None
+    return is_slow and item.get_closest_marker("nightly") is None
 
 
 def _folder(path: Path) -> Path | None:

@@ -12,7 +12,7 @@ from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, verdict
 
 QUICK = quick()
 # CI plays one of so many cells of the bounded matrix; the night plays all of them.
-_ONE_OF = 24
+_ONE_OF = 48
 REST = [
     pytest.param(cell, id=cell.name, marks=[] if place % _ONE_OF == 0 else pytest.mark.nightly)
     for place, cell in enumerate(cell for cell in bounded() if cell not in QUICK)

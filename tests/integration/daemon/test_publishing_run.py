@@ -91,6 +91,7 @@ def test_without_publish_nothing_is_sent(network, tmp_path, capsys):
     assert told(capsys, "status", "--config", path)["outbox"] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, capsys):
     (tmp_path / "keys").mkdir()

@@ -84,6 +84,7 @@ def nonce(premises: Premises) -> int:
     return int(premises.chain.rpc("eth_getTransactionCount", sender, "latest"), 16)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path

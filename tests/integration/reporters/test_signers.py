@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.reporters.company import company
 from tests.support.cli.local_network import LocalNetwork, Settings
 
@@ -12,6 +14,7 @@ def after_a_while(name: str, settings: Settings) -> None:
         settings["reporters"].update(transmit_rank=1, transmit_delay_seconds=60)
 
 
+@pytest.mark.nightly
 def test_what_the_old_signers_signed_is_not_stranded_and_the_next_round_is_the_new_ones(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):

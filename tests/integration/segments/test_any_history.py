@@ -87,6 +87,7 @@ def is_through(indexer: Indexer, calls: int) -> bool:
     return True
 
 
+@pytest.mark.nightly
 @settings(examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     how=st.builds(

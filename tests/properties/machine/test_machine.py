@@ -13,7 +13,7 @@ from tests.properties.machine.world import World
 # Where examples are always the same ones, whoever wants a failure made short runs it elsewhere.
 _PHASES = tuple(phase for phase in Phase if "CI" not in os.environ or phase is not Phase.shrink)
 # A large run: QOS_ORACLE_MACHINE_EXAMPLES=1000 make machine
-_EXAMPLES = int(os.environ.get("QOS_ORACLE_MACHINE_EXAMPLES", "12"))
+_EXAMPLES = int(os.environ.get("QOS_ORACLE_MACHINE_EXAMPLES", "8"))
 _STEPS = int(os.environ.get("QOS_ORACLE_MACHINE_STEPS", "30"))
 
 _endpoint = st.integers(0, 2)

@@ -115,6 +115,7 @@ def test_a_running_daemon_outlives_null_calls_after_its_first_round(
         assert running.stop()[0] == 0
 
 
+@pytest.mark.nightly
 def test_a_running_daemon_outlives_null_calls_before_its_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
