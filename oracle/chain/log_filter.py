@@ -12,6 +12,7 @@ from itertools import chain
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address, Hash
+from oracle.domain.log_table import MOST_INDEX
 from oracle.domain.logs import Log
 from oracle.rpc.responses import LogResponse
 
@@ -178,7 +179,7 @@ class _Small(dict[str, int]):
 
     def __missing__(self, written: str) -> int:
         number = int(written, 16)
-        if not 0 <= number <= _MOST_INDEX:
+        if not 0 <= number <= MOST_INDEX:
             raise ValueError(f"an index that no block has: {number}")
         if len(self) < _REMEMBERED:
             self[written] = number
@@ -186,8 +187,6 @@ class _Small(dict[str, int]):
 
 
 _REMEMBERED = 4096
-# What a row's key has room for (docs/explanation/storage.md#logs).
-_MOST_INDEX = 2**24 - 1
 _small = _Small().__getitem__
 
 

@@ -95,16 +95,7 @@ class ChainSource:
         self._endpoints.hold(Checkpoint(number, block_hash, source))
 
     def check(self) -> None:
-        """Ask every endpoint for its chain, and for the code of the contracts until one has it.
-
-        One of several that is on another chain, or refuses us, is quarantined.
-
-        Raises:
-            TransientError: none answers as an endpoint does, or too few say the following.
-            InputError: all are on another chain.
-            NotTheContractError: all say of an address that it holds no contract, or another one
-                than the profile reads.
-        """
+        """See check_endpoints."""
         check_endpoints(self._endpoints, self._reader)
 
     def close(self) -> None:

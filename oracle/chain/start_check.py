@@ -13,7 +13,16 @@ _MAY_COME = set(ErrorKind) - _SETTINGS - {ErrorKind.QUARANTINED}
 
 
 def check_endpoints(endpoints: EndpointPool, reader: EventReader) -> None:
-    """See `Source.check`."""
+    """Ask every endpoint for its chain, and for the code of the contracts until one has it.
+
+    One of several that is on another chain, or refuses us, is quarantined.
+
+    Raises:
+        TransientError: none answers as an endpoint does, or too few say the following.
+        InputError: all are on another chain.
+        NotTheContractError: all say of an address that it holds no contract, or another one
+            than the profile reads.
+    """
     failures: dict[Endpoint, RpcError] = {}
     for endpoint in endpoints:
         try:

@@ -4,6 +4,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import LogReader
 from oracle.domain.coverage import Covered, IngestScope, Level
 from oracle.domain.fold.fold import FOLD_VERSION
+from oracle.domain.log_table import block_hashes
 from oracle.store.database import UnitOfWork
 
 
@@ -26,7 +27,7 @@ def note_proven(uow: UnitOfWork, window: BlockWindow) -> None:
     """Write down which single blocks reached more than the window as a whole."""
     if window.level >= Level.PROVEN or not window.proven:
         return
-    known = {log.block: log.block_hash for log in window.logs}
+    known = block_hashes(window.logs)
     known |= {call.block: call.block_hash for call in window.calls}
     known |= {block.number: block.hash for block in [*window.headers, window.last]}
     proven = [(number, known[number]) for number in window.proven if number in known]

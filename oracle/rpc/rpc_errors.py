@@ -156,7 +156,8 @@ def from_status(
     asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
     if status == HTTPStatus.TOO_MANY_REQUESTS or asks_to_wait:
         return RpcError(endpoint, ErrorKind.THROTTLED, _told(status, body), retry_after=wait)
-    tells = is_json and b'"error"' in body and status in _TOLD_BY_BODY
+    # In this order: most bodies are large, and tell of no error.
+    tells = status in _TOLD_BY_BODY and is_json and b'"error"' in body
     if status in _STATUSES and not tells:
         return RpcError(endpoint, _STATUSES[status], _told(status, body))
     if is_json:

@@ -44,7 +44,7 @@ class BlockWindow:
     first_parent: Hash
     last: BlockRef
     headers: list[BlockRef]
-    logs: list[Log]
+    logs: Sequence[Log]
     calls: list[Call]
     # What every block of the range has reached at least; single ones may have reached more.
     level: Level = Level.SEAMED

@@ -10,6 +10,7 @@ from itertools import chain
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.domain.blocks import BlockRange
+from oracle.domain.log_table import LogTable
 
 
 def is_continued(window: BlockWindow, following: BlockWindow) -> bool:
@@ -34,7 +35,7 @@ def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
         first.first_parent,
         last.last,
         list(chain.from_iterable(one.headers for one in windows)),
-        list(chain.from_iterable(one.logs for one in windows)),
+        LogTable.joined(one.logs for one in windows),
         list(chain.from_iterable(one.calls for one in windows)),
         first.level,
         first.endpoint,

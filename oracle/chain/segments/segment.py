@@ -5,8 +5,10 @@ are looked at. See docs/explanation/segments.md#segment.
 """
 
 import hashlib
-from operator import attrgetter
-from typing import NamedTuple, Self, TypeAlias
+from collections.abc import Sequence
+from itertools import islice
+from operator import lt
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -17,13 +19,10 @@ from oracle.chain.segments.order import Facts, SegmentOrder
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import Level
 from oracle.domain.ids import Address, Hash
+from oracle.domain.log_table import INDEX_BITS, LogPart, LogSource, LogTable
 from oracle.domain.logs import Call, Log
 from oracle.errors import OracleError, TransientError
 
-_LogRow: TypeAlias = tuple[int, Hash, int, int, Hash, int, Address, tuple[str, ...], str]
-_LOG_FIELDS = attrgetter(
-    "block", "block_hash", "time", "tx", "tx_hash", "index", "address", "topics", "data"
-)
 _WORD, _DIGEST = 32, 32
 
 
@@ -50,6 +49,36 @@ class CallRow(NamedTuple):
     def call(self) -> Call:
         """Return what `of` was given."""
         return Call(**self._asdict() | {"value": int.from_bytes(self.value)})
+
+
+class LogRows(msgspec.Struct, frozen=True, array_like=True):
+    """Logs in order, as a table of them has them: see `LogPart`."""
+
+    blocks: list[tuple[int, bytes, int]]
+    sources: list[LogSource]
+    rows: list[tuple[int, int, int, bytearray, bytearray, bytearray]]
+
+    @classmethod
+    def of(cls, logs: Sequence[Log]) -> Self:
+        """Return logs as they travel. Raises ValueError: a table cannot hold them."""
+        (part,) = LogTable.of(logs).parts
+        blocks = [(number, *block) for number, block in part.blocks.items()]
+        return cls(blocks, list(part.sources), part.rows)  # type: ignore[arg-type]  # as they are
+
+    def are_whole(self) -> bool:
+        """Tell whether keys ascend, and every row has its block and its source here."""
+        keys = [row[0] for row in self.rows]
+        numbers, places = {key >> INDEX_BITS for key in keys}, {row[2] for row in self.rows}
+        return (
+            all(map(lt, keys, islice(keys, 1, None)))
+            and numbers == {block[0] for block in self.blocks}
+            and places == set(range(len(self.sources)))
+        )
+
+    def table(self) -> LogTable:
+        """Return what `of` was given."""
+        blocks = {number: (block_hash, time) for number, block_hash, time in self.blocks}
+        return LogTable([LogPart(blocks, self.sources, self.rows)])
 
 
 class SegmentError(OracleError):
@@ -85,7 +114,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     level: int
     proven: tuple[int, ...]
     headers: list[BlockRef]
-    logs: list[_LogRow]
+    logs: LogRows
     calls: list[CallRow]
     events: EventRows
     contract_events: EventRows
@@ -102,7 +131,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
             self.first_parent,
             self.newest,
             self.headers,
-            [Log(*row) for row in self.logs],
+            self.logs.table(),
             [row.call() for row in self.calls],
             Level(self.level),
             self.endpoint,
@@ -135,6 +164,7 @@ def segment_of(
 
     Raises:
         OverflowError: a number of an event is larger than we know how to send.
+        ValueError: a table cannot hold its logs.
     """
     return Segment(
         order.plan,
@@ -146,7 +176,7 @@ def segment_of(
         int(window.level),
         window.proven,
         window.headers,
-        list(map(_LOG_FIELDS, window.logs)),
+        LogRows.of(window.logs),
         list(map(CallRow.of, window.calls)),
         rows_of(said.events),
         rows_of(said.contract_events),
@@ -187,10 +217,9 @@ def _check(segment: Segment, order: SegmentOrder) -> None:
         raise SegmentError(f"blocks {first} to {last} in place of {order.first} to {order.last}")
     if segment.level not in set(Level):
         raise SegmentError(f"no level of proof: {segment.level}")
-    places = [(row[0], row[5]) for row in segment.logs]
-    if places != sorted(set(places)):
-        raise SegmentError("logs out of order, or one twice")
-    numbers = [place[0] for place in places] + [row.block for row in segment.calls]
+    if not segment.logs.are_whole():
+        raise SegmentError("logs out of order, one twice, or without what they share")
+    numbers = [block[0] for block in segment.logs.blocks] + [row.block for row in segment.calls]
     numbers += [*segment.proven, *(header.number for header in segment.headers)]
     if numbers and not first <= min(numbers) <= max(numbers) <= last:
         raise SegmentError("rows of blocks outside of its range")

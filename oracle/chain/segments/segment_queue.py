@@ -59,7 +59,8 @@ class SegmentQueue:
     ) -> BlockWindow:
         """Return the window that begins at `blocks.first`, and prepare on up to `blocks.last`.
 
-        Of at most about `most` blocks. `elsewhere`: by the workers, where there are some. Whoever
+        Of at most about `most` blocks. `elsewhere`: by the workers, where there are some; those
+        that are at it go on. Whoever
         goes on with less at a time than before gets what was fetched already, once more as much
         as before: it would have to be fetched again.
 
@@ -69,7 +70,9 @@ class SegmentQueue:
             OracleError: what `fetch` raised for this window.
             FatalError: two workers died of one and the same block.
         """
-        uses_workers = elsewhere and self._may_order()
+        # Workers that run go on to the end: to start them is what costs.
+        is_ordering = any(pending.order is not None for pending in self._waiting)
+        uses_workers = (elsewhere or is_ordering) and self._may_order()
         if most is not None and not uses_workers:
             blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
         if self._waiting and not self._fits(blocks):

@@ -21,20 +21,14 @@ from sqlalchemy import (
 )
 
 from oracle.domain.ids import Address, Hash
+from oracle.domain.log_table import INDEX_BITS, MOST_INDEX, LogBlock, LogTable
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
 from oracle.store.bulk import append, append_missing, upsert
 from oracle.store.encoding import hexed, raw
-from oracle.store.raw.log_rows import Block, blocks_of, key_of, log_of, orphan_of, rows_of
+from oracle.store.raw.log_rows import key_of, log_of, orphan_of, rows_of
 from oracle.store.raw.log_sources import LogSources
-from oracle.store.tables.log_tables import (
-    INDEX_BITS,
-    MOST_BLOCK,
-    MOST_INDEX,
-    log_block,
-    log_orphan,
-    log_row,
-)
+from oracle.store.tables.log_tables import MOST_BLOCK, log_block, log_orphan, log_row
 
 # Rows read at a time: large enough for speed, small enough for flat memory.
 PAGE = 2_000
@@ -73,12 +67,12 @@ class LogRepository:
         """
         if not logs:
             return 0
-        blocks = blocks_of(logs)
+        table, blocks = _table_of(logs)
         known = self._known(blocks)
-        self._drop_orphans(logs, blocks)
+        self._drop_orphans(table, blocks)
         fresh = [(n, time, h) for n, (h, time) in blocks.items() if n not in known]
         append(self._connection, log_block, fresh)
-        rows = rows_of(logs, self._sources)
+        rows = rows_of(table, self._sources)
         # No row where no block was: then PostgreSQL copies them straight into the table.
         if not known and self._connection.dialect.name != "sqlite":
             append(self._connection, log_row, rows)
@@ -95,12 +89,12 @@ class LogRepository:
         """
         if not logs:
             return
-        blocks = blocks_of(logs)
+        table, blocks = _table_of(logs)
         self._known(blocks)
-        self._drop_orphans(logs, blocks)
+        self._drop_orphans(table, blocks)
         told = [(number, time, block_hash) for number, (block_hash, time) in blocks.items()]
         upsert(self._connection, log_block, told)
-        upsert(self._connection, log_row, rows_of(logs, self._sources))
+        upsert(self._connection, log_row, rows_of(table, self._sources))
 
     def orphan(self, logs: Sequence[Log]) -> None:
         """Mark these logs as not canonical: their block, as it was proven, has them not."""
@@ -167,7 +161,7 @@ class LogRepository:
         found = select(_NUMBER).where(chosen)
         return self._connection.execute(found.limit(1)).scalar_one_or_none()
 
-    def _known(self, blocks: Mapping[int, Block]) -> dict[int, Block]:
+    def _known(self, blocks: Mapping[int, LogBlock]) -> dict[int, LogBlock]:
         """Return what we have of blocks in this span; each number has one hash."""
         known = self._blocks(min(blocks), max(blocks))
         for number, (block_hash, _) in blocks.items():
@@ -178,7 +172,7 @@ class LogRepository:
                 )
         return known
 
-    def _blocks(self, first: int, last: int) -> dict[int, Block]:
+    def _blocks(self, first: int, last: int) -> dict[int, LogBlock]:
         within = select(log_block).where(log_block.c.number.between(first, last))
         return {number: (h, time) for number, time, h in self._connection.execute(within)}
 
@@ -187,7 +181,7 @@ class LogRepository:
         for row in self._connection.execute(within.order_by(*_ORPHAN_KEY)).all():
             yield orphan_of(row, self._sources)
 
-    def _drop_orphans(self, logs: Sequence[Log], blocks: Mapping[int, Block]) -> None:
+    def _drop_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
         """Delete the orphans that these logs are: they come back as they are said now."""
         within = log_orphan.c.block.between(min(blocks), max(blocks))
         found = self._connection.execute(select(*_ORPHAN_KEY).where(within))
@@ -223,6 +217,15 @@ class LogRepository:
         found = select(log_block.c.number, log_block.c.hash).where(chosen).order_by(order).limit(1)
         row = self._connection.execute(found).one_or_none()
         return None if row is None else (row[0], Hash(hexed(row[1])))
+
+
+def _table_of(logs: Sequence[Log]) -> tuple[LogTable, dict[int, LogBlock]]:
+    try:
+        table = LogTable.of(logs)
+        blocks = table.blocks
+    except ValueError as error:
+        raise FatalError(str(error)) from None
+    return table, blocks
 
 
 def _within(first: int, last: int) -> ColumnElement[bool]:

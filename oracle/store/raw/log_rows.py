@@ -1,23 +1,12 @@
 """Logs to rows of `log_row` and back; the block and the source of a row stand elsewhere."""
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Mapping
 from typing import Any
 
-from oracle.domain.ids import Hash
+from oracle.domain.log_table import INDEX_BITS, LogBlock, LogTable, log_of_row
 from oracle.domain.logs import Log
-from oracle.errors import FatalError
 from oracle.store.bulk import Row
-from oracle.store.encoding import raw, split
-from oracle.store.packing import packed, unpacked
 from oracle.store.raw.log_sources import LogSources
-from oracle.store.tables.log_tables import INDEX_BITS, MOST_INDEX
-
-# Hash, and time in seconds.
-Block = tuple[bytes, int]
-
-_INDEX = attrgetter("index")
-_BLOCK = attrgetter("block", "block_hash")
 
 
 def key_of(log: Log) -> int:
@@ -25,58 +14,24 @@ def key_of(log: Log) -> int:
     return log.block << INDEX_BITS | log.index
 
 
-def blocks_of(logs: Sequence[Log]) -> dict[int, Block]:
-    """Return hash and time of the logs' blocks, each as the first log of it says.
-
-    Raises:
-        FatalError: two blocks of one number, or an index that no key has room for.
-    """
-    if not 0 <= max(map(_INDEX, logs)) <= MOST_INDEX:
-        raise FatalError(f"a log's index is above {MOST_INDEX}")
-    named = set(map(_BLOCK, logs))
-    hashes: dict[int, Hash] = dict(named)
-    if len(hashes) < len(named):
-        raise FatalError("logs of two blocks of one number cannot both be of one chain")
-    times = {log.block: log.time for log in reversed(logs)}
-    return {number: (raw(hashes[number]), time) for number, time in times.items()}
-
-
-def rows_of(logs: Sequence[Log], sources: LogSources) -> list[Row]:
+def rows_of(table: LogTable, sources: LogSources) -> list[Row]:
     """Return the rows, in the order of the table's columns; write down sources that are new."""
-    # One expression for all of them: this runs over every log of the chain. sqlite3 takes a
-    # bytearray as it is; at bytes it looks longer than it takes to write them.
-    plain = bytearray.fromhex
-    rows: list[Row] = [
-        (
-            log.block << INDEX_BITS | log.index,
-            log.tx,
-            sources[log.address, log.topics[0] if log.topics else ""],
-            plain(log.tx_hash[2:]),
-            plain("".join(log.topics[1:]).replace("0x", "")),
-            packed(log.data),
-        )
-        for log in logs
-    ]
+    rows: list[Row] = []
+    for part in table.parts:
+        numbers = [sources[source] for source in part.sources]
+        rows += [
+            (key, tx, numbers[place], tx_hash, topics, data)
+            for key, tx, place, tx_hash, topics, data in part.rows
+        ]
     sources.save()
     return rows
 
 
-def log_of(row: Any, blocks: Mapping[int, Block], sources: LogSources) -> Log:  # noqa: ANN401
+def log_of(row: Any, blocks: Mapping[int, LogBlock], sources: LogSources) -> Log:  # noqa: ANN401
     """Return the log of a row of `log_row`."""
     key, tx, source, tx_hash, topics, data = row
-    number = key >> INDEX_BITS
-    block_hash, time = blocks[number]
-    address, topic0 = sources.named(source)
-    return Log(
-        number,
-        Hash("0x" + block_hash.hex()),
-        time,
-        tx,
-        Hash("0x" + tx_hash.hex()),
-        key & MOST_INDEX,
-        address,
-        (topic0, *split(topics)) if topic0 else (),
-        unpacked(data),
+    return log_of_row(
+        (key, tx, tx_hash, topics, data), blocks[key >> INDEX_BITS], sources.named(source)
     )
 
 

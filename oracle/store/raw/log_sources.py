@@ -3,15 +3,13 @@
 from sqlalchemy import Connection, select
 
 from oracle.domain.ids import Address
+from oracle.domain.log_table import LogSource
 from oracle.store.bulk import Row, append
 from oracle.store.encoding import hexed, raw
 from oracle.store.tables.log_tables import log_source
 
-# A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
-Source = tuple[Address, str]
 
-
-class LogSources(dict[Source, int]):
+class LogSources(dict[LogSource, int]):
     """The table `log_source`: read when it is first needed, a few rows that never change.
 
     Whoever looks up a source that is not there gives it the next number, which `save` writes
@@ -20,11 +18,11 @@ class LogSources(dict[Source, int]):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._named: dict[int, Source] = {}
+        self._named: dict[int, LogSource] = {}
         self._is_read = False
         self._new: list[Row] = []
 
-    def __missing__(self, source: Source) -> int:
+    def __missing__(self, source: LogSource) -> int:
         self._read()
         if source not in self:
             address, topic = source
@@ -38,7 +36,7 @@ class LogSources(dict[Source, int]):
         append(self._connection, log_source, self._new)
         self._new = []
 
-    def named(self, number: int) -> Source:
+    def named(self, number: int) -> LogSource:
         """Return the source that has this number."""
         self._read()
         return self._named[number]

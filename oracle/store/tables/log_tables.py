@@ -14,11 +14,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from oracle.domain.log_table import INDEX_BITS
 from oracle.store.tables.metadata import metadata
 
-# Bits of a log's key below the block's number, which hold its index in the block.
-INDEX_BITS = 24
-MOST_INDEX = 2**INDEX_BITS - 1
 # What is left of a positive number of 64 bits.
 MOST_BLOCK = 2 ** (63 - INDEX_BITS) - 1
 

@@ -7,7 +7,7 @@ each, joined), `data` as the chain gave it, `canonical`. Data are unpacked by th
 
 from typing import Final
 
-from oracle.store.tables.log_tables import INDEX_BITS, MOST_INDEX
+from oracle.domain.log_table import INDEX_BITS, MOST_INDEX
 
 # A block's rows by their keys, so that a range of blocks reads no other rows. Both halves say an
 # expression where one does: SQLite looks into a union only if its columns are of one kind.

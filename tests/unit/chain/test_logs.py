@@ -11,8 +11,8 @@ import pytest
 from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, Filter, checked
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
+from oracle.domain.log_table import MOST_INDEX
 from oracle.rpc.responses import LogResponse
-from oracle.store.tables.log_tables import MOST_INDEX
 
 ADDRESS = Address("0x" + "4e" * 20)
 TOPIC = "0x" + "7a" * 32

@@ -5,6 +5,7 @@ is kept; of the others all transactions, and all receipts where they are served,
 roots can be proved again.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from oracle.chain.fetch.fetcher import BlockWindow
@@ -50,7 +51,7 @@ def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     return lines
 
 
-def _receipts(endpoint: Endpoint, blocks: list[int], logs: list[Log]) -> dict[int, list[Line]]:
+def _receipts(endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]) -> dict[int, list[Line]]:
     """Return by block its receipts with their logs, or where they are not served our logs."""
     params = [[hex(number)] for number in blocks]
     try:

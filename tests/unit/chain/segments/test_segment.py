@@ -99,6 +99,24 @@ def test_rows_that_no_endpoint_could_give_are_refused(logs: list[Log]):
         unpack(packed, ORDER)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"blocks": [(10, bytes(32), 5), (12, bytes(32), 5)]},
+        {"blocks": [(number, bytes(32), 5) for number in (10, 12, 18, 19)]},
+        {"sources": []},
+        {"sources": [(NODE, str(HASH)), (NODE, "")]},
+    ],
+    ids=["a block is missing", "a block too many", "a source is missing", "a source too many"],
+)
+def test_rows_without_what_they_share_are_refused(changed: dict[str, object]):
+    whole = segment()
+    logs = msgspec.structs.replace(whole.logs, **changed)
+
+    with pytest.raises(SegmentError, match="without what they share"):
+        unpack(pack(msgspec.structs.replace(whole, logs=logs)), ORDER)
+
+
 def test_a_refusal_says_why():
     refusal = SegmentRefusal(b"plan", 3, "throttled", "asked us to wait", 2.5, Observed(1))
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
+from oracle.domain.log_table import MOST_INDEX
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.tables.log_tables import MOST_INDEX
 from tests.unit.store.samples import address, block, log
 
 BLOCKS = range(1, 5)

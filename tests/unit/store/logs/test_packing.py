@@ -3,10 +3,10 @@
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from oracle.domain.ids import Address, Hash
+from oracle.domain.log_packing import packed, unpacked
 from oracle.domain.logs import Log
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import hexed, split
-from oracle.store.packing import packed, unpacked
 from tests.unit.store.samples import a_hash, address, log
 
 _WORD = st.one_of(

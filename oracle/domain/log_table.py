@@ -1,0 +1,170 @@
+"""Logs of a range of blocks in narrow rows, as a database takes them in.
+
+What many rows share stands once: a block's hash and time, a contract's address and first topic.
+Whoever only stores logs makes no object of each (docs/explanation/storage.md#logs).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple, Self, TypeAlias
+
+from typing_extensions import override
+
+from oracle.domain.ids import Address, Hash
+from oracle.domain.log_packing import packed, unpacked
+from oracle.domain.logs import Log
+
+# Bits of a row's key below the block's number, which hold the log's index in the block.
+INDEX_BITS = 24
+MOST_INDEX = 2**INDEX_BITS - 1
+
+# Hash, and time in seconds.
+LogBlock: TypeAlias = tuple[bytes, int]
+# A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
+LogSource: TypeAlias = tuple[Address, str]
+Bytes: TypeAlias = bytes | bytearray
+# Key, the transaction's index, place of the source, hash of the transaction, the other topics
+# one after the other, packed data. sqlite3 takes a bytearray as it is; at bytes it looks longer
+# than it takes to write them.
+LogRow: TypeAlias = tuple[int, int, int, Bytes, Bytes, Bytes]
+
+_INDEX = attrgetter("index")
+_BLOCK = attrgetter("block", "block_hash")
+_TOPIC_DIGITS = 64
+_TWO_BLOCKS = "logs of two blocks of one number cannot both be of one chain"
+
+
+class LogPart(NamedTuple):
+    """Rows in order, and what they share; sources as they first come."""
+
+    blocks: Mapping[int, LogBlock]
+    sources: Sequence[LogSource]
+    rows: Sequence[LogRow]
+
+
+class LogTable(Sequence[Log]):
+    """Logs in order of (block, index), in parts of which each has its own sources.
+
+    Looked at as a sequence, it makes the logs anew.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Sequence[LogPart]) -> None:
+        self.parts = parts
+
+    @classmethod
+    def of(cls, logs: Sequence[Log]) -> Self:
+        """Return the logs as a table; one that is a table stays as it is.
+
+        Raises:
+            ValueError: two blocks of one number, or an index above `MOST_INDEX`.
+        """
+        if isinstance(logs, cls):
+            return logs
+        blocks, sources, plain = _blocks_of(logs), _Places(), bytearray.fromhex
+        # One expression for all of them: this runs over every log of the chain.
+        rows: list[LogRow] = [
+            (
+                log.block << INDEX_BITS | log.index,
+                log.tx,
+                sources[log.address, log.topics[0] if log.topics else ""],
+                plain(log.tx_hash[2:]),
+                plain("".join(log.topics[1:]).replace("0x", "")),
+                packed(log.data),
+            )
+            for log in logs
+        ]
+        return cls([LogPart(blocks, list(sources), rows)])
+
+    @classmethod
+    def joined(cls, tables: Iterable[Sequence[Log]]) -> Self:
+        """Return logs that follow each other as one. Raises as `of`."""
+        parts = (cls.of(logs).parts for logs in tables)
+        return cls(list(chain.from_iterable(parts)))
+
+    @property
+    def blocks(self) -> dict[int, LogBlock]:
+        """Return hash and time of each block with a log.
+
+        Raises:
+            ValueError: two blocks of one number.
+        """
+        found: dict[int, LogBlock] = {}
+        for part in self.parts:
+            for number, block in part.blocks.items():
+                if found.setdefault(number, block)[0] != block[0]:
+                    raise ValueError(_TWO_BLOCKS)
+        return found
+
+    @override
+    def __len__(self) -> int:
+        return sum(len(part.rows) for part in self.parts)
+
+    @override
+    def __iter__(self) -> Iterator[Log]:
+        for part in self.parts:
+            for key, tx, place, tx_hash, topics, data in part.rows:
+                block = part.blocks[key >> INDEX_BITS]
+                row = key, tx, tx_hash, topics, data
+                yield log_of_row(row, block, part.sources[place])
+
+    @override
+    def __getitem__(self, place: Any) -> Any:
+        return list(self)[place]
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it is compared by what it holds
+
+
+class _Places(dict[LogSource, int]):
+    """Sources by their place in the order in which they first come."""
+
+    def __missing__(self, source: LogSource) -> int:
+        place = self[source] = len(self)
+        return place
+
+
+def log_of_row(
+    row: tuple[int, int, Bytes, Bytes, Bytes], block: LogBlock, source: LogSource
+) -> Log:
+    """Return the log of a row, given without the place of its source."""
+    key, tx, tx_hash, topics, data = row
+    (block_hash, time), (address, topic0) = block, source
+    others = topics.hex()
+    rest = [others[at : at + _TOPIC_DIGITS] for at in range(0, len(others), _TOPIC_DIGITS)]
+    return Log(
+        key >> INDEX_BITS,
+        Hash("0x" + block_hash.hex()),
+        time,
+        tx,
+        Hash("0x" + tx_hash.hex()),
+        key & MOST_INDEX,
+        address,
+        (topic0, *("0x" + topic for topic in rest)) if topic0 else (),
+        unpacked(bytes(data)),
+    )
+
+
+def block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
+    """Return the hash of each block with a log."""
+    if isinstance(logs, LogTable):
+        return {number: Hash("0x" + block[0].hex()) for number, block in logs.blocks.items()}
+    return {log.block: log.block_hash for log in logs}
+
+
+def _blocks_of(logs: Sequence[Log]) -> dict[int, LogBlock]:
+    """Return hash and time of the logs' blocks, each as the first log of it says."""
+    if logs and not 0 <= min(map(_INDEX, logs)) <= max(map(_INDEX, logs)) <= MOST_INDEX:
+        raise ValueError(f"a log's index is above {MOST_INDEX}")
+    named = set(map(_BLOCK, logs))
+    hashes: dict[int, Hash] = dict(named)
+    if len(hashes) < len(named):
+        raise ValueError(_TWO_BLOCKS)
+    times = {log.block: log.time for log in reversed(logs)}
+    plain = bytes.fromhex
+    return {number: (plain(hashes[number][2:]), time) for number, time in times.items()}
