@@ -19,7 +19,6 @@ from oracle.indexer.feeds.feed_faults import holding, words_of
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.queries.outbox.outbox_figures import OutboxRecount, with_accounts, with_contract
-from oracle.queries.stats import integrity_statistics
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import integrity_metrics, outbox_metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures
@@ -31,9 +30,6 @@ COUNTERS_TURN_SECONDS = 10.0
 # So long a turn waits for an endpoint's answer beside the work; one that is late is looked for
 # later, for the head must not wait for it.
 BACKGROUND_SECONDS = 0.2
-# What counting for the metrics took is followed by so many times as long without it: a year of
-# coverage takes seconds, and meanwhile nothing is folded.
-_SNAPSHOT_BACKOFF = 100
 # Blocks that no header proves are audited so many at a time.
 _UNPROVEN_BLOCKS = 100
 # And so many may wait for that before it is said that they do.
@@ -78,8 +74,6 @@ class MaintenanceSteps:
     _backoff_until: float = 0.0
     # When the contracts are asked next.
     _counts_again: float = 0.0
-    # When it is counted next for the metrics.
-    _snapshots_again: float = 0.0
 
     def backfill_scope(self) -> Facts:
         """Bring an older database up to the configuration and the program, step by step."""
@@ -166,17 +160,6 @@ class MaintenanceSteps:
         except TransientError as error:
             return {"did": "compared no counters", "reason": str(error)}
         return None if done is None else _compared(done)
-
-    def count(self) -> None:
-        """Count for `/metrics` how sure we are; the more rarely, the longer it takes."""
-        began = self.ingest.clock()
-        if began < self._snapshots_again:
-            return
-        statistics = integrity_statistics(self.app.store, self.app.folder)
-        ended = self.ingest.clock()
-        self._snapshots_again = ended + _SNAPSHOT_BACKOFF * (ended - began)
-        if statistics is not None:
-            integrity_metrics.show(statistics)
 
     def _manner(self) -> RebuildOptions:
         return RebuildOptions(lease=self.epoch, keep_lease=self._keep_lease)

@@ -31,8 +31,7 @@ from oracle.indexer.reorgs.reorg import Rewound
 from oracle.kickouts.kickout_planner import plan_kick
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import look
-from oracle.queries.stats import dispatch_statistics
-from oracle.queries.status import statistics
+from oracle.queries.stats import DatabaseCount, dispatch_statistics
 from oracle.quorum.key_watch import watch_key
 from oracle.reporting.readiness import first_gap, why_waiting
 from oracle.reporting.report_planner import plan_push
@@ -67,8 +66,10 @@ class DaemonSteps:
     integrity: MaintenanceSteps = field(init=False)
     feed: FeedSteps | None = field(init=False)
     sent: OutboxStatistics = field(default_factory=OutboxStatistics)
+    _database: DatabaseCount = field(init=False)
 
     def __post_init__(self) -> None:
+        self._database = DatabaseCount(self.app.store, self.app.folder, self.ingest.clock)
         self.integrity = MaintenanceSteps(self.app, self.epoch, self.ingest)
         self.feed = feed_steps(self.app, self.watch, lambda: self._patience)
         self.ingest.limit = None if self.feed is None else FeedHeadLimit(self.app.store)
@@ -256,14 +257,13 @@ class DaemonSteps:
     def count(self) -> Facts:
         """Count the database for `/metrics`; note how the endpoints are, for other processes."""
         transmitter = self._transmitter()
-        self.integrity.count()
         self._show_pauses()
         self.watch.endpoints = look(self.app.source, self.app.facts)
         self.app.facts.flush(self.epoch)
         balance = balance_at(None if transmitter is None else transmitter.context)
-        seen = statistics(self.app.store, self.app.rules, balance)
-        if seen is not None:
-            metrics.show(replace(seen, dispatch=self._dispatching()))
+        counted = self._database.turn(balance)
+        if counted is not None:
+            metrics.show(replace(counted, dispatch=self._dispatching()))
         at_work = {one.context.role: one.context for one in self._managers()}
         reporter = None if transmitter is None else self.reporter
         plans = None if reporter is None else reporter.reporting

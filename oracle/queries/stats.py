@@ -1,14 +1,70 @@
-"""Counts what dispatching has to do, for `/metrics`."""
+"""Counts the database for `/metrics`: beside the work, which it must not keep waiting."""
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from oracle.dispatch.dispatch_calls import STARTS
 from oracle.dispatch.downloads import wanted_downloads
 from oracle.indexer.folder import Folder
+from oracle.queries.status import statistics
+from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.crynux.predownload import requests_of
+from oracle.telemetry import integrity_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
-from oracle.telemetry.metrics import DispatchStatistics
+from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
+
+# So long a turn waits for what is counted; what takes longer is looked for in a later one.
+_WAIT_SECONDS = 0.05
+# What counting took is followed by so many times as long without it: many nodes and years of
+# coverage take seconds of the processor that folds.
+_BACKOFF = 20
+
+
+_Counted = tuple[IndexStatistics | None, IntegrityStatistics | None]
+
+
+@dataclass(slots=True)
+class DatabaseCount:
+    """Counts the database on a thread of its own, the more rarely the longer it takes.
+
+    `clock` counts seconds, from anywhere.
+    """
+
+    store: Store
+    folder: Folder
+    clock: Callable[[], float]
+    _call: BackgroundCall[_Counted] = field(default_factory=lambda: BackgroundCall(_WAIT_SECONDS))
+    _began: float = 0.0
+    _again: float = 0.0
+
+    def turn(self, balance_wei: int | None) -> IndexStatistics | None:
+        """Begin to count where it is time; show and return what was counted since the last turn.
+
+        What is returned is the caller's to show. `balance_wei` is told along.
+
+        Raises:
+            TransientError: the database cannot be read.
+        """
+        if not self._call.is_out:
+            if self.clock() < self._again:
+                return None
+            self._began = self.clock()
+            self._call.begin(lambda: self._counted(balance_wei), "statistics")
+        ended = self._call.take()
+        if ended is None:
+            return None
+        now = self.clock()
+        self._again = now + _BACKOFF * (now - self._began)
+        counted, integrity = ended.result()
+        if integrity is not None:
+            integrity_metrics.show(integrity)
+        return counted
+
+    def _counted(self, balance_wei: int | None) -> _Counted:
+        counted = statistics(self.store, self.folder.rules, balance_wei)
+        return counted, integrity_statistics(self.store, self.folder)
 
 
 def dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatistics:

@@ -33,7 +33,7 @@ from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.store.state.rule_set_repository import RuleSet
-from oracle.telemetry.metrics import IndexStatistics
+from oracle.telemetry.metrics import Distribution, IndexStatistics
 from oracle.txmgr.confirmation.attribution import without_receipt
 
 _STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
@@ -167,9 +167,15 @@ def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStat
         return IndexStatistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
-            long_term=tuple(long_term(node, rules, cursor.time) / UNIT for node in members),
-            reliability=tuple(reliability_at(node, cursor.time, rules) / UNIT for node in members),
-            qos=tuple((qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members),
+            long_term=Distribution.of(
+                long_term(node, rules, cursor.time) / UNIT for node in members
+            ),
+            reliability=Distribution.of(
+                reliability_at(node, cursor.time, rules) / UNIT for node in members
+            ),
+            qos=Distribution.of(
+                (qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members
+            ),
             kickouts={"due": len(due), "held": held_among(uow, due, rules), "done": kicked},
             round=number,
             round_age=age,

@@ -7,8 +7,9 @@ memory when Prometheus asks, so that a restart changes none of it.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from prometheus_client import (
     CollectorRegistry,
@@ -122,20 +123,37 @@ class DispatchStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class Distribution:
+    """How many shares (0 to 1) lie up to each of `SHARES`, and not below the one before."""
+
+    tally: tuple[int, ...] = (0,) * (len(SHARES) + 1)
+    total: float = 0.0
+
+    @classmethod
+    def of(cls, shares: Iterable[float]) -> Self:
+        """Count shares, which are looked at once."""
+        tally, total = [0] * (len(SHARES) + 1), 0.0
+        for share in shares:
+            tally[bisect_left(SHARES, share)] += 1
+            total += share
+        return cls(tuple(tally), total)
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatistics:
     """What is counted from the database, at one folded block.
 
     `nodes` by status; `kickouts` by state (`due`, of these `held`, `done`); `outbox` by (kind,
-    state). The three distributions hold one share (0 to 1) per member. `round_age` in seconds of
+    state). The three distributions hold a share of each member. `round_age` in seconds of
     block time, None before the first round; `balance_wei` None while unknown. `dispatch` None:
     nobody is drawn.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)
     excluded: int = 0
-    long_term: tuple[float, ...] = ()
-    reliability: tuple[float, ...] = ()
-    qos: tuple[float, ...] = ()
+    long_term: Distribution = field(default_factory=Distribution)
+    reliability: Distribution = field(default_factory=Distribution)
+    qos: Distribution = field(default_factory=Distribution)
     kickouts: Mapping[str, int] = field(default_factory=dict)
     round: int = 0
     round_age: int | None = None
@@ -270,17 +288,14 @@ def _labelled(
     return family
 
 
-def _distribution(name: str, text: str, shares: tuple[float, ...]) -> Metric:
+def _distribution(name: str, text: str, shares: Distribution) -> Metric:
     """A histogram of what is, not of what happened: buckets go down as well as up."""
-    tally = [0] * (len(SHARES) + 1)
-    for share in shares:
-        tally[bisect_left(SHARES, share)] += 1
     family = HistogramMetricFamily(name, f"{text} of the members now, 0 to 1.")
-    family.add_metric([], list(_cumulated(tally)), sum(shares))
+    family.add_metric([], list(_cumulated(shares.tally)), shares.total)
     return family
 
 
-def _cumulated(tally: list[int]) -> Iterator[tuple[str, float]]:
+def _cumulated(tally: Sequence[int]) -> Iterator[tuple[str, float]]:
     total = 0
     for bound, count in zip((*SHARES, float("inf")), tally, strict=True):
         total += count

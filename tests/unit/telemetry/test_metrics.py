@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.telemetry import metrics
-from oracle.telemetry.metrics import IndexStatistics
+from oracle.telemetry.metrics import Distribution, IndexStatistics
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_counts_carry_their_labels():
 
 
 def test_a_distribution_counts_every_member_once():
-    lines = shown(IndexStatistics(qos=(0.0, 0.05, 0.5, 1.0)))
+    lines = shown(IndexStatistics(qos=Distribution.of((0.0, 0.05, 0.5, 1.0))))
 
     assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
     assert 'oracle_qos_ratio_bucket{le="0.1"} 2.0' in lines
@@ -45,8 +45,8 @@ def test_a_distribution_counts_every_member_once():
 
 
 def test_a_distribution_goes_down_as_well():
-    shown(IndexStatistics(qos=(1.0, 1.0)))
-    assert "oracle_qos_ratio_count 1.0" in shown(IndexStatistics(qos=(0.3,)))
+    shown(IndexStatistics(qos=Distribution.of((1.0, 1.0))))
+    assert "oracle_qos_ratio_count 1.0" in shown(IndexStatistics(qos=Distribution.of((0.3,))))
 
 
 def test_what_is_not_known_is_not_shown_as_zero():

@@ -1,0 +1,74 @@
+"""Counting the database for the metrics keeps no turn waiting."""
+
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.domain.coverage import IngestScope
+from oracle.errors import TransientError
+from oracle.queries import stats
+from oracle.queries.stats import DatabaseCount
+from oracle.systems.crynux.crynux_rule_sets import SEED
+
+PATIENCE_SECONDS = 60
+FOLDER: Any = SimpleNamespace(rules=SEED, scope=IngestScope((), ()))
+
+
+class SlowStore:
+    """An empty database that is read when it is told to, which takes two seconds of the clock."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.began = list[float]()
+        self.may_read = threading.Event()
+        self.was_read = threading.Event()
+
+    @contextmanager
+    def reading(self):
+        self.began.append(self.clock())
+        assert self.may_read.wait(PATIENCE_SECONDS)
+        nothing = SimpleNamespace(get=lambda: None)
+        yield SimpleNamespace(cursor=nothing, identity=nothing)
+        if len(self.began) % 2 == 0:
+            self.clock.pass_by(2)
+            self.was_read.set()
+
+
+def counting(store: Any, clock: VirtualClock) -> DatabaseCount:
+    return DatabaseCount(store, FOLDER, clock)
+
+
+def test_a_turn_does_not_wait_for_what_takes_long():
+    store = SlowStore()
+    count = counting(store, store.clock)
+    # Whoever waited for it would wait for ever.
+    assert [count.turn(None) for _ in range(3)] == [None] * 3
+    store.may_read.set()
+    assert store.was_read.wait(PATIENCE_SECONDS)
+    assert len(store.began) == 2
+
+
+def test_what_takes_long_is_counted_the_more_rarely(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stats, "_WAIT_SECONDS", PATIENCE_SECONDS)
+    store = SlowStore()
+    store.may_read.set()
+    count, began = counting(store, store.clock), store.clock()
+    for _ in range(12):
+        count.turn(None)
+        store.clock.pass_by(10)
+    # Two seconds, and twenty times as many without it; each reads twice.
+    assert [at - began for at in store.began[::2]] == [0, 42, 84]
+
+
+def test_a_database_that_cannot_be_read_fails_the_turn():
+    class Broken:
+        def reading(self):
+            raise TransientError("locked")
+
+    clock = VirtualClock()
+    with pytest.raises(TransientError, match="locked"):
+        counting(Broken(), clock).turn(None)
