@@ -108,4 +108,5 @@ def test_every_sentence_is_one(told):
         assert len(text) < 300
         assert not re.search(r"None|  |\bone \w+s\b(?! in| of)|\(s\)", text), text
         assert text.endswith("."), text
-    assert headline(told)[0].isupper()
+    # Larger numbers are written in digits.
+    assert headline(told)[0].isupper() or headline(told)[0].isdigit()
