@@ -47,8 +47,12 @@ UNREACHED = re.compile(
 INTERRUPTED = 130
 
 
-def main(purpose: str) -> int:
-    """Prepare for `demo` or `check`; return the exit code."""
+def main(arguments: list[str]) -> int:
+    """Prepare for `demo` or `check`, the one argument; return the exit code."""
+    if arguments not in (["demo"], ["check"]):
+        _say("name what to prepare for: bootstrap.py demo, or bootstrap.py check")
+        return 2
+    (purpose,) = arguments
     try:
         with _alone():
             _environment()
@@ -311,4 +315,4 @@ def _write_down(what: str, made: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))
+    raise SystemExit(main(sys.argv[1:]))

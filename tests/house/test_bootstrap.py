@@ -146,7 +146,7 @@ def test_a_failed_command_is_shown_with_its_last_lines(monkeypatch, capsys):
 
     monkeypatch.setattr(bootstrap, "_environment", fail)
 
-    assert bootstrap.main("check") == 1
+    assert bootstrap.main(["check"]) == 1
     assert "this failed: pip install\nfirst\nno such package" in capsys.readouterr().err
 
 
@@ -177,7 +177,7 @@ def test_one_line_says_that_nobody_answered(monkeypatch, capsys, said, reason):
 
     monkeypatch.setattr(bootstrap, "_environment", fail)
 
-    assert bootstrap.main("demo") == 1
+    assert bootstrap.main(["demo"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert reason in line
     assert "needs the network" in line
@@ -255,3 +255,11 @@ def test_a_wheel_with_other_bytes_is_not_installed(monkeypatch, tmp_path):
     pins.write_text(f"some-package==1.0 --hash=sha256:{known}\n", "utf-8")
     bootstrap._pip_install(*bootstrap.by_hash("check"))
     assert list(bootstrap.VENV.glob("lib/python*/site-packages/some_package"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["test"], ["demo", "check"]])
+def test_whoever_names_nothing_to_prepare_for_is_told_what_there_is(arguments, capsys):
+    assert bootstrap.main(arguments) == 2
+    assert capsys.readouterr().err == (
+        "name what to prepare for: bootstrap.py demo, or bootstrap.py check\n"
+    )

@@ -98,7 +98,7 @@ def test_whoever_interrupts_is_told_that_the_next_run_goes_on(monkeypatch, capsy
 
     monkeypatch.setattr(bootstrap, "_environment", interrupted)
 
-    assert bootstrap.main("demo") == 130
+    assert bootstrap.main(["demo"]) == 130
     assert capsys.readouterr().err == "interrupted: the next run finishes the set-up\n"
 
 
@@ -108,7 +108,7 @@ def test_a_checkout_that_may_not_be_written_to_gets_one_line(monkeypatch, capsys
 
     monkeypatch.setattr(bootstrap, "_environment", refused)
 
-    assert bootstrap.main("demo") == 1
+    assert bootstrap.main(["demo"]) == 1
     assert capsys.readouterr().err.endswith("Permission denied: '.venv'\n")
 
 
