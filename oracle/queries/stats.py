@@ -15,8 +15,9 @@ from oracle.telemetry import integrity_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 
-# So long a turn waits for what is counted; what takes longer is looked for in a later one.
-_WAIT_SECONDS = 0.05
+# So long a turn waits for what is counted; what takes longer is looked for in a later one. The
+# first one waits longer: until then `/metrics` says nothing.
+_FIRST_WAIT_SECONDS, _WAIT_SECONDS = 2.0, 0.05
 # What counting took is followed by so many times as long without it: many nodes and years of
 # coverage take seconds of the processor that folds.
 _BACKOFF = 20
@@ -35,7 +36,9 @@ class DatabaseCount:
     store: Store
     folder: Folder
     clock: Callable[[], float]
-    _call: BackgroundCall[_Counted] = field(default_factory=lambda: BackgroundCall(_WAIT_SECONDS))
+    _call: BackgroundCall[_Counted] = field(
+        default_factory=lambda: BackgroundCall(_FIRST_WAIT_SECONDS)
+    )
     _began: float = 0.0
     _again: float = 0.0
 
@@ -53,6 +56,7 @@ class DatabaseCount:
             self._began = self.clock()
             self._call.begin(lambda: self._counted(balance_wei), "statistics")
         ended = self._call.take()
+        self._call.wait_seconds = _WAIT_SECONDS
         if ended is None:
             return None
         now = self.clock()

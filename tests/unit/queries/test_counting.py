@@ -42,7 +42,8 @@ def counting(store: Any, clock: VirtualClock) -> DatabaseCount:
     return DatabaseCount(store, FOLDER, clock)
 
 
-def test_a_turn_does_not_wait_for_what_takes_long():
+def test_a_turn_does_not_wait_for_what_takes_long(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stats, "_FIRST_WAIT_SECONDS", 0.0)
     store = SlowStore()
     count = counting(store, store.clock)
     # Whoever waited for it would wait for ever.
@@ -53,6 +54,7 @@ def test_a_turn_does_not_wait_for_what_takes_long():
 
 
 def test_what_takes_long_is_counted_the_more_rarely(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stats, "_FIRST_WAIT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(stats, "_WAIT_SECONDS", PATIENCE_SECONDS)
     store = SlowStore()
     store.may_read.set()
