@@ -5,6 +5,7 @@ that a branch never has a value of its own.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
@@ -16,31 +17,70 @@ EMPTY_ROOT = keccak(EMPTY)
 _NAMED = 32
 _NIBBLES = "0123456789abcdef"
 
-Leaf = tuple[str, bytes]
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a leaf hangs: the rest of its key, encoded, and its place in the list."""
+
+    path: bytes
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all keys below share, encoded."""
+
+    path: bytes
+    below: "_Branch"
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """What hangs under each nibble; None: nothing."""
+
+    children: tuple["_Shape | None", ...]
+
+
+_Shape = _End | _Shared | _Branch
 
 
 def root(leaves: Sequence[bytes]) -> bytes:
     """Return the root of the trie of these leaves, by their place in the list."""
     if not leaves:
         return EMPTY_ROOT
-    keyed = sorted((_key(place), leaf) for place, leaf in enumerate(leaves))
-    return keccak(_node(keyed, 0))
+    return keccak(_node(_shape(len(leaves)), leaves))
 
 
-def _node(leaves: Sequence[Leaf], depth: int) -> bytes:
-    """Encode the node under which these leaves hang; `depth` nibbles of their keys are walked."""
-    first, last = leaves[0][0], leaves[-1][0]
-    if len(leaves) == 1:
-        return encoded_list((_path(first[depth:], 0x20), encoded_bytes(leaves[0][1])))
+def _node(shape: _Shape, leaves: Sequence[bytes]) -> bytes:
+    """Encode the node of this shape."""
+    if isinstance(shape, _End):
+        return encoded_list((shape.path, encoded_bytes(leaves[shape.place])))
+    if isinstance(shape, _Shared):
+        return encoded_list((shape.path, _named(_node(shape.below, leaves))))
+    nodes = [EMPTY if below is None else _named(_node(below, leaves)) for below in shape.children]
+    nodes.append(EMPTY)
+    return encoded_list(nodes)
+
+
+# Keys are places: how many leaves there are says how they hang.
+@lru_cache(maxsize=128)
+def _shape(count: int) -> _Shape:
+    return _shaped(sorted((encoded_int(place).hex(), place) for place in range(count)), 0)
+
+
+def _shaped(keyed: Sequence[tuple[str, int]], depth: int) -> _Shape:
+    """Return how these hang, of whose keys `depth` nibbles are walked."""
+    (first, place), (last, _) = keyed[0], keyed[-1]
+    if len(keyed) == 1:
+        return _End(_path(first[depth:], 0x20), place)
     # They are sorted: what the outermost share, all share.
     shared = _shared(first, last, depth)
-    if shared > depth:
-        return encoded_list((_path(first[depth:shared], 0x00), _named(_node(leaves, shared))))
-    children = {
-        nibble: _named(_node(list(under), depth + 1))
-        for nibble, under in groupby(leaves, lambda leaf: leaf[0][depth])
+    under = {
+        nibble: _shaped(list(keys), shared + 1)
+        for nibble, keys in groupby(keyed, lambda key: key[0][shared])
     }
-    return encoded_list([*(children.get(nibble, EMPTY) for nibble in _NIBBLES), EMPTY])
+    branch = _Branch(tuple(under.get(nibble) for nibble in _NIBBLES))
+    return _Shared(_path(first[depth:shared], 0x00), branch) if shared > depth else branch
 
 
 def _shared(one: str, other: str, least: int) -> int:
@@ -55,15 +95,8 @@ def _named(node: bytes) -> bytes:
     return node if len(node) < _NAMED else encoded_bytes(keccak(node))
 
 
-# Short ends of short keys: the same few in every block.
-@lru_cache(maxsize=4096)
 def _path(nibbles: str, kind: int) -> bytes:
     """Encode a path: `kind` is 0x20 for one that ends in a leaf, else 0 (hex-prefix, C)."""
     if len(nibbles) % 2:
         return encoded_bytes(bytes.fromhex(f"{(kind >> 4) + 1:x}{nibbles}"))
     return encoded_bytes(bytes.fromhex(f"{kind:02x}{nibbles}"))
-
-
-@lru_cache(8192)
-def _key(place: int) -> str:
-    return encoded_int(place).hex()
