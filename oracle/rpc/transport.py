@@ -106,9 +106,8 @@ class BoundedHttp:
         self, asked: requests.Request, timeout_seconds: float, whole_seconds: float
     ) -> HttpAnswer:
         until = time.monotonic() + whole_seconds
-        session = self._session
         try:
-            with session.request(
+            with self._session.request(
                 asked.method or "GET",
                 asked.url or "",
                 data=asked.data,
@@ -123,8 +122,8 @@ class BoundedHttp:
             # The library's own errors are of these, and of where we are sent to it reads anything.
             # The message of any may hold the URL, which must not be in a traceback either.
             raise _failure(self.name, error) from None
-        is_cut = len(body) > self.max_bytes
-        return HttpAnswer(answered.status_code, answered.headers, trimmed(body), is_cut)
+        answer = answered.status_code, answered.headers, trimmed(body)
+        return HttpAnswer(*answer, is_cut=len(body) > self.max_bytes)
 
 
 def _failure(name: str, error: Exception) -> RpcError:
@@ -239,11 +238,8 @@ class _Plain(HTTPConnection):
             return super().getresponse()
 
 
-class _Tls(HTTPSConnection):
-    @override
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3's own
-        with _in_time(self):
-            return super().getresponse()
+class _Tls(_Plain, HTTPSConnection):
+    """The same behind TLS."""
 
 
 class _PlainPool(HTTPConnectionPool):
@@ -258,15 +254,12 @@ _POOLS = {"http": _PlainPool, "https": _TlsPool}
 
 
 def _opened(url: str, access: HttpAccess | None) -> requests.Session:
-    """Open a session for one address, which has what the environment says of it: proxies, netrc.
-
-    It is looked at once: requests does so at every question, which takes a third of a millisecond.
-    """
     session = requests.Session()
     adapter = DeadlineAdapter(pool_maxsize=_CONNECTIONS, pool_block=True, max_retries=_RETRIES)
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
+        # Proxies, netrc: at once, for requests looks at the environment at every question.
         told = session.merge_environment_settings(url, {}, None, None, None)
         session.proxies, session.verify = told["proxies"], told["verify"]
         session.auth = get_netrc_auth(url)
@@ -279,8 +272,7 @@ def _opened(url: str, access: HttpAccess | None) -> requests.Session:
 
 
 # Shorter values are words and numbers that stand in every line of a log: no key, no password.
-_SHORTEST_KEY = 8
-_SHORTEST_PASSWORD = 4
+_SHORTEST_KEY, _SHORTEST_PASSWORD = 8, 4
 
 
 def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:

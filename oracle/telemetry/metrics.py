@@ -7,6 +7,7 @@ memory when Prometheus asks, so that a restart changes none of it.
 """
 
 from bisect import bisect_left
+from collections import Counter as Counted
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -95,9 +96,7 @@ _BUILD = Gauge(
     ["version", "rules", "dry_run"],
     registry=REGISTRY,
 )
-STARTED = Gauge(
-    "oracle_start_time_seconds", "Unix time at which the daemon started.", registry=REGISTRY
-)
+STARTED = Gauge("oracle_start_time_seconds", "Unix time of the daemon's start.", registry=REGISTRY)
 
 # How a request to download a model stands.
 DOWNLOAD_STATES = ("planned", "open", "answered", "unanswered")
@@ -131,12 +130,10 @@ class Distribution:
 
     @classmethod
     def of(cls, shares: Iterable[float]) -> Self:
-        """Count shares, which are looked at once."""
-        tally, total = [0] * (len(SHARES) + 1), 0.0
-        for share in shares:
-            tally[bisect_left(SHARES, share)] += 1
-            total += share
-        return cls(tuple(tally), total)
+        """Count shares."""
+        told = list(shares)
+        found = Counted(bisect_left(SHARES, share) for share in told)
+        return cls(tuple(found[place] for place in range(len(SHARES) + 1)), sum(told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +280,8 @@ def _labelled(
     name: str, text: str, labels: list[str], counts: Mapping[tuple[str, ...], int]
 ) -> Metric:
     family = GaugeMetricFamily(name, text, labels=labels)
-    for label_values, count in sorted(counts.items()):
-        family.add_metric(label_values, count)
+    for values, count in sorted(counts.items()):
+        family.add_metric(values, count)
     return family
 
 
