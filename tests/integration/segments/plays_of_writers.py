@@ -2,15 +2,16 @@
 
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from oracle.devnet.fakechain.faults.transport_faults import then
 from oracle.errors import FatalError, TransientError
-from oracle.store.database import Store
+from oracle.store.database import Store, UnitOfWork
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import Play
 from tests.support.ingest.indexer import Indexer
@@ -43,13 +44,27 @@ def overtaken(world: World) -> Indexer:
     second = world.open(world.chain.urls, url=first.url)
     world.read(second)
     world.chain.live(_MORE)
-    world.spoil_all(
-        lambda: then(lambda _: second.index(), times=1, methods={"eth_getBlockReceipts"})
-    )
+    between = cast("Store", _Between(first.store, second.index))
     with pytest.raises(FatalError, match="another process moved the cursor"):
-        world.read(first)
-    world.heal()
+        first.step(between)
     return world.read(second)
+
+
+@dataclass
+class _Between:
+    """Passes everything on to a real store, and lets something happen before it writes first."""
+
+    store: Store
+    happens: Callable[[], object] | None
+
+    def reading(self) -> AbstractContextManager[UnitOfWork]:
+        return self.store.reading()
+
+    def transaction(self) -> AbstractContextManager[UnitOfWork]:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            happens()
+        return self.store.transaction()
 
 
 def another_writer_is_waited_for(world: World) -> Indexer:
