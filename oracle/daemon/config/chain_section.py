@@ -69,16 +69,17 @@ class ChainSection(Section):
 
 
 class HistorySection(Section):
-    # `inline`: history is prepared in the daemon itself. `processes`: by workers beside it, and
-    # taken in by it in order; they are started where 2,000 blocks or more are to be read, and
-    # end when they are not needed. `dask`: by the workers of a Dask cluster, which may be other
-    # machines (needs the extra `dask`). What is stored is the same. Two cores gain nothing by it.
-    executor: Literal["processes", "inline", "dask"] = "inline"
+    # `processes`: history is prepared by workers beside the daemon, and taken in by it in order;
+    # they are started where 2,000 blocks or more are to be read, and end when they are not
+    # needed. `inline`: by the daemon itself. `auto`: `processes`, but on one core `inline`.
+    # `dask`: by the workers of a Dask cluster, which may be other machines (needs the extra
+    # `dask`). What is stored is the same.
+    executor: Literal["auto", "processes", "inline", "dask"] = "auto"
     # Where the cluster's scheduler is, with `dask`: "tcp://10.0.0.7:8786", or "tls://" as Dask's
     # own configuration says. Whoever reaches it runs code on the workers: a private network.
     scheduler: str | None = Field(default=None, pattern=r"^(tcp|tls)://[^/@\s]+:\d+$")
-    # How many workers; by default, with `processes`, one for every core but one, at least one,
-    # and three with `dask`. More gain nothing on one chain: the daemon writes no faster.
+    # How many workers; by default one for every core but one, at least one with `processes`, and
+    # three with `dask`. More gain nothing on one chain: the daemon writes no faster.
     workers: int | None = Field(default=None, ge=1, le=64)
     # Where segments that are ready and not due survive a crash (256 MiB at most); by default
     # beside SQLite's file, and with PostgreSQL nowhere: they are prepared anew.
@@ -87,7 +88,7 @@ class HistorySection(Section):
     @model_validator(mode="after")
     def _workers_have_work(self) -> Self:
         if self.executor == "inline" and (self.workers is not None or self.stage is not None):
-            raise ValueError('workers and stage need executor = "processes" or "dask"')
+            raise ValueError('with executor = "inline" there are no workers, and no stage')
         if (self.executor == "dask") != (self.scheduler is not None):
             raise ValueError('executor = "dask" and scheduler: give both or none')
         return self
@@ -105,5 +106,7 @@ def worker_count(told: HistorySection) -> int:
     """Return how many workers prepare history; 0: none, the daemon does it."""
     if told.executor == "inline":
         return 0
-    usual = _IN_A_CLUSTER if told.executor == "dask" else max(1, (os.cpu_count() or 1) - 1)
-    return told.workers or usual
+    others = (os.cpu_count() or 1) - 1
+    if told.executor == "auto":
+        return told.workers or others
+    return told.workers or (_IN_A_CLUSTER if told.executor == "dask" else max(1, others))

@@ -1,4 +1,6 @@
-"""Who prepares history: the daemon itself, unless workers are asked for."""
+"""Who prepares history: workers where there is a core for one, unless somebody is asked for."""
+
+import os
 
 import pytest
 from pydantic import ValidationError
@@ -6,8 +8,16 @@ from pydantic import ValidationError
 from oracle.daemon.config.chain_section import HistorySection, worker_count
 
 
-def test_the_daemon_prepares_history_itself_where_nothing_is_said():
-    assert worker_count(HistorySection()) == 0
+@pytest.mark.parametrize(("cores", "workers"), [(1, 0), (2, 1), (8, 7)])
+def test_where_nothing_is_said_there_is_a_worker_for_every_core_but_one(
+    cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert worker_count(HistorySection()) == workers
+
+
+def test_the_daemon_prepares_history_itself_where_it_is_told_to():
+    assert worker_count(HistorySection(executor="inline")) == 0
 
 
 def test_workers_are_as_many_as_the_settings_say():
@@ -20,8 +30,8 @@ def test_on_whatever_machine_there_is_at_least_one_worker_where_they_are_asked_f
 
 @pytest.mark.parametrize("said", [{"workers": 2}, {"stage": "segments"}])
 def test_what_is_said_of_workers_is_refused_where_there_are_none(said):
-    with pytest.raises(ValidationError, match="need executor"):
-        HistorySection.model_validate(said)
+    with pytest.raises(ValidationError, match="there are no workers"):
+        HistorySection.model_validate({"executor": "inline", **said})
 
 
 def test_a_cluster_has_a_few_workers_where_nothing_is_said():
