@@ -14,6 +14,7 @@ EVENTS = 10_000
 MOST_MB = 24
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_long_life_among_failing_endpoints_loses_nothing_and_needs_no_more_memory():

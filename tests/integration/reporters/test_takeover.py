@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from oracle.daemon.lease.lease_keeper import LEASE_SECONDS
 from tests.integration.reporters.company import Company, company
 from tests.integration.reporters.member import Member
@@ -19,6 +21,7 @@ def standby_of(leader: Member, folder: Path) -> Member:
     return made
 
 
+@pytest.mark.nightly
 def test_a_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twice(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):

@@ -1,8 +1,11 @@
 """Three daemons as processes, a quorum of two: one answer, one transaction a round."""
 
+import pytest
+
 from tests.integration.reporters.company import QUORUM, Company
 
 
+@pytest.mark.nightly
 def test_three_daemons_say_the_same_and_every_round_is_sent_once(three: Company):
     three.start()
     for _ in range(4):

@@ -72,6 +72,7 @@ def test_history_that_workers_prepare_is_stored_as_inline(
     assert has_ordered(config)
 
 
+@pytest.mark.nightly
 @settings(examples(3), deadline=None)
 @given(
     kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), min_size=1, max_size=2)

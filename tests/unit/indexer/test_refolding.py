@@ -152,6 +152,7 @@ def test_after_folding_anew_the_daemon_goes_on_with_rows_in_memory(
         assert follower.dump() == fresh.dump()
 
 
+@pytest.mark.nightly
 def test_folding_anew_may_die_anywhere(store: Store):
     follower = followed(store, blocks=20)
     before = follower.dump()
