@@ -43,7 +43,7 @@ QUICK: dict[str, list[str]] = {
     "latency": ["--blocks", "60"],
     "parquet": ["--events", "10000"],
     "rebuild": ["--events", "10000"],
-    "weather": ["--history", "300", "--head", "12"],
+    "weather": ["--history", "100", "--head", "5"],
     "gateway": ["--seconds", "4"],
     "viewers": ["--events", "20000", "--viewers", "100", "--pairs", "1"],
 }
