@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from oracle.domain.ids import Address
+from oracle.queries.relay_audit.health_judgement import health_slack, judged_health
 from oracle.queries.relay_audit.own_figures import OwnFigures, OwnNode, by_group, own_figures
 from oracle.queries.relay_audit.partings import (
     Claim,
     Parting,
     common_restart,
-    health_parting,
     kick_parting,
     restart_spans,
     score_parting,
@@ -23,12 +23,6 @@ from oracle.queries.relay_audit.relay_watch import Poll, RelayWatch
 from oracle.queries.relay_audit.separation import Separated, separated
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# A timeout may be a poll earlier than we saw it, and the relay counts fractions of seconds.
-_SEEN_LATE_SECONDS = 4.0
-_HEALTH_SLACK = 0.002
-# What the relay calls excluded is not judged so near to a line of H.
-_NEAR_LINE = 0.01
-_LINES = (0.2, 0.8)
 _OF_SCORES = ("rank", "missing_zero", "unexplained_jump")
 _OF_KICKS = ("kick_without_cause", "no_kick_with_cause")
 
@@ -106,10 +100,11 @@ class _Look:
         if figure is None or busy or not node.has_known_times:
             return None
         health = node.health_at(self.poll.relay_now)
-        if health == 0:
+        least = health - health_slack(health)
+        if least <= 0:
             return None
-        slack = figure.quality * health_slack(health) / health
-        return Separated(figure.quality / health, health, figure.at, slack)
+        long_term = figure.quality / health
+        return Separated(long_term, health, figure.at, figure.quality / least - long_term)
 
 
 def audited(watch: RelayWatch) -> RelayAudit:
@@ -195,7 +190,7 @@ def _compared(node: OwnNode, told: Separated, look: _Look, agreed: int) -> NodeA
         parting = score_parting(node, claim, by_group(look.own.nodes))
         return replace(line, verdict=Verdict.DIFFERS, parting=parting)
     if health is not None:
-        parted = _health_parting(node, told, health, look)
+        parted = judged_health(node, told, health, look.poll)
         if parted is not None:
             return replace(line, verdict=Verdict.DIFFERS, parting=parted)
     return replace(line, verdict=Verdict.AGREES)
@@ -211,25 +206,6 @@ def _is_doubted(node: OwnNode) -> bool:
     window = node.scores[-RELAY.pool_size :]
     oldest = window[0].at.log if len(node.scores) >= RELAY.pool_size else 0
     return node.doubted_at > oldest
-
-
-def health_slack(health: float) -> float:
-    """Return by how much two readers' H may differ: rows were seen later than they happened."""
-    return _HEALTH_SLACK + (1 - health) * _SEEN_LATE_SECONDS / RELAY.tau_seconds
-
-
-def _health_parting(node: OwnNode, told: Separated, health: float, look: _Look) -> Parting | None:
-    now, figure = look.poll.relay_now, look.poll.figures[node.address]
-    theirs = told.health_at(figure.at)
-    slack = health_slack(health) + told.slack / told.long_term
-    if abs(health - theirs) > slack:
-        return health_parting(node, theirs, slack, now)
-    if any(abs(health - line) <= _NEAR_LINE for line in _LINES) or figure.stake_score == 0:
-        return None
-    if node.is_member and figure.is_excluded != node.is_excluded_at(now):
-        said = "excluded" if figure.is_excluded else "not excluded"
-        return Parting("exclusion", node.changes[-1].at.log, f"the relay has it {said}")
-    return None
 
 
 def _with_kicks(line: NodeAudit, node: OwnNode, own: OwnFigures) -> NodeAudit:

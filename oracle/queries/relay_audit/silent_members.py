@@ -59,7 +59,7 @@ class Completed:
 def completed(events: Sequence[DomainEvent], ambiguous: Collection[int]) -> Completed:
     """Put the silent members into their groups, each task into one at most.
 
-    Beside rows that could be of two groups nobody is assumed.
+    Beside rows that could be of two groups nobody is assumed, and who may be meant is contested.
     """
     tasks, assumed, whole = _Tasks(), set[TaskKey](), list[DomainEvent]()
     contested: dict[TaskKey, int] = {}
@@ -72,9 +72,11 @@ def completed(events: Sequence[DomainEvent], ambiguous: Collection[int]) -> Comp
         elif isinstance(event, GroupValidated):
             row, missing = event.at.log, GROUP_SIZE - len(event.tasks)
             doubted = any(abs(row - number) <= 2 * NEAR for number in ambiguous)
-            ranked = [] if doubted or not missing else tasks.nearest(event)
-            found = [task for _, task in ranked[:missing]]
-            contested |= dict.fromkeys(_contested(ranked, missing), row)
+            ranked = tasks.nearest(event) if missing else []
+            found = [] if doubted else [task for _, task in ranked[:missing]]
+            # Nobody is assumed beside a doubt: then whoever may be missing is in doubt, too.
+            rivals = [task for _, task in ranked] if doubted else _contested(ranked, missing)
+            contested |= dict.fromkeys(rivals, row)
             said = replace(event, tasks=(*event.tasks, *found))
             assumed |= set(found)
             _forget(tasks, (*event.tasks, *found))
