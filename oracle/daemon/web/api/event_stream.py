@@ -5,7 +5,7 @@ No transaction is open while a stream waits: each look at the database is its ow
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, NamedTuple
 
 import structlog
@@ -49,18 +49,26 @@ class EventStreams:
         self._source = source
         self._most = most
         self._open = 0
-        self._epoch = -1
+        # Where the index was at the last look; -1: nobody has looked.
+        self.epoch = -1
         self._batches: dict[EventCursor, _Batch] = {}
+        self._moved = asyncio.Event()
+        self._watch: asyncio.Task[None] | None = None
         self._lock: asyncio.Lock | None = None
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Count as one who listens."""
+        """Count as one who listens; while anybody does, one look a second is for all."""
         self._open += 1
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._keep_watch())
         try:
             yield
         finally:
             self._open -= 1
+            if not self._open:
+                self._watch.cancel()
+                self._watch = None
 
     @property
     def is_full(self) -> bool:
@@ -76,12 +84,35 @@ class EventStreams:
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            epoch = await asyncio.to_thread(self._moved_to)
-            if epoch != self._epoch:
-                self._epoch, self._batches = epoch, {}
-            if place not in self._batches:
-                self._batches[place] = await asyncio.to_thread(self._read, place)
-            return self._batches[place]
+            # Those of this epoch: a read that the next one overtakes is not kept for it.
+            batches = self._batches
+            if place not in batches:
+                batches[place] = await asyncio.to_thread(self._read, place)
+            return batches[place]
+
+    async def moved(self, epoch: int, seconds: float) -> None:
+        """Wait until the index is elsewhere than at `epoch`, at most so long."""
+        if self.epoch == epoch:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), seconds)
+        if self._watch is not None and self._watch.done():
+            self._watch.result()
+
+    async def look(self) -> None:
+        """Look once whether the index has moved, and wake who waits for it."""
+        epoch = await asyncio.to_thread(self._moved_to)
+        if epoch != self.epoch:
+            self.epoch, self._batches = epoch, {}
+            moved, self._moved = self._moved, asyncio.Event()
+            moved.set()
+
+    async def _keep_watch(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except OracleError as error:
+                structlog.get_logger().debug("events_not_read", reason=str(error))
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _newest(self) -> EventCursor:
         with looking(self._source) as look:
@@ -158,10 +189,12 @@ async def _frames(
         # The place at once: who is cut off before the first event knows where to go on.
         yield _RETRY + f"id: {place}\n\n".encode()
         while True:
+            epoch = streams.epoch
             try:
                 batch = await streams.after(place)
             except OracleError as error:
                 structlog.get_logger().debug("events_not_read", reason=str(error))
+                await asyncio.sleep(_LOOK_SECONDS)
                 batch = None
             if batch is not None and batch.after != place:
                 place = batch.after
@@ -170,7 +203,9 @@ async def _frames(
                     said_at = loop.time()
                     yield wanted
                 continue
-            if loop.time() - said_at >= _COMMENT_SECONDS:
-                said_at = loop.time()
+            silent = loop.time() - said_at
+            if silent >= _COMMENT_SECONDS:
+                said_at, silent = loop.time(), 0.0
                 yield _COMMENT
-            await asyncio.sleep(_LOOK_SECONDS)
+            if batch is not None:
+                await streams.moved(epoch, _COMMENT_SECONDS - silent)

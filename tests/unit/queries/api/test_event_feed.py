@@ -1,6 +1,7 @@
 """Events: each once however often the line breaks, in order, and taken back after a reorg."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings as examples, strategies as st
@@ -142,12 +143,43 @@ def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
         kinds: list[list[str]] = []
         for act in (lambda _: None, halted, cleared):
             act(indexed)
+            await streams.look()
             batch = await streams.after(place)
             kinds.append([event.kind for event, _ in batch.frames])
             place = batch.after
         return kinds
 
     assert asyncio.run(told()) == [[], ["halted"], ["halt_cleared"]]
+
+
+def test_however_many_listen_the_database_is_read_once_for_all(indexed):
+    reads: list[int] = []
+
+    def counted() -> int:
+        reads.append(1)
+        return int(indexed.source.clock())
+
+    streams = EventStreams(replace(indexed.source, clock=counted), 50)
+
+    async def told() -> int:
+        place = await streams.newest()
+        await streams.look()
+        await streams.after(place)
+        reads.clear()
+
+        async def heard() -> list[str]:
+            await streams.moved(streams.epoch, 60)
+            return [event.kind for event, _ in (await streams.after(place)).frames]
+
+        listeners = [asyncio.create_task(heard()) for _ in range(50)]
+        await asyncio.sleep(0)
+        halted(indexed)
+        await streams.look()
+        assert await asyncio.gather(*listeners) == [["halted"]] * 50
+        return len(reads)
+
+    # One look whether anything has moved, and one at what came.
+    assert asyncio.run(told()) == 2
 
 
 def test_an_answer_is_another_one_as_soon_as_a_halt_begins_or_is_over(indexed):
