@@ -251,6 +251,9 @@ def upgrade() -> None:
         sqlite_where=sa.text("voided_block IS NULL"),
         postgresql_where=sa.text("voided_block IS NULL"),
     )
+    op.create_index(
+        op.f("ix_draw_node_draw_seed_block"), "draw", ["node", "seed_block"], unique=False
+    )
     op.create_index(op.f("ix_draw_seed_block"), "draw", ["seed_block"], unique=False)
     op.create_index(op.f("ix_draw_voided_block"), "draw", ["voided_block"], unique=False)
     op.create_table(
@@ -507,6 +510,24 @@ def upgrade() -> None:
         sa.Column("topic0", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_log_source")),
         sa.UniqueConstraint("address", "topic0", name=op.f("uq_log_source_address_topic0")),
+    )
+    op.create_table(
+        "membership_change",
+        sa.Column("node", sa.LargeBinary(), nullable=False),
+        sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tx", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("log", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("sub", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("turn", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "node", "block", "tx", "log", "sub", "seq", name=op.f("pk_membership_change")
+        ),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        op.f("ix_membership_change_block"), "membership_change", ["block"], unique=False
     )
     op.create_table(
         "node",
@@ -1165,6 +1186,8 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_node_recovers_until"), table_name="node")
     op.drop_index(op.f("ix_node_changed_at"), table_name="node")
     op.drop_table("node")
+    op.drop_index(op.f("ix_membership_change_block"), table_name="membership_change")
+    op.drop_table("membership_change")
     op.drop_table("log_source")
     op.drop_table("log_row")
     op.drop_table("log_orphan")
@@ -1201,6 +1224,7 @@ def downgrade() -> None:
     op.drop_table("draw_epoch")
     op.drop_index(op.f("ix_draw_voided_block"), table_name="draw")
     op.drop_index(op.f("ix_draw_seed_block"), table_name="draw")
+    op.drop_index(op.f("ix_draw_node_draw_seed_block"), table_name="draw")
     op.drop_index(
         "active_draw",
         table_name="draw",

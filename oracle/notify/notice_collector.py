@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from oracle.domain.blocks import BlockRange, Position
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import (
+    MembershipChange,
+    MembershipTurn,
+    ReliabilityCause,
+    ReliabilityChange,
+)
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import EXPELLED
 from oracle.domain.scoring.node_scores import is_excluded
@@ -23,6 +28,15 @@ from oracle.store.state.cursor_repository import Cursor
 _THROUGH, _FORK = "notify_block", "notify_fork"
 # So many blocks at a time: a daemon that was away does not hold the database for long.
 _MOST_BLOCKS = 2_000
+# That something was asked for is no news yet.
+_TURNS = {
+    MembershipTurn.JOINED: NoticeKind.JOINED,
+    MembershipTurn.PAUSED: NoticeKind.PAUSED,
+    MembershipTurn.RESUMED: NoticeKind.RESUMED,
+    MembershipTurn.QUIT: NoticeKind.LEFT,
+    MembershipTurn.SLASHED: NoticeKind.LEFT,
+    MembershipTurn.KICKED_OUT: NoticeKind.LEFT,
+}
 # What is older, in the chain's seconds, is forgotten: thirty days.
 _KEPT_SECONDS = 30 * 86_400
 
@@ -76,6 +90,7 @@ class NoticeCollector:
         self._excluded = excluded
         placed = [
             *_of_nodes(sources.changes(blocks), excluded, self.rules),
+            *_of_turns(sources.turns(blocks)),
             *_of_kickouts(uow, blocks, cursor.time),
             *(
                 (
@@ -124,6 +139,14 @@ def _of_nodes(
                 kinds.append(NoticeKind.EXCLUDED)
         for kind in kinds:
             body = said | _place(one.at)
+            yield one.at, NewNotice(kind, one.at.block, one.time, body, one.node)
+
+
+def _of_turns(turns: list[MembershipChange]) -> Iterator[tuple[Position, NewNotice]]:
+    for one in turns:
+        kind = _TURNS.get(one.turn)
+        if kind is not None:
+            body = {"how": one.turn.value.replace("_", " ")} | _place(one.at)
             yield one.at, NewNotice(kind, one.at.block, one.time, body, one.node)
 
 

@@ -8,6 +8,10 @@ class NoticeKind(StrEnum):
     TIMED_OUT = "timed_out"
     EXCLUDED = "excluded"
     RECOVERED = "recovered"
+    JOINED = "joined"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    LEFT = "left"
     KICKOUT_DUE = "kickout_due"
     KICKOUT_OVER = "kickout_over"
     KICKOUT_PROPOSED = "kickout_proposed"
@@ -24,6 +28,10 @@ _TEXTS: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
     NoticeKind.RECOVERED: "{node} can be given tasks again",
+    NoticeKind.JOINED: "{node} joined",
+    NoticeKind.PAUSED: "{node} paused",
+    NoticeKind.RESUMED: "{node} resumed",
+    NoticeKind.LEFT: "{node} left: {how}",
     NoticeKind.KICKOUT_DUE: "{node} is due to be kicked out",
     NoticeKind.KICKOUT_OVER: "{node} is not due to be kicked out any more",
     NoticeKind.KICKOUT_PROPOSED: "the kickout of {node} was proposed, with round {round}",

@@ -25,6 +25,7 @@ from oracle.store.history.activity_repository import ActivityRepository
 from oracle.store.history.history_repository import (
     AnomalyRepository,
     KickoutRepository,
+    MembershipRepository,
     ReliabilityRepository,
     ScoreRepository,
 )
@@ -113,6 +114,7 @@ class UnitOfWork:
         """Open what happened to nodes."""
         self.scores = ScoreRepository(connection)
         self.reliability = ReliabilityRepository(connection)
+        self.memberships = MembershipRepository(connection)
         self.anomalies = AnomalyRepository(connection)
         self.histories = HistoryRows(connection)
         self.kickouts = KickoutRepository(connection)
@@ -143,6 +145,7 @@ class UnitOfWork:
         self.groups.save(changes.groups.values())
         self.scores.append(changes.scores, rule_set)
         self.reliability.append(changes.reliability)
+        self.memberships.append(changes.memberships)
         self.results.append(changes.results)
         self.anomalies.append(changes.anomalies)
         self.kickouts.write(changes.kickouts)

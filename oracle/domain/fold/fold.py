@@ -27,8 +27,9 @@ from oracle.domain.scoring.rules import Rules
 # Raised whenever the same events fold to other rows: databases that an older version folded are
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
 # Version 4: what was submitted is disclosed, or turns out to be an error report. Version 5: a
-# node's last start, shared fees, and under legacy rules the scores of groups.
-FOLD_VERSION = 5
+# node's last start, shared fees, and under legacy rules the scores of groups. Version 6: every
+# turn of a node's membership.
+FOLD_VERSION = 6
 
 _FIRST = Position(-1, 0, 0, 0)
 

@@ -21,7 +21,13 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import working_set
 from oracle.domain.fold.preconditions import Breach, against_asking, against_membership
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
+from oracle.domain.fold.working_set import (
+    MembershipChange,
+    MembershipTurn,
+    ReliabilityCause,
+    ReliabilityChange,
+    WorkingSet,
+)
 from oracle.domain.ids import Address
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.node_scores import is_kickout_due
@@ -56,6 +62,7 @@ def joined(ledger: WorkingSet, event: NodeJoined) -> None:
     if is_known:
         _bring_back(node, event.time, ledger.rules)
     node.membership = Membership.MEMBER
+    _note(ledger, node, MembershipTurn.JOINED, (event.at, event.time))
     if ledger.rules.legacy is not None:
         legacy_tally.follow_membership(node, event.time, ledger.rules.legacy)
     _describe(node, event)
@@ -137,6 +144,8 @@ def _turn(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) 
         return
     node = ledger.node(event.node, event.time)
     node.paused = paused
+    turn = MembershipTurn.PAUSED if paused else MembershipTurn.RESUMED
+    _note(ledger, node, turn, (event.at, event.time))
     if waits:
         node.pending = None
 
@@ -150,7 +159,9 @@ def asked(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
         return
     node = ledger.node(event.node, event.time)
     node.pending = request
-    if not node.running:
+    if node.running:
+        _note(ledger, node, _ASKED[request], (event.at, event.time))
+    else:
         settle(ledger, event.node, event.at, event.time)
 
 
@@ -168,6 +179,7 @@ def settle(ledger: WorkingSet, address: Address, at: Position, time: int) -> Non
     request, node.pending = node.pending, None
     if request is Pending.PAUSE:
         node.paused = True
+        _note(ledger, node, MembershipTurn.PAUSED, (at, time))
     elif request is Pending.QUIT:
         ledger.just_quit = {**_still(ledger.just_quit, at), address: (at.block, at.tx)}
         _leave(ledger, node, Membership.QUIT, (at, time))
@@ -206,6 +218,7 @@ def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position
     if how is Membership.KICKED_OUT:
         node.starts_anew = rules.kickout_starts_anew and is_kickout_due(node, rules, time)
     node.membership, node.paused, node.pending = how, False, None
+    _note(ledger, node, MembershipTurn(how.value), when)
     if how is not Membership.QUIT:
         ledger.just_quit.pop(node.address, None)
     if rules.legacy is not None:
@@ -213,6 +226,13 @@ def _leave(ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position
     working_set.judge(ledger, node, at)
 
 
+def _note(
+    ledger: WorkingSet, node: Node, turn: MembershipTurn, when: tuple[Position, int]
+) -> None:
+    ledger.changes.memberships.append(MembershipChange(node.address, *when, turn))
+
+
+_ASKED = {Pending.PAUSE: MembershipTurn.PAUSE_ASKED, Pending.QUIT: MembershipTurn.QUIT_ASKED}
 _AFTERWARDS = {
     NodeQuit: Membership.QUIT,
     NodeSlashed: Membership.SLASHED,

@@ -56,6 +56,27 @@ class ReliabilityChange(NamedTuple):
     after: int
 
 
+class MembershipTurn(StrEnum):
+    JOINED = "joined"
+    # What a busy node asks for takes effect when its task ends.
+    PAUSE_ASKED = "pause_asked"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    QUIT_ASKED = "quit_asked"
+    QUIT = "quit"
+    SLASHED = "slashed"
+    KICKED_OUT = "kicked_out"
+
+
+class MembershipChange(NamedTuple):
+    """One turn of a node's membership; one event may be two (a quit that its join shows)."""
+
+    node: Address
+    at: Position
+    time: int
+    turn: MembershipTurn
+
+
 @dataclass(frozen=True, slots=True)
 class Anomaly:
     """An event that broke a rule; ignored whole, but for the few that say so.
@@ -110,6 +131,7 @@ class Changes:
     groups: dict[GroupKey, OpenGroup] = field(default_factory=dict)
     scores: list[ScoreEntry] = field(default_factory=list)
     reliability: list[ReliabilityChange] = field(default_factory=list)
+    memberships: list[MembershipChange] = field(default_factory=list)
     results: list[GroupResult] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
     # Intervals opened and intervals closed (one may stand here twice: opened, then closed).

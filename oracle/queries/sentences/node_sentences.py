@@ -16,6 +16,7 @@ from oracle.queries.text.human_numbers import (
     counted,
     in_words,
     listed,
+    moment,
     ordinal,
     place,
     span,
@@ -27,11 +28,12 @@ _RECENT_SECONDS = 7_200
 _EXCLUSION_SECONDS = 1_800
 # A cause that costs less is not worth a sentence.
 _WORTH_SAYING = UNIT // 100
+# With the moment of its last turn, where that is known.
 _GONE = {
-    "slashed": "Slashed, and out of the network.",
-    "quit": "It left the network.",
-    "unknown": "It never joined.",
-    "paused": "Paused by its owner.",
+    "slashed": ("Slashed{}, and out of the network.", " on {}"),
+    "quit": ("It left the network{}.", " on {}"),
+    "unknown": ("It never joined.", ""),
+    "paused": ("Paused by its owner{}.", " since {}"),
 }
 
 
@@ -60,7 +62,8 @@ class NodeStanding(NodeCauses):
 
     `points` is the mean of the scores that count, in units of 10^-18. `group_size`: of all groups
     they come from, None where those differ. `kick_at`: unix seconds at which a kickout that is
-    proposed may be executed; None: there is none.
+    proposed may be executed; None: there is none. `turned_at`: unix seconds of the last turn of
+    its membership; None: there was none.
     """
 
     state: str
@@ -71,12 +74,15 @@ class NodeStanding(NodeCauses):
     lift: NodeLift
     kick_at: int | None = None
     is_kickout_due: bool = False
+    turned_at: int | None = None
 
 
 def headline(told: NodeStanding) -> str:
     """Return the answer, in one sentence."""
     if told.state in _GONE:
-        return _GONE[told.state]
+        words, when = _GONE[told.state]
+        turned_at = told.turned_at
+        return words.format("" if turned_at is None else when.format(moment(turned_at)))
     if told.state == "kicked_out":
         return f"Kicked out: {_last(told)} brought {two_digits(told.points)} points on average."
     if told.kick_at is not None:

@@ -51,6 +51,7 @@ def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
         lift=told.lift,
         kick_at=_kick_at(told),
         is_kickout_due=told.kickout.is_due,
+        turned_at=next((one.time for one in look.uow.memberships.of_node(node.address, 1)), None),
     )
     return NodeScores(standing, scores)
 

@@ -24,11 +24,22 @@ from sqlalchemy import (
 )
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import (
+    KickoutDue,
+    MembershipChange,
+    ReliabilityCause,
+    ReliabilityChange,
+)
 from oracle.domain.ids import Address
 from oracle.store.encoding import hexed, raw
-from oracle.store.history.history_repository import change_of, interval_of
-from oracle.store.tables.state_tables import kickout, node, reliability_change, score
+from oracle.store.history.history_repository import change_of, interval_of, turn_of
+from oracle.store.tables.state_tables import (
+    kickout,
+    membership_change,
+    node,
+    reliability_change,
+    score,
+)
 
 
 class NodeStep(NamedTuple):
@@ -58,11 +69,13 @@ class ActivityRepository:
 
     def changes_since(self, time: int, last: int, limit: int) -> list[ReliabilityChange]:
         """Return the first changes of reliability at `time` or later, of all nodes, in order."""
-        table, first = reliability_change, self.first_block_at(time, last)
-        order = [table.c[name] for name in (*Position._fields, "node", "seq")]
-        chosen = select(table).where(table.c.block >= first, table.c.time >= time)
-        rows = self._connection.execute(chosen.order_by(*order).limit(limit))
-        return [change_of(row) for row in rows]
+        first = self.first_block_at(time, last)
+        return [change_of(row) for row in self._since(reliability_change, time, first, limit)]
+
+    def turns_since(self, time: int, last: int, limit: int) -> list[MembershipChange]:
+        """Return the first turns of membership at `time` or later, of all nodes, in order."""
+        first = self._first_block_at(membership_change, time, last)
+        return [turn_of(row) for row in self._since(membership_change, time, first, limit)]
 
     def kickouts_since(self, block: int) -> list[KickoutDue]:
         """Return the intervals that opened in this block or later, oldest first."""
@@ -100,6 +113,11 @@ class ActivityRepository:
             return seen is None or seen >= time
 
         return bisect_left(range(last + 1), x=True, key=is_late)
+
+    def _since(self, table: Table, time: int, first: int, limit: int) -> Iterable[Any]:
+        order = [table.c[name] for name in (*Position._fields, "node", "seq")]
+        chosen = select(table).where(table.c.block >= first, table.c.time >= time)
+        return self._connection.execute(chosen.order_by(*order).limit(limit))
 
     def _counts(
         self, table: Table, span: tuple[int, int, int], *only: ColumnElement[bool]

@@ -1,4 +1,4 @@
-"""What happened to nodes, appended only: scores, changes of reliability, anomalies."""
+"""What happened to nodes, appended only: scores, changes of H and of membership, anomalies."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
@@ -11,6 +11,8 @@ from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
     Anomaly,
     KickoutDue,
+    MembershipChange,
+    MembershipTurn,
     ReliabilityCause,
     ReliabilityChange,
     ScoreEntry,
@@ -20,9 +22,15 @@ from oracle.store.bulk import append, upsert
 from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.store.tables.selection_tables import rule_set
-from oracle.store.tables.state_tables import anomaly, kickout, reliability_change, score
+from oracle.store.tables.state_tables import (
+    anomaly,
+    kickout,
+    membership_change,
+    reliability_change,
+    score,
+)
 
-Entry = TypeVar("Entry", Anomaly, ReliabilityChange)
+Entry = TypeVar("Entry", Anomaly, MembershipChange, ReliabilityChange)
 
 
 class ScoreRepository:
@@ -136,6 +144,34 @@ class ReliabilityRepository:
         return [change_of(row) for row in reversed(rows)]
 
 
+class MembershipRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, changes: Sequence[MembershipChange]) -> None:
+        """Write turns of membership down."""
+        append(
+            self._connection,
+            membership_change,
+            [
+                (raw(each.node), *each.at, seq, each.time, each.turn.value)
+                for seq, each in _numbered(changes)
+            ],
+        )
+
+    def of_node(
+        self, node: Address, last: int = 50, *, up_to_block: int | None = None
+    ) -> list[MembershipChange]:
+        """Return the node's last turns, oldest first; `up_to_block` included."""
+        table = membership_change
+        chosen = select(table).where(table.c.node == raw(node))
+        if up_to_block is not None:
+            chosen = chosen.where(table.c.block <= up_to_block)
+        newest = [table.c[name].desc() for name in (*Position._fields, "seq")]
+        rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
+        return [turn_of(row) for row in reversed(rows)]
+
+
 class AnomalyRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -200,6 +236,12 @@ def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driv
         before=row.h_before,
         after=row.h_after,
     )
+
+
+def turn_of(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
+    """Return what stands in a row of membership_change."""
+    at = Position(row.block, row.tx, row.log, row.sub)
+    return MembershipChange(Address(hexed(row.node)), at, row.time, MembershipTurn(row.turn))
 
 
 def _anomaly_of(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver

@@ -5,11 +5,16 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from oracle.domain.blocks import BlockRange, Position
-from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
-from oracle.store.history.history_repository import change_of, interval_of
+from oracle.domain.fold.working_set import (
+    KickoutDue,
+    MembershipChange,
+    ReliabilityCause,
+    ReliabilityChange,
+)
+from oracle.store.history.history_repository import change_of, interval_of, turn_of
 from oracle.store.tables.integrity_tables import reorg_log
 from oracle.store.tables.round_tables import accepted_round
-from oracle.store.tables.state_tables import kickout, reliability_change
+from oracle.store.tables.state_tables import kickout, membership_change, reliability_change
 
 
 class Fork(NamedTuple):
@@ -43,6 +48,13 @@ class NoticeSources:
         )
         in_order = [table.c[name] for name in (*Position._fields, "seq", "node")]
         return [change_of(row) for row in self._connection.execute(chosen.order_by(*in_order))]
+
+    def turns(self, blocks: BlockRange) -> list[MembershipChange]:
+        """Return the turns of membership in these blocks, in order."""
+        table = membership_change
+        chosen = select(table).where(table.c.block.between(blocks.first, blocks.last))
+        in_order = [table.c[name] for name in (*Position._fields, "seq", "node")]
+        return [turn_of(row) for row in self._connection.execute(chosen.order_by(*in_order))]
 
     def rounds(self, blocks: BlockRange) -> list[Accepted]:
         """Return the rounds that were accepted in these blocks, in order."""

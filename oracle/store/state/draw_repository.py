@@ -70,6 +70,14 @@ class DrawRepository:
         """Return every draw there was for the task, the oldest first."""
         return self._where(draw.c.task == raw(task))
 
+    def of_node(self, node: Address, limit: int) -> list[StoredDraw]:
+        """Return the last draws that drew this node, the newest first."""
+        rows = select(draw).where(draw.c.node == raw(node))
+        newest = (draw.c.seed_block.desc(), draw.c.task)
+        return [
+            _draw_of(row) for row in self._connection.execute(rows.order_by(*newest).limit(limit))
+        ]
+
     def before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
         """Return the draws that stood just before a block, and the tasks that it drew for."""
         over = draw.c.voided_block

@@ -34,6 +34,7 @@ from oracle.store.tables.state_tables import (
     group_result,
     kickout,
     last_event,
+    membership_change,
     node,
     open_group,
     reliability_change,
@@ -59,6 +60,7 @@ _JOURNALED = {
 _APPENDED = (
     score,
     reliability_change,
+    membership_change,
     anomaly,
     group_result,
     group_member,

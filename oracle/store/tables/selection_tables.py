@@ -19,6 +19,7 @@ draw = Table(
     Column("node", LargeBinary, nullable=False),
     # The block at whose end it stood no more; NULL: it stands.
     Column("voided_block", BigInteger, index=True),
+    Index(None, "node", "seed_block"),
     sqlite_with_rowid=False,
 )
 # One of a task at a time; what stands is found without looking at history.

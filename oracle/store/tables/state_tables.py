@@ -199,6 +199,20 @@ reliability_change = Table(
     sqlite_with_rowid=False,
 )
 
+# Every turn of a node's membership.
+membership_change = Table(
+    "membership_change",
+    metadata,
+    Column("node", LargeBinary, primary_key=True),
+    *_position(is_key=True),
+    # One event may be two: a join shows that a quit took effect before it.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", BigInteger, nullable=False),
+    Column("turn", Text, nullable=False),
+    Index(None, "block"),
+    sqlite_with_rowid=False,
+)
+
 # Events that broke a rule and were passed over.
 anomaly = Table(
     "anomaly",

@@ -95,3 +95,11 @@ def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
         draw(uow, 4, 8, 1)
         assert [one.voided_block for one in uow.draws.over(2)] == [9, 7]
         assert len(uow.draws.over(9)) == 3
+
+
+def test_the_last_draws_of_a_node_come_the_newest_first(store: Store):
+    with store.transaction() as uow:
+        for task, seed, drawn in ((1, 5, 7), (2, 6, 8), (3, 9, 7), (4, 7, 7)):
+            draw(uow, task, seed, drawn)
+        assert [one.seed_block for one in uow.draws.of_node(address(7), 2)] == [9, 7]
+        assert uow.draws.of_node(address(9), 2) == []

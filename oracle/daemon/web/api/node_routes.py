@@ -114,7 +114,7 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
 
     @web.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
     def _past(request: Request, node: NodePrefix) -> Response:
-        """Joins and kickouts of a node, and what the contract was told of it."""
+        """A node's membership, what the contract was told of it, and the draws that drew it."""
         return answering.look(request, lambda look: node_past(look, named(look, node).address))
 
     @web.get("/nodes/{node}/explain", operation_id="explain", response_model=NodeExplanation)

@@ -14,6 +14,13 @@ from oracle.queries.text.human_numbers import capital, counted, moment, place, s
 _TONES = ("first", "second")
 _TURNS = {
     "joined": "It joined.",
+    "pause_asked": "It asked to pause, and had a task to end first.",
+    "paused": "It paused.",
+    "resumed": "It resumed.",
+    "quit_asked": "It asked to quit, and had a task to end first.",
+    "quit": "It quit.",
+    "slashed": "It was slashed.",
+    "kicked_out": "The network kicked it out.",
     "kickout_due": "Its kickout was due.",
     "kickout_over": "Its kickout was no longer due.",
     "kickout_proposed": "Its kickout was proposed on chain.",

@@ -39,8 +39,8 @@ def draws(look: ApiLook, limit: int) -> DrawPage:
     """Return all that stand, and up to `limit` of the others."""
     return DrawPage(
         as_of=look.as_of,
-        standing=_entries(look.uow.draws.active()),
-        over=_entries(look.uow.draws.over(limit)),
+        standing=draw_entries(look.uow.draws.active()),
+        over=draw_entries(look.uow.draws.over(limit)),
     )
 
 
@@ -49,10 +49,11 @@ def draws_of(look: ApiLook, task: TaskKey) -> TaskDraws:
     found = look.uow.draws.of_task(task)
     if not found:
         raise NotKnownError(f"nobody was drawn for task {task}")
-    return TaskDraws(as_of=look.as_of, draws=_entries(found))
+    return TaskDraws(as_of=look.as_of, draws=draw_entries(found))
 
 
-def _entries(found: Sequence[StoredDraw]) -> list[DrawEntry]:
+def draw_entries(found: Sequence[StoredDraw]) -> list[DrawEntry]:
+    """Return stored draws as answers tell them."""
     return [
         DrawEntry(
             task=one.task,

@@ -6,7 +6,7 @@ those of the blocks that took the place of others follow (docs/explanation/read-
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pydantic import Field
@@ -14,7 +14,12 @@ from typing_extensions import override
 
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import decimal_text
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.fold.working_set import (
+    MembershipChange,
+    MembershipTurn,
+    ReliabilityCause,
+    ReliabilityChange,
+)
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.answers import AddressText, ApiModel
@@ -24,9 +29,19 @@ from oracle.queries.text.human_numbers import counted
 
 # Names of events in the stream.
 EVENT_KINDS = (
-    "timed_out", "recovered", "joined", "kickout_due", "kickout_proposed", "kickout_executed",
+    "timed_out", "recovered", "joined", "paused", "resumed", "left",
+    "kickout_due", "kickout_proposed", "kickout_executed",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
+# What a turn is called, and said to be; that something was asked for is no news yet.
+_TURNS = {
+    MembershipTurn.JOINED: ("joined", "joined"),
+    MembershipTurn.PAUSED: ("paused", "paused"),
+    MembershipTurn.RESUMED: ("resumed", "resumed"),
+    MembershipTurn.QUIT: ("left", "quit"),
+    MembershipTurn.SLASHED: ("left", "was slashed"),
+    MembershipTurn.KICKED_OUT: ("left", "was kicked out"),
+}
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
 # Changes read at once; more of one second than these would never be passed.
 _MOST_CHANGES = 5_000
@@ -158,11 +173,12 @@ def _events_from(look: ApiLook, time: int) -> list[tuple[Position, FeedEvent]]:
     activity, newest = look.uow.activity, look.cursor.number
     first = activity.first_block_at(time - longest, newest)
     changes = activity.changes_since(time - longest, newest, _MOST_CHANGES)
-    is_cut = len(changes) == _MOST_CHANGES
-    last = changes[-1].time - 1 if is_cut else look.cursor.time
+    turns = activity.turns_since(time, newest, _MOST_CHANGES)
+    last = min(_whole_until(changes, look.cursor.time), _whole_until(turns, look.cursor.time))
     found = [
         *_of_changes(changes, rules),
         *_healed(changes, rules),
+        *_of_turns(turns),
         *_of_rounds(look, first),
         *_of_kickouts(look, first),
     ]
@@ -170,6 +186,21 @@ def _events_from(look: ApiLook, time: int) -> list[tuple[Position, FeedEvent]]:
         (pair for pair in found if time <= pair[1].time <= last),
         key=lambda pair: (pair[1].time, pair[0], pair[1].kind, pair[1].node or ""),
     )
+
+
+def _whole_until(read: Sequence[MembershipChange | ReliabilityChange], now: int) -> int:
+    """Return the last time of which everything was read."""
+    return read[-1].time - 1 if len(read) == _MOST_CHANGES else now
+
+
+def _of_turns(turns: list[MembershipChange]) -> Iterator[tuple[Position, FeedEvent]]:
+    for one in turns:
+        if one.turn in _TURNS:
+            kind, text = _TURNS[one.turn]
+            yield (
+                one.at,
+                FeedEvent(kind=kind, time=one.time, block=one.at.block, node=one.node, text=text),
+            )
 
 
 def _of_changes(
@@ -181,8 +212,7 @@ def _of_changes(
             until = excluded_until(change.after, change.time, rules)
             yield change.at, _event("timed_out", change, f"timed out: {words}", until)
         elif change.cause is ReliabilityCause.JOINED:
-            is_same = change.before == change.after
-            yield change.at, _event("joined", change, "joined" if is_same else f"joined: {words}")
+            continue
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
             yield change.at, _event("recovered", change, f"recovered by a success: {words}")
 

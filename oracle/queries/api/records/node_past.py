@@ -1,7 +1,4 @@
-"""What became of a node's membership, and what the oracle contract was told of it over time.
-
-As far as stored rows say when: pauses and leaves are not among them, but for a kickout.
-"""
+"""What became of a node's membership, and what the oracle contract was told of it over time."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,17 +7,21 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import ReliabilityCause
+from oracle.domain.fold.working_set import MembershipTurn
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
 from oracle.queries.api.answers import AddressText, Answer, ApiModel, HashText, LogPlace
 from oracle.queries.api.node_list import fraction_of_lane
+from oracle.queries.api.records.draw_view import DrawEntry, draw_entries
 from oracle.queries.api.source import ApiLook
 
 _ALL = 1 << 31
-_MOST_EVENTS, _MOST_ROUNDS = 50, 100
+_MOST_EVENTS, _MOST_ROUNDS, _MOST_DRAWS = 50, 100, 20
 
-PastKind = Literal["joined", "kickout_due", "kickout_over", "kickout_proposed", "kickout_executed"]
+PastKind = Literal[
+    "joined", "pause_asked", "paused", "resumed", "quit_asked", "quit", "slashed", "kicked_out",
+    "kickout_due", "kickout_over", "kickout_proposed", "kickout_executed",
+]  # fmt: skip
 
 
 class PastEvent(ApiModel):
@@ -43,13 +44,14 @@ class ReportedChange(ApiModel):
 
 
 class NodePast(Answer):
-    """A node's membership and its rounds, the newest first."""
+    """A node's membership, its rounds and its draws, the newest first."""
 
     node: AddressText
-    membership: list[PastEvent] = Field(description="The newest 50; pauses are not stored.")
+    membership: list[PastEvent] = Field(description="The newest 50.")
     reported: list[ReportedChange] = Field(
         description="Among the newest 100 rounds that wrote its word."
     )
+    drawn: list[DrawEntry] = Field(description="The newest 20 draws that drew it.")
 
 
 class _Turn(NamedTuple):
@@ -57,6 +59,7 @@ class _Turn(NamedTuple):
     what: PastKind
     evidence: Hash | None = None
     round: int | None = None
+    time: int | None = None
 
 
 def node_past(look: ApiLook, address: Address) -> NodePast:
@@ -69,7 +72,7 @@ def node_past(look: ApiLook, address: Address) -> NodePast:
         membership=[
             PastEvent(
                 what=turn.what,
-                time=look.time_of(turn.at),
+                time=look.time_of(turn.at) if turn.time is None else turn.time,
                 place=places[turn.at],
                 evidence=turn.evidence,
                 round=turn.round,
@@ -77,21 +80,25 @@ def node_past(look: ApiLook, address: Address) -> NodePast:
             for turn in turns
         ],
         reported=list(_reported(look, address)),
+        drawn=draw_entries(look.uow.draws.of_node(address, _MOST_DRAWS)),
     )
 
 
 def kicked_out_at(look: ApiLook, address: Address) -> int | None:
-    """Return the time at which the contract expelled a node; None: it did not, or nobody knows."""
-    gone = next((kick.expulsion for kick in look.uow.rounds.about([address]).kicks.values()), None)
-    return None if gone is None else look.time_of(gone.at)
+    """Return the time at which a node was kicked out; None: its last turn was another."""
+    last = look.uow.memberships.of_node(address, 1)
+    return next((one.time for one in last if one.turn is MembershipTurn.KICKED_OUT), None)
 
 
 def _turns(look: ApiLook, address: Address) -> Iterator[_Turn]:
-    for change in look.uow.reliability.of_node(address, _ALL):
-        if change.cause is ReliabilityCause.JOINED:
-            yield _Turn(change.at, "joined")
     kicks = look.uow.rounds.about([address]).kicks.values()
     gone = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
+    executed = {(at.block, at.tx) for at in gone}
+    for change in look.uow.memberships.of_node(address, _MOST_EVENTS):
+        # What the network says of a kickout that ours executed is the same one.
+        if change.turn is MembershipTurn.KICKED_OUT and change.at[:2] in executed:
+            continue
+        yield _Turn(change.at, change.turn.value, time=change.time)
     for interval in look.uow.kickouts.of_node(address):
         yield _Turn(interval.opened_at, "kickout_due")
         closed = interval.closed_at

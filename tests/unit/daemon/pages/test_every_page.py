@@ -103,6 +103,11 @@ def test_every_link_of_every_page_is_answered(pages):
     assert f"/tasks/{task('0A')}" in pages
 
 
+def test_the_page_of_a_node_names_the_tasks_it_was_drawn_for(pages):
+    assert f"/draws/{task('0A')}" in pages[f"/nodes/{node('B')}"]
+    assert "drawn for" not in pages[f"/nodes/{node('A')}"]
+
+
 def test_no_page_lets_a_stranger_write_html(pages):
     for path, text in pages.items():
         tags = {name for name, _ in Elements(text).elements}

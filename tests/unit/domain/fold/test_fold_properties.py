@@ -12,10 +12,10 @@ from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.row_prefetch import groups_named, members_of, nodes_named, tasks_named
-from oracle.domain.fold.working_set import Changes, PreImages
+from oracle.domain.fold.working_set import Changes, MembershipTurn, PreImages
 from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, reliability_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership
+from oracle.domain.state.node import Membership, Pending
 from oracle.queries.replay import replay
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.examples import examples
@@ -52,6 +52,7 @@ def lists_of(changes: Changes) -> tuple[list[object], ...]:
     return (
         list(changes.scores),
         list(changes.reliability),
+        list(changes.memberships),
         list(changes.results),
         list(changes.anomalies),
         list(changes.kickouts),
@@ -222,3 +223,31 @@ def test_seed_is_what_an_independent_reading_of_the_rules_says(events, at):
     assert told["groups"] == expected["groups"]
     odd = [(row["block"], row["tx"], row["log"], row["sub"]) for row in told["anomalies"]]
     assert odd == expected["odd"]
+
+
+def standing(turns: list[MembershipTurn]) -> tuple[Membership, bool, Pending | None]:
+    """Membership, whether it is paused and what it waits for, by the turns alone."""
+    membership, paused, pending = Membership.UNKNOWN, False, None
+    for turn in turns:
+        match turn:
+            case MembershipTurn.PAUSE_ASKED:
+                pending = Pending.PAUSE
+            case MembershipTurn.QUIT_ASKED:
+                pending = Pending.QUIT
+            case MembershipTurn.PAUSED | MembershipTurn.RESUMED:
+                paused = turn is MembershipTurn.PAUSED
+                pending = None if pending is Pending.PAUSE else pending
+            case MembershipTurn.JOINED:
+                membership, paused, pending = Membership.MEMBER, False, None
+            case _:
+                membership, paused, pending = Membership(turn.value), False, None
+    return membership, paused, pending
+
+
+@quick
+@given(histories, rule_sets)
+def test_the_turns_of_its_membership_tell_where_a_node_stands(events, rules):
+    fold, changes = folded(events, rules)
+    for address, node in fold.ledger.nodes.items():
+        turns = [one.turn for one in changes.memberships if one.node == address]
+        assert standing(turns) == (node.membership, node.paused, node.pending)

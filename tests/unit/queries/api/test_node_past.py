@@ -25,6 +25,7 @@ def past(new_sqlite_store):
         Position(history.block + 1, 0, 0), 4, node("A"), 3, Hash("0x" + 64 * "e"), 10**9, 10**10
     )
     rounds.block(history.block + 1, [proposal], journal=False)
+    history.after(60).pauses("A").after(7).quits("A")
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
         with store.transaction() as uow:
@@ -35,12 +36,19 @@ def past(new_sqlite_store):
 
 def test_turns_are_told_the_newest_first(past):
     assert [turn.what for turn in past.membership] == [
+        "quit",
+        "paused",
         "kickout_proposed",
         "kickout_over",
         "kickout_due",
         "joined",
     ]
-    assert past.membership[0].evidence == "0x" + 64 * "e"
+    assert past.membership[2].evidence == "0x" + 64 * "e"
+
+
+def test_a_pause_and_a_leave_have_their_times(past):
+    quit_, paused = past.membership[:2]
+    assert quit_.time - paused.time == 7
 
 
 def test_a_round_that_left_the_lane_as_it_was_is_not_told(past):
