@@ -2,13 +2,16 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
 from distributed import Client, LocalCluster
 
 from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
+from oracle.chain.segments.order import Known, SegmentOrder
+from oracle.chain.segments.segment import unpack
 from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
@@ -28,6 +31,13 @@ def on(cluster: LocalCluster, indexer: Indexer) -> ClusterPool:
     indexer.pool.close()
     indexer.source.prepare_on(pool, least_blocks=1)
     return pool
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Ask the cluster again until it is so: it answers slowly enough not to be asked in vain."""
+    ends_at = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < ends_at
 
 
 def kill_one(cluster: LocalCluster) -> None:
@@ -60,6 +70,30 @@ def test_a_worker_of_the_cluster_that_is_killed_costs_its_range(
 
     assert fault.hits
     assert dump(indexer.url) == expected
+
+
+def test_a_worker_of_the_cluster_that_is_given_up_is_ended_and_replaced(
+    open_prepared: OpenPrepared, cluster: LocalCluster
+):
+    indexer = open_prepared(1)
+    pool = on(cluster, indexer)
+    name = indexer.source.endpoint_names()[0]
+    order = SegmentOrder(pool.plan.id, 1, 0, 9, name, Known({}))
+    cluster.scale(1)
+    with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(1)
+        until(lambda: len(client.run(os.getpid)) == 1)
+        (pid,) = client.run(os.getpid).values()
+        os.kill(pid, signal.SIGSTOP)
+        future = pool.submit(order)
+        until(lambda: any(client.processing().values()))
+
+        pool.give_up(future)
+
+        assert future.cancelled()
+        until(lambda: pid not in client.run(os.getpid, on_error="ignore").values())
+    # What the new one says is not the point: nothing is known of the chain yet.
+    assert unpack(pool.submit(order).result(60), order).number == order.number
 
 
 def test_without_its_scheduler_the_writer_goes_on_alone(
