@@ -13,7 +13,8 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT, times
 from oracle.domain.fold.working_set import (
     KickoutDue,
-    ReliabilityCause,
+    MembershipChange,
+    MembershipTurn,
     ReliabilityChange,
     ScoreEntry,
 )
@@ -46,6 +47,7 @@ class NodeRecord:
     scores: list[ScoreEntry]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
+    turns: list[MembershipChange]
 
 
 def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[CoursePoint]:
@@ -55,7 +57,7 @@ def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[
     for entry in record.earlier:
         pool = with_score(pool, entry.score, rules)
     base, since = _reliability_before(record.changes, first)
-    resets = set(_resets(record))
+    resets = set(_resets(record)) if rules.kickout_starts_anew else set()
 
     def at(time: int) -> CoursePoint:
         mean, reliability = mean_of(pool, None, rules), healed(base, since, time, rules)
@@ -97,17 +99,12 @@ def thinned(points: list[CoursePoint], most: int) -> list[CoursePoint]:
     return [points[index] for index in sorted(kept)]
 
 
-def why_inexact(record: NodeRecord, rules: Rules) -> str | None:
+def why_inexact(rules: Rules) -> str | None:
     """Return why the course may differ from what the fold said; None: it does not."""
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; `explain` tells it"
     if rules.restarts or rules.rejoin_floor is not None:
         return "these rules restart pools, which the stored history does not tell"
-    if any(_resets(record)):
-        return (
-            "the node came back after a kickout was due; where it had left of itself, its "
-            "scores of before count, and are left out here"
-        )
     return None
 
 
@@ -134,18 +131,18 @@ def _reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[in
 
 
 def _resets(record: NodeRecord) -> Iterator[Position]:
-    """Yield the joins at which a node began anew: the first ones after an end while due.
+    """Yield the joins at which a node began anew: the next ones after a kickout while due.
 
-    An interval that no score of the node closed was closed by its leaving
-    (docs/reference/scoring-rules.md#qos-and-kickout).
+    The kickout is what closed its interval (docs/reference/scoring-rules.md#qos-and-kickout).
     """
-    scored = {entry.at for entry in (*record.earlier, *record.scores)}
-    for interval in record.kickouts:
-        closed = interval.closed_at
-        if closed is None or closed in scored:
-            continue
-        joins = (change.at for change in record.changes if change.cause is ReliabilityCause.JOINED)
-        yield from [at for at in joins if at > closed][:1]
+    closed = {interval.closed_at for interval in record.kickouts}
+    is_anew = False
+    for turn in record.turns:
+        if turn.turn is MembershipTurn.KICKED_OUT:
+            is_anew = turn.at in closed
+        elif turn.turn is MembershipTurn.JOINED and is_anew:
+            is_anew = False
+            yield turn.at
 
 
 def _healing(at: Callable[[int], CoursePoint], start: int, end: int) -> Iterator[CoursePoint]:

@@ -98,7 +98,7 @@ def node_history(look: ApiLook, address: Address, asked: HistoryQuery) -> NodeHi
     record = _record(look.uow, address, changes, (first, last, rules.pool_size))
     points = [] if rules.legacy is not None else list(course(record, (first, last), rules))
     kept = thinned(points, asked.points) if len(points) > asked.points else points
-    note = why_inexact(record, rules)
+    note = why_inexact(rules)
     marks = [change for change in changes if first <= change.time <= last]
     places = look.places(change.at for change in marks[-_MOST_MARKS:])
     return NodeHistory(
@@ -140,7 +140,8 @@ def _record(
 ) -> NodeRecord:
     first, last, pool_size = span
     earlier, scores = uow.scores.between(address, first, last, pool_size)
-    return NodeRecord(earlier, scores, changes, uow.kickouts.of_node(address))
+    kickouts, turns = uow.kickouts.of_node(address), uow.memberships.of_node(address, 1 << 31)
+    return NodeRecord(earlier, scores, changes, kickouts, turns)
 
 
 def _mark(change: ReliabilityChange, place: LogPlace, rules: Rules) -> HistoryMark:

@@ -1,5 +1,6 @@
 """`qos-oracle serve` as a process of its own: it answers, tells events, and ends when told to."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
+from oracle.cli.serve_commands import NICENESS
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
@@ -70,6 +72,11 @@ def test_it_answers_without_a_chain_and_takes_no_lease(server, indexed):
     assert answer.json()["counts"]["excluded"] == 1
     with indexed.store.reading() as uow:
         assert uow.lease.current().epoch == 0
+
+
+def test_a_daemon_beside_it_goes_first(server):
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, server.process.pid) == min(19, ours + NICENESS)
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ def record_of(changes) -> NodeRecord:
         scores=[entry for entry in changes.scores if entry.node == mine],
         changes=[change for change in changes.reliability if change.node == mine],
         kickouts=[interval for interval in changes.kickouts if interval.node == mine],
+        turns=[turn for turn in changes.memberships if turn.node == mine],
     )
 
 
@@ -55,6 +56,26 @@ def test_the_course_ends_where_the_fold_does(turns):
     )
 
 
+@given(
+    st.lists(st.sampled_from([0, 10]), min_size=48, max_size=52),
+    st.sampled_from([History.is_kicked_out, History.quits, History.is_slashed]),
+    st.sampled_from([History.is_kicked_out, History.quits, History.is_slashed]),
+    steps,
+)
+def test_whoever_comes_back_begins_anew_only_after_a_kickout_that_was_due(
+    scores, leaves, leaves_again, turns
+):
+    history = leaves(History().joins("A").scores("A", *scores).after(60), "A").after(60)
+    history.joins("A").scores("A", 0, 10).after(60)
+    leaves_again(history, "A").after(60).joins("A")
+    for score, pause in turns:
+        history.scores("A", score).after(pause)
+    fold, changes = folded(history)
+    found, at = fold.ledger.nodes[node("A")], history.time
+    *_, last = course(record_of(changes), (1_000, at), SEED)
+    assert last[2:] == (long_term(found, SEED, at), reliability_at(found, at, SEED))
+
+
 @given(steps, st.integers(0, 100))
 def test_a_course_that_begins_later_says_the_same(turns, share):
     history = played(turns)
@@ -66,6 +87,7 @@ def test_a_course_that_begins_later_says_the_same(turns, share):
         scores=[entry for entry in record.scores if entry.time >= start],
         changes=record.changes,
         kickouts=record.kickouts,
+        turns=record.turns,
     )
     *_, whole = course(record, (1_000, history.time), SEED)
     *_, part = course(late, (start, history.time), SEED)
