@@ -105,10 +105,10 @@ def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path)
         while index_next(source, store, folder, ingest) is not None:
             pass
         took.seconds, took.memory = time.perf_counter() - began, resident_mb()
+        took.writer = sum(os.times()[:2]) - sum(before[:2])
         with store.reading() as uow:
             took.events, took.digest = uow.logs.count(), uow.projections.digest()
     after = os.times()
-    took.writer = after.user + after.system - before.user - before.system
     took.workers = (
         after.children_user + after.children_system - before.children_user - before.children_system
     )

@@ -1,10 +1,12 @@
-"""Events as rows of msgpack, one list for each kind, and back, exactly.
+"""Events as columns of msgpack, of each kind its own, and back, exactly.
 
 Typed on the way back: what is no event of ours is refused, never taken for one.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -15,90 +17,82 @@ from oracle.domain.events.oracle_events import ContractEvent, SettingEvent
 from oracle.domain.logs import DeadLetter
 
 _WORD = 32
-# A field that is given by its name alone: the last of a row.
-_IN_NO_PLACE = "time_ms"
 
 
 class EventRows(msgspec.Struct, frozen=True, array_like=True):
-    """Events in order: the kind of each, a byte, and by kind the rows of its events."""
+    """Events in order: the kind of each, a byte, and by kind the columns of its events."""
 
     kinds: bytes
-    rows: dict[int, msgspec.Raw]
+    columns: dict[int, msgspec.Raw]
 
 
-def _word(value: int | None) -> bytes | None:
-    return None if value is None else value.to_bytes(_WORD)
+def _words(values: Iterable[int | None]) -> list[bytes | None]:
+    return [None if value is None else value.to_bytes(_WORD) for value in values]
 
 
-def _amount(value: bytes | None) -> int | None:
-    return None if value is None else int.from_bytes(value)
+def _amounts(values: list[bytes | None]) -> list[int | None]:
+    return [None if value is None else int.from_bytes(value) for value in values]
 
 
-def _narrowed(words: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
-    return [(at, word.to_bytes(_WORD)) for at, word in words]
+def _narrowed(rounds: Iterable[Iterable[tuple[int, int]]]) -> list[list[tuple[int, bytes]]]:
+    return [[(at, word.to_bytes(_WORD)) for at, word in words] for words in rounds]
 
 
-def _widened(words: Iterable[tuple[int, bytes]]) -> tuple[tuple[int, int], ...]:
-    return tuple((at, int.from_bytes(word)) for at, word in words)
+def _widened(rounds: Iterable[Iterable[tuple[int, bytes]]]) -> list[tuple[tuple[int, int], ...]]:
+    return [tuple((at, int.from_bytes(word)) for at, word in words) for words in rounds]
 
 
-# Fields of up to 256 bits: their type in a row, and how they get there and back.
+# Fields of up to 256 bits: their type on the way, and how a column gets there and back.
 _WIDE: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
-    "stake": (bytes | None, _word, _amount),
-    "fee": (bytes | None, _word, _amount),
+    "stake": (bytes | None, _words, _amounts),
+    "fee": (bytes | None, _words, _amounts),
     "words": (tuple[tuple[int, bytes], ...], _narrowed, _widened),
 }
 
 
 class _Kind(NamedTuple):
-    """One class of events, made of a row by `make`; `wide` are the places of its wide fields."""
+    """One class of events, with slots; `fields` gives the values, `put` sets those of each.
+
+    `wide` are the places of wide fields.
+    """
 
     made: type
-    make: Callable[..., Any]
     fields: Callable[[Any], tuple[Any, ...]]
+    put: tuple[Callable[[Any, Any], None], ...]
     wide: tuple[tuple[int, Callable[..., Any], Callable[..., Any]], ...]
-    decoder: msgspec.msgpack.Decoder[list[tuple[Any, ...]]]
+    decoder: msgspec.msgpack.Decoder[tuple[list[Any], ...]]
 
     @classmethod
     def of(cls, made: type) -> "_Kind":
         hints = get_type_hints(made)
-        names = sorted(hints, key=_IN_NO_PLACE.__eq__)
-        kinds = tuple(_WIDE[name][0] if name in _WIDE else hints[name] for name in names)
-        wide = tuple((at, *_WIDE[name][1:]) for at, name in enumerate(names) if name in _WIDE)
-        row: Any = tuple.__class_getitem__(kinds)
-        decoder = msgspec.msgpack.Decoder(list[row])
-        make = _timed(made) if _IN_NO_PLACE in names else made
-        return cls(made, make, attrgetter(*names), wide, decoder)
+        kinds = [_WIDE[name][0] if name in _WIDE else kind for name, kind in hints.items()]
+        wide = tuple((at, *_WIDE[name][1:]) for at, name in enumerate(hints) if name in _WIDE)
+        columns: Any = tuple.__class_getitem__(tuple(list.__class_getitem__(one) for one in kinds))
+        put = tuple(getattr(made, name).__set__ for name in hints)
+        return cls(made, attrgetter(*hints), put, wide, msgspec.msgpack.Decoder(columns))
 
-    def row(self, event: object) -> Sequence[Any]:
-        row = self.fields(event)
-        if not self.wide:
-            return row
-        changed = list(row)
+    def columns(self, events: Sequence[object]) -> msgspec.Raw:
+        columns: list[Any] = list(zip(*map(self.fields, events), strict=True))
         for at, narrow, _ in self.wide:
-            changed[at] = narrow(changed[at])
-        return changed
+            columns[at] = narrow(columns[at])
+        return msgspec.Raw(msgspec.msgpack.encode(columns))
 
     def events(self, given: msgspec.Raw) -> Iterator[Any]:
-        make, wide = self.make, self.wide
-        for row in self.decoder.decode(given):
-            if not wide:
-                yield make(*row)
-                continue
-            changed = list(row)
-            for at, _, widen in wide:
-                changed[at] = widen(changed[at])
-            yield make(*changed)
+        """Make the events: of a million each step that is Python's counts.
 
-
-def _timed(made: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what makes an event of a row that ends with its milliseconds: hardly any has them."""
-
-    def make(*row: Any) -> Any:  # noqa: ANN401  # an event of this class
-        *given, ms = row
-        return made(*given) if ms is None else made(*given, time_ms=ms)
-
-    return make
+        Raises:
+            ValueError: columns of different lengths, or of other types.
+        """
+        columns: list[Any] = list(self.decoder.decode(given))
+        if len(set(map(len, columns))) > 1:
+            raise ValueError("columns of events are of different lengths")
+        for at, _, widen in self.wide:
+            columns[at] = widen(columns[at])
+        events: list[Any] = list(map(object.__new__, repeat(self.made, len(columns[0]))))
+        for put, column in zip(self.put, columns, strict=True):
+            # What it returns is nothing: only that it is called counts.
+            deque(map(put, events, column), maxlen=0)
+        return iter(events)
 
 
 def _classes(*unions: object) -> Iterator[type]:
@@ -120,18 +114,19 @@ def _numbers() -> dict[type, int]:
 
 
 def rows_of(events: Sequence[object]) -> EventRows:
-    """Return the events, or dead letters, as rows.
+    """Return the events, or dead letters, as columns.
 
     Raises:
         OverflowError: a number is larger than its field is known to get.
     """
     numbers, kinds = _numbers(), _kinds()
-    order = bytes(numbers[type(event)] for event in events)
-    by_kind: dict[int, list[Sequence[Any]]] = {number: [] for number in set(order)}
+    order = bytes(map(numbers.__getitem__, map(type, events)))
+    by_kind: dict[int, list[object]] = {number: [] for number in set(order)}
     for number, event in zip(order, events, strict=True):
-        by_kind[number].append(kinds[number].row(event))
-    encode = msgspec.msgpack.encode
-    return EventRows(order, {number: msgspec.Raw(encode(by_kind[number])) for number in by_kind})
+        by_kind[number].append(event)
+    return EventRows(
+        order, {number: kinds[number].columns(found) for number, found in by_kind.items()}
+    )
 
 
 def events_of(given: EventRows) -> list[Any]:
@@ -141,13 +136,15 @@ def events_of(given: EventRows) -> list[Any]:
         ValueError: it is not that.
     """
     kinds = _kinds()
-    if any(number >= len(kinds) for number in given.rows):
+    if any(number >= len(kinds) for number in given.columns):
         raise ValueError("events of a kind that we do not know")
-    by_kind = {number: kinds[number].events(rows) for number, rows in given.rows.items()}
+    by_kind = {number: kinds[number].events(found) for number, found in given.columns.items()}
     try:
-        events = [next(by_kind[number]) for number in given.kinds]
-    except (KeyError, StopIteration):
+        events = list(map(next, map(by_kind.__getitem__, given.kinds)))
+    except KeyError:
         raise ValueError("fewer events than were announced") from None
+    if len(events) < len(given.kinds):
+        raise ValueError("fewer events than were announced")
     if any(next(rest, None) is not None for rest in by_kind.values()):
         raise ValueError("more events than were announced")
     return events

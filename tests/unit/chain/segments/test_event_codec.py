@@ -51,15 +51,22 @@ def test_a_number_that_no_field_is_known_to_get_is_not_sent():
         rows_of([event])
 
 
-@given(st.sampled_from(["fewer", "more", "unknown", "mixed"]))
+def ragged(columns: msgspec.Raw) -> msgspec.Raw:
+    """The columns, of which the first has an entry less."""
+    first, *others = msgspec.msgpack.decode(columns)
+    return msgspec.Raw(msgspec.msgpack.encode([first[1:], *others]))
+
+
+@given(st.sampled_from(["fewer", "more", "unknown", "mixed", "ragged"]))
 def test_what_is_no_list_of_events_is_refused(fault: str):
     rows = rows_of([JOINED, JOINED])
-    (number,) = rows.rows
+    (number,) = rows.columns
     wrong = {
-        "fewer": EventRows(rows.kinds * 2, rows.rows),
-        "more": EventRows(rows.kinds[:1], rows.rows),
-        "unknown": EventRows(rows.kinds, {200: rows.rows[number]}),
-        "mixed": EventRows(bytes([number + 1] * 2), {number + 1: rows.rows[number]}),
+        "fewer": EventRows(rows.kinds * 2, rows.columns),
+        "more": EventRows(rows.kinds[:1], rows.columns),
+        "unknown": EventRows(rows.kinds, {200: rows.columns[number]}),
+        "ragged": EventRows(rows.kinds, {number: ragged(rows.columns[number])}),
+        "mixed": EventRows(bytes([number + 1] * 2), {number + 1: rows.columns[number]}),
     }[fault]
 
     with pytest.raises(ValueError, match=r"."):
