@@ -5,9 +5,9 @@ is a function of its time (docs/explanation/read-api.md#order).
 """
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from oracle.domain.fixed_point import UNIT
@@ -70,9 +70,47 @@ class NodeRanking:
         self._rules = rules
         self.peers: PopulationMaxima | None = peers_at(nodes.values(), cursor.time, rules)
         self._orders: dict[NodeSort, list[SortKey]] = {}
-        self._places: dict[str, int] = {}
         self._lock = threading.Lock()
-        self.counts = Counter(self.state_of(node) for node in nodes.values())
+        # Those whose numbers change without an event.
+        self._healing: frozenset[Address] = frozenset()
+        self.counts: Counter[NodeState] = Counter()
+        if nodes:
+            self._look_at(nodes.keys())
+
+    def next(
+        self, cursor: Cursor, nodes: Mapping[Address, Node], changed: Iterable[Address]
+    ) -> "NodeRanking":
+        """Return the ranking of a later block, in which only these nodes have changed.
+
+        Whoever neither changed nor heals stands where it stood, so that a block costs what happens
+        in it; but not under rules by which scores depend on time or on other nodes.
+        """
+        is_later = cursor.time >= self.cursor.time
+        if self._rules.legacy is not None or self._rules.restarts or not is_later:
+            return NodeRanking(cursor, nodes, self._rules)
+        made = NodeRanking(cursor, {}, self._rules)
+        made.nodes = nodes
+        moved = self._healing.union(changed)
+        before = [self.nodes[address] for address in moved if address in self.nodes]
+        made.counts = self.counts - Counter(map(self.state_of, before))
+        made._look_at(moved)
+        with self._lock:
+            order = self._orders.get("qos")
+        if order is not None:
+            gone, come = self._key_of("qos"), made._key_of("qos")
+            kept = _without(order, sorted(map(gone, before)))
+            now = sorted(come(nodes[address]) for address in moved)
+            made._orders["qos"] = _with(kept, now)
+        return made
+
+    def _look_at(self, moved: Iterable[Address]) -> None:
+        """Count the states of these nodes, and note who of them heals."""
+        nodes = [self.nodes[address] for address in moved]
+        self.counts.update(map(self.state_of, nodes))
+        time, rules = self.cursor.time, self._rules
+        self._healing = frozenset(
+            node.address for node in nodes if reliability_at(node, time, rules) < UNIT
+        )
 
     def qos(self, node: Node) -> int | None:
         """Return its QoS, in units of 10^-18; None: no member."""
@@ -104,12 +142,10 @@ class NodeRanking:
 
     def place_of(self, address: Address) -> int | None:
         """Return the place of a member by QoS, from 1; None: no member."""
-        order = self.ordered("qos")
-        with self._lock:
-            if not self._places:
-                members = (key.address for key in order if key.group == 0)
-                self._places = {name: place for place, name in enumerate(members, start=1)}
-        return self._places.get(address)
+        node = self.nodes.get(address)
+        if node is None or self.qos(node) is None:
+            return None
+        return bisect_left(self.ordered("qos"), self.key("qos", node)) + 1
 
     @property
     def members(self) -> int:
@@ -139,6 +175,31 @@ class NodeRanking:
         }
 
 
+def _without(order: list[SortKey], gone: Sequence[SortKey]) -> list[SortKey]:
+    """Return a sorted list without these keys, which are in it, sorted."""
+    kept: list[SortKey] = []
+    at = 0
+    for key in gone:
+        place = bisect_left(order, key, at)
+        kept += order[at:place]
+        at = place + 1
+    kept += order[at:]
+    return kept
+
+
+def _with(order: list[SortKey], come: Sequence[SortKey]) -> list[SortKey]:
+    """Return a sorted list with these keys, sorted as well."""
+    merged: list[SortKey] = []
+    at = 0
+    for key in come:
+        place = bisect_left(order, key, at)
+        merged += order[at:place]
+        merged.append(key)
+        at = place
+    merged += order[at:]
+    return merged
+
+
 class _Held(NamedTuple):
     number: int
     hash: Hash
@@ -152,7 +213,6 @@ class NodeOrder:
         self._rules = rules
         self._lock = threading.Lock()
         self._held: _Held | None = None
-        self._nodes: dict[Address, Node] = {}
         self._ranking: NodeRanking | None = None
         self._courses = RecentCourses(rules)
         # How often all nodes were read: what was held was of another fold.
@@ -166,21 +226,19 @@ class NodeOrder:
         """Return the nodes as of the cursor of this snapshot."""
         with self._lock:
             if self._ranking is None or self._ranking.cursor.epoch != cursor.epoch:
-                self._read(uow, cursor)
-                self._ranking = NodeRanking(cursor, self._nodes, self._rules)
+                remakes = uow.bookmarks.remakes()
+                self._ranking = self._read(uow, cursor, remakes)
+                self._held = _Held(cursor.number, cursor.hash, remakes)
             return self._ranking
 
-    def _read(self, uow: UnitOfWork, cursor: Cursor) -> None:
-        remakes = uow.bookmarks.remakes()
-        held = self._held
-        if held is not None and self._goes_on(uow, held, cursor, remakes):
-            changed = uow.nodes.changed_since(held.number)
-            # A ranking that somebody still reads keeps its own.
-            self._nodes = self._nodes | {node.address: node for node in changed}
-        else:
-            self._nodes = {node.address: node for node in uow.nodes.all()}
+    def _read(self, uow: UnitOfWork, cursor: Cursor, remakes: int) -> NodeRanking:
+        held, ranking = self._held, self._ranking
+        if held is None or ranking is None or not self._goes_on(uow, held, cursor, remakes):
             self._generation += 1
-        self._held = _Held(cursor.number, cursor.hash, remakes)
+            return NodeRanking(cursor, {one.address: one for one in uow.nodes.all()}, self._rules)
+        changed = {node.address: node for node in uow.nodes.changed_since(held.number)}
+        # A ranking that somebody still reads keeps its own.
+        return ranking.next(cursor, {**ranking.nodes, **changed}, changed)
 
     @staticmethod
     def _goes_on(uow: UnitOfWork, held: _Held, cursor: Cursor, remakes: int) -> bool:

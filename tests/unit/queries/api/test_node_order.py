@@ -1,13 +1,26 @@
 """Nodes in order: as the command line lists them, each once however they are leafed through."""
 
-import pytest
+import json
+from itertools import chain, groupby
 
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_list import NodeListQuery, nodes
+from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.source import QuestionError, looking
 from oracle.queries.node_rows import node_rows
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.api import IndexedHistory
+from tests.support.examples import examples
 from tests.support.histories import History, node
+from tests.support.random_histories import disturbed_histories, legal_histories
+from tests.unit.systems.legacy.networks import rules_with
 
+RESTARTING = Rules.from_json(
+    json.dumps({**json.loads(RELAY.to_json()), "restarts": [1300, 1301, 4000]})
+)
 TEN = [f"n{number}" for number in range(10)]
 
 
@@ -67,6 +80,52 @@ def test_what_is_held_in_memory_follows_the_blocks(indexed):
         assert [row.node for row in nodes(look, NodeListQuery()).nodes] == [
             row.node for row in held.nodes
         ]
+
+
+def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
+    places = {name: ranking.place_of(name) for name in ranking.nodes}
+    return ranking.counts, ranking.ordered("qos"), places, ranking.members
+
+
+# Steps: how many blocks, and a pause behind them in which who timed out heals.
+@settings(examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(legal_histories(40), disturbed_histories(max_size=40)),
+    st.sampled_from((SEED, RELAY, rules_with(), RESTARTING)),
+    st.lists(
+        st.tuples(st.integers(0, 8), st.sampled_from([0, 1, 60, 600, 7_200])),
+        min_size=2,
+        max_size=6,
+    ),
+)
+def test_what_is_brought_from_block_to_block_is_what_is_made_anew(
+    new_sqlite_store, events, rules, steps
+):
+    blocks = [list(block) for _, block in groupby(events, key=lambda event: event.at.block)]
+    with new_sqlite_store() as store:
+        indexed, block, time = IndexedHistory(store, rules), 0, 1_000
+        for many, pause in [*steps, (len(blocks), 60), (0, 600)]:
+            piece, blocks = list(chain.from_iterable(blocks[:many])), blocks[many:]
+            time = max(time, piece[-1].time if piece else 0) + pause
+            block = max([event.at.block for event in piece], default=block)
+            indexed.index(piece, block, time)
+            with looking(indexed.source) as look:
+                held = look.ranking()
+                nodes_now = {one.address: one for one in look.uow.nodes.all()}
+                anew = NodeRanking(look.cursor, nodes_now, rules)
+            assert held.nodes == anew.nodes
+            assert orders_of(held) == orders_of(anew)
+
+
+def test_a_node_that_heals_rises_without_any_event(indexed):
+    history = History().joins("A", "B").scores("A", 10, 10).scores("B", 10, 5)
+    history.creates("1").starts("1", "A").after(5).times_out("1")
+    indexed.whole(history)
+    before = [row.node for row in listed(indexed).nodes][:2]
+    history.after(7_200)
+    indexed.index([], history.block + 1, history.time)
+    after = [row.node for row in listed(indexed).nodes][:2]
+    assert (before, after) == ([node("B"), node("A")], [node("A"), node("B")])
 
 
 def test_after_a_rewind_nothing_of_the_blocks_that_went_is_held(indexed):
