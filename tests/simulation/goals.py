@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from tests.simulation.books import Wished
 from tests.simulation.chain import Chain
@@ -32,6 +33,11 @@ class Goals:
     def next_push(self, known: Mapping[str, Wished]) -> str | None:
         """Return the first push that nobody tries now; None: all are done or under way."""
         return next((one for one in self.pushes if _is_wanted(known.get(one))), None)
+
+    def push_beyond(self, known: Mapping[str, Wished]) -> str:
+        """Return a push after the last one, which no goal asks for."""
+        beyond = (f"0x{self.rounds + more:08x}" for more in count(1))
+        return next(one for one in beyond if _is_wanted(known.get(one)))
 
     def next_kick(self, known: Mapping[str, Wished]) -> str | None:
         """Return a kickout that is due by now: with every fourth push one.

@@ -69,12 +69,17 @@ class Planner:
         with context.tx.store.reading() as uow:
             under_way = uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
         # Beside one that can no longer land the next is planned, which then takes its nonce.
-        is_busy = any(
-            one.request.kind == PUSH
-            and not (one.state is IntentState.LIVE and (one.request.deadline or 0) < now)
-            for one in under_way
-        )
+        pushes = [one for one in under_way if one.request.kind == PUSH]
+        late = [
+            one
+            for one in pushes
+            if one.state is IntentState.LIVE and (one.request.deadline or 0) < now
+        ]
+        is_busy = len(late) < len(pushes)
         wanted = None if is_busy else self.goals.next_push(known)
+        if wanted is None and late and not is_busy:
+            # Reports never end: the one after the last takes its nonce as well.
+            wanted = self.goals.push_beyond(known)
         kind = PUSH
         if wanted is None:
             wanted, kind = self.goals.next_kick(known), CANCEL_KICK

@@ -54,13 +54,12 @@ def bump_next(context: TxContext, heads: Heads) -> StepResult | None:
         return None
     if not _is_due(context, waiting, heads, is_urgent=is_urgent) or is_mined(context, waiting):
         return None
+    deadline = waiting.intent.request.deadline
     with context.store.reading() as uow:
-        # A dearer one would be as late.
-        if (
-            why_too_late(context, uow, waiting.intent.request.deadline, heads.latest.time)
-            is not None
-        ):
-            return None
+        late = why_too_late(context, uow, deadline, heads.latest.time)
+    # A dearer one would be as late; but nothing behind it lands before its nonce is used.
+    if late is not None and not _is_in_the_way(context, waiting):
+        return None
     gas = _gas(context, waiting, heads)
     if gas.is_malformed:
         _rest(context, gas.why)

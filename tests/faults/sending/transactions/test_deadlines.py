@@ -6,13 +6,14 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.inclusion_time import margin_seconds
 from tests.support.office import Office, next_step
 from tests.support.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, slots
+from tests.support.sending.errands import background_call
 from tests.support.sending.rounds import planned
 
 
 def at_before_deadline(office: Office, seconds: int) -> None:
-    """A block so many seconds before the deadline of the push that is there."""
-    deadline = office.intents()[-1].request.deadline
-    assert deadline is not None
+    """A block so many seconds before the deadline of the newest push that is there."""
+    deadlines = [one.request.deadline for one in office.intents()]
+    deadline = max(one for one in deadlines if one is not None)
     office.premises.chain.at(deadline - seconds)
     office.premises.chain.mine()
 
@@ -80,6 +81,22 @@ def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):
         at_before_deadline(office, seconds)
     office.tick()
     assert (office.states()[0], len(attempts(office))) == ("live", 1)
+
+
+def test_what_is_too_late_gets_a_fee_bump_where_something_waits_behind_it(sqlite_office: Office):
+    office = sqlite_office
+    at_sea(office, replace(BY_BLOCKS, bump_blocks=3))
+    background_call(office, "behind")
+    chain = office.premises.chain
+    for seconds in (5, 4, 3, 2, 1):
+        chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+        at_before_deadline(office, seconds)
+    office.tick()
+    assert len(attempts(office)) == 2
+    # Nothing lands before the nonce is used, whatever becomes of its call.
+    office.mine(2)
+    office.tick()
+    assert [slot.state.value for slot in slots(office)] == ["mined", "live"]
 
 
 def lands_after(office: Office, blocks: int) -> None:
