@@ -9,7 +9,7 @@ from typing_extensions import override
 from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.qos_oracle import proposal_in
 from oracle.chain.heads import Heads
-from oracle.domain.fold.working_set import ReliabilityCause
+from oracle.domain.fold.working_set import MembershipTurn
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
 from oracle.domain.state.node import Membership
@@ -51,6 +51,7 @@ def alarm(subject: str, why: str) -> None:
     structlog.get_logger().error("kickout_needs_review", node=subject, reason=why)
 
 
+_ALL = 1 << 31
 _NOT_SENT = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
 _NOT_TO_BE_RETRIED = "the node is no member any more, or the network has said no for good"
@@ -102,8 +103,8 @@ def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
         return False
     if kick.state is KickState.REFUSED:
         return not kick.is_settled
-    joins = (one for one in uow.reliability.of_node(kick.node) if one.at > gone.tried_at)
-    is_back = any(one.cause is ReliabilityCause.JOINED for one in joins)
+    turns = uow.memberships.of_node(kick.node, _ALL)
+    is_back = any(one.turn is MembershipTurn.JOINED and one.at > gone.tried_at for one in turns)
     return is_back and gone.target != NO_TARGET
 
 
