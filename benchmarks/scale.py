@@ -17,32 +17,35 @@ HOUR = 3_600e6  # µs
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number; `of` says of what: ours as it is, or a prototype.
-
-    Loaded: others used the machine, so that it is an upper bound.
-    """
+    """One measured number, and what printed it; `loaded`: beside others, an upper bound."""
 
     value: float
     unit: str
-    of: str
     source: str
 
 
 FIGURES = {
-    "proven": Figure(49.2, "µs an event", "ours", "backfill, true blocks, every proof, inline"),
-    "unproven": Figure(27.1, "µs an event", "ours", "backfill, true blocks, no proof, inline"),
-    "writer": Figure(16.5, "µs an event", "prototype", "segments ready, wide rows"),
-    "worker": Figure(26.8, "µs an event", "prototype", "a worker, every proof, pure Python"),
-    "lean_writer": Figure(10.5, "µs an event", "prototype", "segments ready, narrow rows"),
-    "native_worker": Figure(11.8, "µs an event", "prototype", "a worker, every proof, native"),
-    "database": Figure(271, "bytes an event", "ours", "writer, SQLite"),
-    "wire": Figure(1_840, "bytes an event", "ours", "receipts as JSON, before compression"),
-    "fold": Figure(2.5, "µs an event", "ours", "fold"),
-    "rebuild": Figure(50, "µs an event", "ours, loaded", "rebuild"),
-    "export": Figure(31.4, "µs an event", "ours, loaded", "parquet"),
-    "parquet": Figure(18.3, "bytes an event", "ours", "parquet, events alone"),
-    "backtest": Figure(16.2, "µs an event", "ours, loaded", "rebuild, one system"),
-    "select": Figure(0.132, "µs a node", "ours", "selection, 100,000 nodes: 13.2 ms"),
+    "proven": Figure(0, "µs an event", "segments, every proof, alone"),
+    "unproven": Figure(0, "µs an event", "segments, no proof, alone"),
+    "writer": Figure(0, "µs an event", "segments, every proof, the writer beside workers"),
+    "worker": Figure(0, "µs an event", "segments, every proof, a worker"),
+    "light_writer": Figure(0, "µs an event", "segments, no proof, the writer beside workers"),
+    "light_worker": Figure(0, "µs an event", "segments, no proof, a worker"),
+    "ready": Figure(0, "µs an event", "writer: segments in memory"),
+    "database": Figure(0, "bytes an event", "writer, SQLite"),
+    "wire": Figure(1_840, "bytes an event", "receipts as JSON, before compression"),
+    "fold": Figure(0, "µs an event", "fold"),
+    "rebuild": Figure(0, "µs an event", "rebuild"),
+    "export": Figure(0, "µs an event", "parquet"),
+    "parquet": Figure(18.3, "bytes an event", "parquet, events alone"),
+    "backtest": Figure(0, "µs an event", "rebuild, one system"),
+    "select": Figure(0, "µs a node", "selection"),
+}
+# Of `benchmarks/round_cut.py --nodes N`, one node in a hundred changed: CPU seconds.
+BY_NODES = {
+    "round cut": ("", "", "", ""),
+    "statistics for the metrics, on a thread": ("", "", "", ""),
+    "first page of nodes, behind a block": ("", "", "", ""),
 }
 
 
@@ -74,12 +77,12 @@ def by_events(of: dict[str, float]) -> None:
     def sizes(name: str) -> list[str]:
         return [size(count * of[name]) for count in EVENTS]
 
-    two = max(of["lean_writer"], (of["lean_writer"] + of["native_worker"]) / 2)
+    two = max(of["writer"], (of["writer"] + of["worker"]) / 2)
     table(
         ["", *(f"10^{len(str(count)) - 1} events" for count in EVENTS)],
         ["backfill without workers, every proof", *times("proven")],
         ["backfill without workers, no proof", *times("unproven")],
-        ["(segments, 2 cores, every proof)", *(duration(n * two / HOUR) for n in EVENTS)],
+        ["backfill with workers, 2 cores, every proof", *(duration(n * two / HOUR) for n in EVENTS)],
         ["answers of endpoints", *sizes("wire")],
         ["database", *sizes("database")],
         ["`resync rebuild`", *times("rebuild")],
@@ -93,10 +96,9 @@ def by_events(of: dict[str, float]) -> None:
 def by_cores(of: dict[str, float]) -> None:
     """One chain: the writer is one process, workers share what is left (decision 0210)."""
     rows = []
-    for writer, worker in (("writer", "worker"), ("lean_writer", "native_worker")):
-        w, p = of[writer], of[worker]
+    for name, kind in (("every proof", ""), ("no proof", "light_")):
+        w, p = of[f"{kind}writer"], of[f"{kind}worker"]
         rates = [1e6 / max(w, (w + p) / cores) for cores in CORES]
-        name = f"writer {w:g} µs, worker {p:g} µs"
         rows.append([name, *(f"{rate / 1000:.0f}" for rate in rates)])
         wires = [f"{rate * of['wire'] * 8 / 1e6:.0f}" for rate in rates]
         rows.append(["… Mbit/s of the endpoint", *wires])
@@ -108,7 +110,7 @@ def by_nodes(of: dict[str, float]) -> None:
     table(
         ["", *(f"10^{len(str(count)) - 1} nodes" for count in NODES)],
         ["one selection, by proportion from 10^5", *rows],
-        ["round cut, census, first page of `nodes`", *["not measured"] * len(NODES)],
+        *([name, *told] for name, told in BY_NODES.items()),
     )
 
 
@@ -122,8 +124,8 @@ def main() -> int:
             parser.error(f"--set {name}: one of {', '.join(figures)}")
         figures[name] = replace(figures[name], value=float(value))
     table(
-        ["figure", "value", "of", "printed by"],
-        *([name, f"{f.value:g} {f.unit}", f.of, f.source] for name, f in figures.items()),
+        ["figure", "value", "printed by"],
+        *([name, f"{f.value:g} {f.unit}", f.source] for name, f in figures.items()),
     )
     known = {name: figure.value for name, figure in figures.items()}
     by_events(known)

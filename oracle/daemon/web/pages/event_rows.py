@@ -19,6 +19,9 @@ _SIGNS = {
     "timed_out": "▼",
     "recovered": "○",
     "joined": "●",
+    "resumed": "●",
+    "paused": "‖",
+    "left": "‖",
     "kickout_due": "✕",
     "kickout_proposed": "✕",
     "kickout_executed": "✕",
@@ -26,7 +29,9 @@ _SIGNS = {
     "halt_cleared": "✓",
 }
 _EXCLUDED = "▲"
-_TONES = {"report_accepted": "calm", "joined": "calm", "recovered": "calm", "halt_cleared": "calm"}
+_CALM = frozenset(
+    {"report_accepted", "joined", "paused", "resumed", "left", "recovered", "halt_cleared"}
+)
 _OFTEN = "report_accepted"
 
 
@@ -61,5 +66,6 @@ def in_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
             continue
         is_out = event.excluded_until is not None
         sign = _EXCLUDED if is_out else _SIGNS.get(event.kind, "●")
-        rows.append(EventRow(str(one.after), event, sign, _TONES.get(event.kind, "bad")))
+        tone = "calm" if event.kind in _CALM else "bad"
+        rows.append(EventRow(str(one.after), event, sign, tone))
     return rows
