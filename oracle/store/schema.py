@@ -13,6 +13,7 @@ from oracle.errors import InputError
 from oracle.resources import shipped
 from oracle.store.db_errors import shown, translated
 from oracle.store.engine import is_missing_file, parsed, reading_engine, writing_engine
+from oracle.store.tables.metadata import metadata
 
 # The newest file in migrations/versions; a test compares. Here, because Alembic is slow to import
 # and only `migrate` needs it.
@@ -121,7 +122,9 @@ def _state(tables: list[str], found: str | None) -> SchemaState:
         others = set(tables) - {"alembic_version"}
         age = SchemaAge.FOREIGN if others else SchemaAge.EMPTY
     elif found == REVISION:
-        age = SchemaAge.CURRENT
+        # Until the first release the one migration grows, and keeps its name.
+        is_whole = metadata.tables.keys() <= set(tables)
+        age = SchemaAge.CURRENT if is_whole else SchemaAge.UNRELEASED
     elif _UNRELEASED.fullmatch(found):
         age = SchemaAge.UNRELEASED
     elif not _OURS.fullmatch(found):

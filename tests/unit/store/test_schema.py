@@ -155,6 +155,15 @@ def test_a_database_of_before_the_first_release_is_left_as_it_is(
         assert told == revision
 
 
+def test_a_database_of_an_earlier_day_that_lacks_a_table_is_told_apart(database_url: str):
+    with connected(database_url) as connection:
+        connection.exec_driver_sql("DROP TABLE membership_change")
+
+    for act in (migrate, Store.open):
+        with pytest.raises(InputError, match="before the first release"):
+            act(database_url)
+
+
 @pytest.mark.parametrize("revision", [None, "3f2a9c"])
 def test_the_tables_of_another_program_are_left_alone(
     empty_database_url: str, revision: str | None
