@@ -103,9 +103,13 @@ class MaintenanceSteps:
             "the chain allows: they are read again before anything is reported"
         )
 
-    def keep_quarantine(self) -> None:
-        """Write down who was found out while blocks were read: the next process must know."""
+    def keep_trust(self) -> None:
+        """Write down who was found out, and what the chain was found to be worth.
+
+        While blocks were read; the next process must know.
+        """
         note_proven_wrong(self.app.chain, self.app.store, self._manner())
+        self.app.facts.flush_trust(self.epoch)
 
     def audit(self) -> Facts:
         """Ask a second endpoint about final blocks, where the head does not need us.

@@ -95,7 +95,7 @@ class DaemonSteps:
         finally:
             # Where nothing can be written, the lag grows all the same.
             self._show()
-            self.integrity.keep_quarantine()
+            self.integrity.keep_trust()
         if done is not None:
             return turn_facts(done)
         if unread is not None:

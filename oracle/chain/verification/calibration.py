@@ -14,7 +14,7 @@ from threading import Lock, RLock
 import structlog
 
 from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, BlockRefusal
-from oracle.rpc.endpoints.capabilities import DAY, CapabilityStore
+from oracle.rpc.endpoints.capabilities import DAY, OF_CHAIN, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
 # So many blocks with logs must be right; or so many wrong, and none right, of all that was
@@ -26,8 +26,6 @@ RETRY_SECONDS = 3600.0
 _SCAN_SECONDS = 600.0
 # So many endpoints that contradict a seal of one block by the same words are believed.
 _WITNESSES = 2
-# Facts of the chain, and not of an endpoint, stand under this name.
-_CHAIN = ""
 
 
 class HeaderFeature(StrEnum):
@@ -85,7 +83,7 @@ class Calibration:
     _lock: RLock = field(default_factory=RLock, repr=False)
 
     def __post_init__(self) -> None:
-        kept = {} if self.keeper is None else self.keeper.recall(_CHAIN)
+        kept = {} if self.keeper is None else self.keeper.recall(OF_CHAIN)
         for feature in HeaderFeature:
             said = kept.get(fact_of(feature))
             tried_at = self.clock() if said == "wrong" else None
@@ -232,7 +230,7 @@ class Calibration:
     def _keep(self, feature: HeaderFeature, said: str, seconds: float) -> None:
         self._show(feature)
         if self.keeper is not None:
-            self.keeper.keep(_CHAIN, fact_of(feature), said, seconds)
+            self.keeper.keep(OF_CHAIN, fact_of(feature), said, seconds)
 
     def _show(self, feature: HeaderFeature) -> None:
         CALIBRATED.labels(feature).set(self._states[feature].number())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from oracle.rpc.endpoints.capabilities import OF_CHAIN
 from oracle.store.database import Store
 
 
@@ -47,9 +48,23 @@ class CapabilityCache:
             learned, self._learned = self._learned, {}
         if store is None or not learned:
             return 0
-        with store.transaction() as uow:
-            uow.lease.guard(epoch)
-            uow.facts.prune(int(self.now()))
-            for (endpoint, name), (value, expires) in learned.items():
-                uow.facts.set(endpoint, {name: value}, expires)
+        try:
+            with store.transaction() as uow:
+                uow.lease.guard(epoch)
+                uow.facts.prune(int(self.now()))
+                for (endpoint, name), (value, expires) in learned.items():
+                    uow.facts.set(endpoint, {name: value}, expires)
+        except BaseException:
+            with self._lock:
+                self._learned = learned | self._learned
+            raise
         return len(learned)
+
+    def flush_trust(self, epoch: int) -> int:
+        """The same, where something was learned of the chain itself: seldom, and dear to lose.
+
+        What it was read by may be below what is believed now, and the next process must know it.
+        """
+        with self._lock:
+            is_learned = any(endpoint == OF_CHAIN for endpoint, _ in self._learned)
+        return self.flush(epoch) if is_learned else 0

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.lies.cells import Cell
+from oracle.devnet.fakechain.faults.forging import Depth
+from tests.faults.lies.cells import Cell, Company, Headers, Place
 from tests.faults.lies.matrix import bounded, quick
 from tests.faults.lies.playing import Command, as_process, play
 from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, verdict
@@ -38,6 +39,21 @@ def test_a_lie_is_put_right_or_refused_or_said_to_be_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     assert told(cell, tmp_path, sqlite_template) in RIGHT
+
+
+def test_what_a_run_that_ended_badly_had_learned_of_the_chain_the_next_one_knows(
+    tmp_path: Path, sqlite_template: Path
+):
+    """Its windows are below what it believed in the end: the next run was content with them."""
+    cell = Cell(
+        "emptied",
+        Company.ALONE,
+        Headers.MADE_UP_ROOTS,
+        Depth.BLOCKS,
+        Place.LATE,
+        profile="reference",
+    )
+    assert told(cell, tmp_path, sqlite_template) is Verdict.REFUSED
 
 
 @pytest.mark.slow
