@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from benchmarks.selection import NOW, Case, Network  # noqa: E402
+from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
 from oracle.domain.ids import Hash  # noqa: E402
 from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # noqa: E402
@@ -129,6 +130,8 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
     anew = seconds(lambda: cut(1))
     page(source)
     change(store, nodes)
+    # What the benchmark itself holds is not the server's garbage to look through.
+    freeze_garbage()
     again = seconds(lambda: cut(2))
     census = seconds(lambda: statistics(store, SEED, None))
     in_the_loop = turn_seconds(store)

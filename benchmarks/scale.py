@@ -82,7 +82,10 @@ def by_events(of: dict[str, float]) -> None:
         ["", *(f"10^{len(str(count)) - 1} events" for count in EVENTS)],
         ["backfill without workers, every proof", *times("proven")],
         ["backfill without workers, no proof", *times("unproven")],
-        ["backfill with workers, 2 cores, every proof", *(duration(n * two / HOUR) for n in EVENTS)],
+        [
+            "backfill with workers, 2 cores, every proof",
+            *(duration(n * two / HOUR) for n in EVENTS),
+        ],
         ["answers of endpoints", *sizes("wire")],
         ["database", *sizes("database")],
         ["`resync rebuild`", *times("rebuild")],

@@ -126,7 +126,7 @@ def told(name: str, took: Took) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 1))
+    parser.add_argument("--workers", type=int, default=min(3, os.cpu_count() or 1))
     asked = parser.parse_args()
     begin(LEAVES_OUT)
     freeze_garbage()

@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from oracle.daemon.config.sections import Section, Urls
 
-# More workers gain nothing on one chain.
-_IN_A_CLUSTER = 3
+# More workers gain nothing on one chain: its writer takes in what these prepare.
+_MOST_WORKERS = 3
 
 
 def _websocket_url(value: str) -> str:
@@ -78,8 +78,8 @@ class HistorySection(Section):
     # Where the cluster's scheduler is, with `dask`: "tcp://10.0.0.7:8786", or "tls://" as Dask's
     # own configuration says. Whoever reaches it runs code on the workers: a private network.
     scheduler: str | None = Field(default=None, pattern=r"^(tcp|tls)://[^/@\s]+:\d+$")
-    # How many workers; by default one for every core but one, at least one with `processes`, and
-    # three with `dask`. More gain nothing on one chain: the daemon writes no faster.
+    # How many workers; by default one for every core, three at most, and three with `dask`. More
+    # gain nothing on one chain: the daemon writes no faster.
     workers: int | None = Field(default=None, ge=1, le=64)
     # Where segments that are ready and not due survive a crash (256 MiB at most); by default
     # beside SQLite's file, and with PostgreSQL nowhere: they are prepared anew.
@@ -106,7 +106,6 @@ def worker_count(told: HistorySection) -> int:
     """Return how many workers prepare history; 0: none, the daemon does it."""
     if told.executor == "inline":
         return 0
-    others = (os.cpu_count() or 1) - 1
-    if told.executor == "auto":
-        return told.workers or others
-    return told.workers or (_IN_A_CLUSTER if told.executor == "dask" else max(1, others))
+    cores = os.cpu_count() or 1
+    usual = _MOST_WORKERS if told.executor == "dask" else min(cores, _MOST_WORKERS)
+    return told.workers or (0 if told.executor == "auto" and cores == 1 else usual)

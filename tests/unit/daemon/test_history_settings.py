@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from oracle.daemon.config.chain_section import HistorySection, worker_count
 
 
-@pytest.mark.parametrize(("cores", "workers"), [(1, 0), (2, 1), (8, 7)])
-def test_where_nothing_is_said_there_is_a_worker_for_every_core_but_one(
+@pytest.mark.parametrize(("cores", "workers"), [(1, 0), (2, 2), (3, 3), (8, 3)])
+def test_where_nothing_is_said_there_is_a_worker_for_every_core_and_three_at_most(
     cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
