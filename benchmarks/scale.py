@@ -17,7 +17,7 @@ HOUR = 3_600e6  # µs
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number, and what printed it; `loaded`: beside others, an upper bound."""
+    """One measured number, and what printed it."""
 
     value: float
     unit: str
@@ -25,27 +25,28 @@ class Figure:
 
 
 FIGURES = {
-    "proven": Figure(0, "µs an event", "segments, every proof, alone"),
-    "unproven": Figure(0, "µs an event", "segments, no proof, alone"),
-    "writer": Figure(0, "µs an event", "segments, every proof, the writer beside workers"),
-    "worker": Figure(0, "µs an event", "segments, every proof, a worker"),
-    "light_writer": Figure(0, "µs an event", "segments, no proof, the writer beside workers"),
-    "light_worker": Figure(0, "µs an event", "segments, no proof, a worker"),
-    "ready": Figure(0, "µs an event", "writer: segments in memory"),
-    "database": Figure(0, "bytes an event", "writer, SQLite"),
+    "proven": Figure(48.3, "µs an event", "segments, every proof, alone"),
+    "unproven": Figure(26.7, "µs an event", "segments, no proof, alone"),
+    "writer": Figure(13.4, "µs an event", "segments, every proof, the writer beside workers"),
+    "worker": Figure(36.1, "µs an event", "segments, every proof, a worker"),
+    "light_writer": Figure(13.2, "µs an event", "segments, no proof, the writer beside workers"),
+    "light_worker": Figure(21.0, "µs an event", "segments, no proof, a worker"),
+    "ready": Figure(10.8, "µs an event", "writer: segments in memory"),
+    "database": Figure(272, "bytes an event", "writer, SQLite"),
     "wire": Figure(1_840, "bytes an event", "receipts as JSON, before compression"),
-    "fold": Figure(0, "µs an event", "fold"),
-    "rebuild": Figure(0, "µs an event", "rebuild"),
-    "export": Figure(0, "µs an event", "parquet"),
+    "fold": Figure(1.9, "µs an event", "fold"),
+    "rebuild": Figure(32.7, "µs an event", "rebuild"),
+    "export": Figure(29.1, "µs an event", "parquet"),
     "parquet": Figure(18.3, "bytes an event", "parquet, events alone"),
-    "backtest": Figure(0, "µs an event", "rebuild, one system"),
-    "select": Figure(0, "µs a node", "selection"),
+    "backtest": Figure(11.0, "µs an event", "rebuild, one system"),
 }
-# Of `benchmarks/round_cut.py --nodes N`, one node in a hundred changed: CPU seconds.
+# Of `benchmarks/selection.py`, and of `benchmarks/round_cut.py --nodes N` where one node in a
+# hundred has changed: CPU seconds.
 BY_NODES = {
-    "round cut": ("", "", "", ""),
-    "statistics for the metrics, on a thread": ("", "", "", ""),
-    "first page of nodes, behind a block": ("", "", "", ""),
+    "one selection": ("0.001", "0.002", "0.014", "0.14"),
+    "round cut": ("0.004", "0.015", "0.10", "1.3"),
+    "statistics for the metrics, on a thread": ("0.02", "0.18", "1.7", "23"),
+    "first page of nodes, at the next block": ("0.005", "0.009", "0.17", "2.0"),
 }
 
 
@@ -78,14 +79,12 @@ def by_events(of: dict[str, float]) -> None:
         return [size(count * of[name]) for count in EVENTS]
 
     two = max(of["writer"], (of["writer"] + of["worker"]) / 2)
+    with_workers = [duration(count * two / HOUR) for count in EVENTS]
     table(
         ["", *(f"10^{len(str(count)) - 1} events" for count in EVENTS)],
         ["backfill without workers, every proof", *times("proven")],
         ["backfill without workers, no proof", *times("unproven")],
-        [
-            "backfill with workers, 2 cores, every proof",
-            *(duration(n * two / HOUR) for n in EVENTS),
-        ],
+        ["backfill with workers, 2 cores, every proof", *with_workers],
         ["answers of endpoints", *sizes("wire")],
         ["database", *sizes("database")],
         ["`resync rebuild`", *times("rebuild")],
@@ -108,12 +107,10 @@ def by_cores(of: dict[str, float]) -> None:
     table(["thousand events/s", *(f"{cores} cores" for cores in CORES)], *rows)
 
 
-def by_nodes(of: dict[str, float]) -> None:
-    rows = [f"{count * of['select'] / 1000:.1f} ms" for count in NODES]
+def by_nodes() -> None:
     table(
         ["", *(f"10^{len(str(count)) - 1} nodes" for count in NODES)],
-        ["one selection, by proportion from 10^5", *rows],
-        *([name, *told] for name, told in BY_NODES.items()),
+        *([f"{name}, s", *told] for name, told in BY_NODES.items()),
     )
 
 
@@ -133,7 +130,7 @@ def main() -> int:
     known = {name: figure.value for name, figure in figures.items()}
     by_events(known)
     by_cores(known)
-    by_nodes(known)
+    by_nodes()
     return 0
 
 
