@@ -52,8 +52,9 @@ class Goals:
         return next((one for one in due if _is_wanted(known.get(one))), None)
 
     def is_reached(self, known: Mapping[str, Wished]) -> bool:
-        """Tell whether the books say that everything happened."""
-        return all(one in known and known[one].state == "final" for one in self.all)
+        """Tell whether the books say that everything happened, and nothing else is under way."""
+        is_done = all(one in known and known[one].state == "final" for one in self.all)
+        return is_done and all(one.is_over or one.state == "final" for one in known.values())
 
 
 def _is_wanted(known: Wished | None) -> bool:
