@@ -30,7 +30,7 @@ def empty() -> Iterator[Path]:
         yield made
 
 
-# CI plays every third world, and that in which nothing is mined at its first fee; the night all.
+# The night plays all worlds, CI the first.
 _WORLDS = [
     pytest.param(name, marks=[] if place % 3 == 0 or name == "dear tips" else pytest.mark.nightly)
     for place, name in enumerate(SETTINGS)

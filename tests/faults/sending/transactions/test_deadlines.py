@@ -83,7 +83,9 @@ def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):
     assert (office.states()[0], len(attempts(office))) == ("live", 1)
 
 
-def test_what_is_too_late_gets_a_fee_bump_where_something_waits_behind_it(sqlite_office: Office):
+def test_case_f12_what_is_too_late_gets_a_fee_bump_where_something_waits_behind_it(
+    sqlite_office: Office,
+):
     office = sqlite_office
     at_sea(office, replace(BY_BLOCKS, bump_blocks=3))
     background_call(office, "behind")
