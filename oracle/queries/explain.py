@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.feed_rows import is_of_feed
-from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
+from oracle.domain.fold.working_set import (
+    KickoutDue,
+    MembershipChange,
+    ReliabilityChange,
+    ScoreEntry,
+)
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import Word
@@ -95,8 +100,8 @@ class Explanation:
     sent: ReportedLane | None
     # What part of the window's incentive it would get; None but for members under legacy rules.
     incentive_share: int | None
-    # Unix seconds of the last turn of its membership; None: there was none.
-    turned_at: int | None = None
+    # What made its membership what it is; None: it never was a member.
+    turned: MembershipChange | None = None
 
     def earning(self, entry: ScoreEntry) -> Earning | None:
         """Return what the task of a score brought the node, as of the cursor."""
@@ -164,7 +169,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             on_chain=_on_chain(uow, rounds, address),
             sent=_sent(uow, rounds, address, as_of.number),
             incentive_share=incentive_shares(nodes.values(), as_of.time, rules).get(address),
-            turned_at=_turned_at(uow, address, as_of.number),
+            turned=uow.memberships.in_effect(address, up_to_block=as_of.number),
         )
 
 
@@ -237,10 +242,6 @@ def _intervals_until(intervals: Iterable[KickoutDue], block: int) -> Iterable[Ki
         if interval.opened_at.block <= block:
             still_open = interval.closed_at is not None and interval.closed_at.block > block
             yield replace(interval, closed_at=None) if still_open else interval
-
-
-def _turned_at(uow: UnitOfWork, node: Address, last: int) -> int | None:
-    return next((one.time for one in uow.memberships.of_node(node, 1, up_to_block=last)), None)
 
 
 def _on_chain(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:

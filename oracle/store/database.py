@@ -22,8 +22,8 @@ from oracle.store.db_errors import translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.gateway.gateway_repositories import GatewayRepositories
 from oracle.store.history.activity_repository import ActivityRepository
+from oracle.store.history.anomaly_repository import AnomalyRepository
 from oracle.store.history.history_repository import (
-    AnomalyRepository,
     KickoutRepository,
     MembershipRepository,
     ReliabilityRepository,

@@ -10,7 +10,7 @@ from oracle.store.database import Store
 
 @dataclass(slots=True)
 class CapabilityCache:
-    """Satisfies `chain.providers.facts.FactKeeper`; any thread may learn something.
+    """A `CapabilityStore` over the database; any thread may learn something.
 
     `store` gives the database, None while it is not open. `now` tells unix seconds.
     """

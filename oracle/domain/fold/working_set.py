@@ -68,6 +68,10 @@ class MembershipTurn(StrEnum):
     KICKED_OUT = "kicked_out"
 
 
+# Turns that leave membership as it is until the node's task ends.
+ASKED = (MembershipTurn.PAUSE_ASKED, MembershipTurn.QUIT_ASKED)
+
+
 class MembershipChange(NamedTuple):
     """One turn of a node's membership; one event may be two (a quit that its join shows)."""
 

@@ -53,11 +53,10 @@ class NodeRecord:
 def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[CoursePoint]:
     """Yield the points of a span in order of time, two at each event: before it and after it."""
     first, last = span
-    pool = b""
-    for entry in record.earlier:
-        pool = with_score(pool, entry.score, rules)
+    resets = list(_resets(record)) if rules.kickout_starts_anew else []
+    pool = _pool_before(record, resets, first, rules)
     base, since = _reliability_before(record.changes, first)
-    resets = set(_resets(record)) if rules.kickout_starts_anew else set()
+    anew = {turn.at for turn in resets}
 
     def at(time: int) -> CoursePoint:
         mean, reliability = mean_of(pool, None, rules), healed(base, since, time, rules)
@@ -73,7 +72,7 @@ def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[
             pool = with_score(pool, event.score, rules)
         else:
             base, since = event.after, event.time
-            pool = b"" if event.at in resets else pool
+            pool = b"" if event.at in anew else pool
         yield at(time)
     yield from _healing(at, time, last)
     yield at(last)
@@ -124,13 +123,25 @@ def _position_of(event: ScoreEntry | ReliabilityChange) -> Position:
     return event.at
 
 
+def _pool_before(
+    record: NodeRecord, resets: list[MembershipChange], first: int, rules: Rules
+) -> bytes:
+    """Return the pool just before a time: of the scores since the node last began anew."""
+    begun = max((turn.at for turn in resets if turn.time < first), default=None)
+    pool = b""
+    for entry in record.earlier:
+        if begun is None or begun < entry.at:
+            pool = with_score(pool, entry.score, rules)
+    return pool
+
+
 def _reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
     """Return H's base and since just before a time; a node is whole until something happens."""
     before = [change for change in changes if change.time < time]
     return (before[-1].after, before[-1].time) if before else (UNIT, time)
 
 
-def _resets(record: NodeRecord) -> Iterator[Position]:
+def _resets(record: NodeRecord) -> Iterator[MembershipChange]:
     """Yield the joins at which a node began anew: the next ones after a kickout while due.
 
     The kickout is what closed its interval (docs/reference/scoring-rules.md#qos-and-kickout).
@@ -142,7 +153,7 @@ def _resets(record: NodeRecord) -> Iterator[Position]:
             is_anew = turn.at in closed
         elif turn.turn is MembershipTurn.JOINED and is_anew:
             is_anew = False
-            yield turn.at
+            yield turn
 
 
 def _healing(at: Callable[[int], CoursePoint], start: int, end: int) -> Iterator[CoursePoint]:

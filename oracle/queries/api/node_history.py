@@ -50,7 +50,9 @@ class NodeHistory(Answer):
     """QoS, long-term and H of a node over time."""
 
     node: AddressText
-    first: int = Field(description="Beginning of the span, unix seconds.")
+    first: int = Field(
+        description="Beginning of the span, unix seconds; not before the node was first heard of."
+    )
     last: int
     columns: tuple[str, ...] = Field(
         default=("time", "qos", "long_term", "reliability"), description="Of each row."
@@ -95,6 +97,8 @@ def node_history(look: ApiLook, address: Address, asked: HistoryQuery) -> NodeHi
     first = max(begun, last - LONGEST_SPAN_SECONDS) if asked.first is None else asked.first
     if not 0 <= last - first <= LONGEST_SPAN_SECONDS:
         raise QuestionError("from and to: must be in order, and 400 days apart at most")
+    # Of the time before it was known there is nothing to tell.
+    first = max(first, begun)
     record = _record(look.uow, address, changes, (first, last, rules.pool_size))
     points = [] if rules.legacy is not None else list(course(record, (first, last), rules))
     kept = thinned(points, asked.points) if len(points) > asked.points else points

@@ -8,6 +8,8 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from operator import itemgetter
 from typing import Literal, NamedTuple, get_args
 
 from oracle.domain.fixed_point import UNIT
@@ -98,9 +100,8 @@ class NodeRanking:
             order = self._orders.get("qos")
         if order is not None:
             gone, come = self._key_of("qos"), made._key_of("qos")
-            kept = _without(order, sorted(map(gone, before)))
-            now = sorted(come(nodes[address]) for address in moved)
-            made._orders["qos"] = _with(kept, now)
+            now = (come(nodes[address]) for address in moved)
+            made._orders["qos"] = _moved(order, sorted(map(gone, before)), sorted(now))
         return made
 
     def _look_at(self, moved: Iterable[Address]) -> None:
@@ -175,29 +176,25 @@ class NodeRanking:
         }
 
 
-def _without(order: list[SortKey], gone: Sequence[SortKey]) -> list[SortKey]:
-    """Return a sorted list without these keys, which are in it, sorted."""
-    kept: list[SortKey] = []
-    at = 0
-    for key in gone:
-        place = bisect_left(order, key, at)
-        kept += order[at:place]
-        at = place + 1
-    kept += order[at:]
-    return kept
+def _moved(
+    order: list[SortKey], gone: Sequence[SortKey], come: Sequence[SortKey]
+) -> list[SortKey]:
+    """Return a sorted list without the keys that are gone, which are in it, and with others.
 
-
-def _with(order: list[SortKey], come: Sequence[SortKey]) -> list[SortKey]:
-    """Return a sorted list with these keys, sorted as well."""
-    merged: list[SortKey] = []
+    Both sorted. What stands between two of them is taken over as it is.
+    """
+    made: list[SortKey] = []
     at = 0
-    for key in come:
+    for key, is_gone in merge(
+        ((key, True) for key in gone), ((key, False) for key in come), key=itemgetter(0)
+    ):
         place = bisect_left(order, key, at)
-        merged += order[at:place]
-        merged.append(key)
-        at = place
-    merged += order[at:]
-    return merged
+        made += order[at:place]
+        if not is_gone:
+            made.append(key)
+        at = place + is_gone
+    made += order[at:]
+    return made
 
 
 class _Held(NamedTuple):

@@ -38,5 +38,5 @@ def standing_as_of(told: Explanation, ranking: NodeRanking | None = None) -> Nod
         back_at=back_at(node.base, node.since, rules) if is_out else None,
         factors=None if told.peers is None else factors_of(node, time, rules, told.peers),
         is_kickout_due=is_kickout_due(node, rules, time),
-        turned_at=told.turned_at,
+        turned_at=None if told.turned is None else told.turned.time,
     )

@@ -62,8 +62,8 @@ class NodeStanding(NodeCauses):
 
     `points` is the mean of the scores that count, in units of 10^-18. `group_size`: of all groups
     they come from, None where those differ. `kick_at`: unix seconds at which a kickout that is
-    proposed may be executed; None: there is none. `turned_at`: unix seconds of the last turn of
-    its membership; None: there was none.
+    proposed may be executed; None: there is none. `turned_at`: unix seconds at which its
+    membership became what it is; None: it never was a member.
     """
 
     state: str

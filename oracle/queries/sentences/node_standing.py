@@ -34,6 +34,7 @@ def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
     """Return what the sentences about a node are made of, as of the cursor."""
     scores = _scores(look, node)
     causes = _causes(look, node, scores)
+    turned = look.uow.memberships.in_effect(node.address)
     standing = NodeStanding(
         time=causes.time,
         rules=causes.rules,
@@ -51,7 +52,7 @@ def standing_of(look: ApiLook, node: Node, told: NodeView) -> NodeScores:
         lift=told.lift,
         kick_at=_kick_at(told),
         is_kickout_due=told.kickout.is_due,
-        turned_at=next((one.time for one in look.uow.memberships.of_node(node.address, 1)), None),
+        turned_at=None if turned is None else turned.time,
     )
     return NodeScores(standing, scores)
 

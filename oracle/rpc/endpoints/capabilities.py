@@ -11,9 +11,9 @@ from oracle.domain.blocks import BlockRef
 # Tags of blocks below the newest one.
 TAGS = ("safe", "finalized")
 HOUR = 3600.0
+DAY = 24 * HOUR
 # Facts of the chain, and not of an endpoint, stand under this name.
 OF_CHAIN = ""
-DAY = 24 * HOUR
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,14 +67,15 @@ class ActivityRepository:
         timed_out = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
         return self._counts(reliability_change, (start, width, last), timed_out)
 
-    def changes_since(self, time: int, last: int, limit: int) -> list[ReliabilityChange]:
-        """Return the first changes of reliability at `time` or later, of all nodes, in order."""
-        first = self.first_block_at(time, last)
+    def changes_since(self, time: int, first: int, limit: int) -> list[ReliabilityChange]:
+        """Return the first changes of reliability at `time` or later, of all nodes, in order.
+
+        `first`: a block below which nothing is of this time or later.
+        """
         return [change_of(row) for row in self._since(reliability_change, time, first, limit)]
 
-    def turns_since(self, time: int, last: int, limit: int) -> list[MembershipChange]:
-        """Return the first turns of membership at `time` or later, of all nodes, in order."""
-        first = self._first_block_at(membership_change, time, last)
+    def turns_since(self, time: int, first: int, limit: int) -> list[MembershipChange]:
+        """Return the first turns of membership in the same way."""
         return [turn_of(row) for row in self._since(membership_change, time, first, limit)]
 
     def kickouts_since(self, block: int) -> list[KickoutDue]:

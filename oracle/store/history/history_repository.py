@@ -1,14 +1,15 @@
-"""What happened to nodes, appended only: scores, changes of H and of membership, anomalies."""
+"""What happened to nodes: scores, changes of H and of membership, and kickouts that were due."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, Table, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
+    ASKED,
     Anomaly,
     KickoutDue,
     MembershipChange,
@@ -23,7 +24,6 @@ from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
-    anomaly,
     kickout,
     membership_change,
     reliability_change,
@@ -127,7 +127,7 @@ class ReliabilityRepository:
                     each.before,
                     each.after,
                 )
-                for seq, each in _numbered(changes)
+                for seq, each in numbered(changes)
             ],
         )
 
@@ -135,12 +135,8 @@ class ReliabilityRepository:
         self, node: Address, last: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
         """Return the node's last changes of H, oldest first; `up_to_block` included."""
-        table = reliability_change
-        chosen = select(table).where(table.c.node == raw(node))
-        if up_to_block is not None:
-            chosen = chosen.where(table.c.block <= up_to_block)
-        newest = [table.c[name].desc() for name in (*Position._fields, "seq")]
-        rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
+        chosen = _newest_of(reliability_change, node, up_to_block)
+        rows = self._connection.execute(chosen.limit(last)).all()
         return [change_of(row) for row in reversed(rows)]
 
 
@@ -155,7 +151,7 @@ class MembershipRepository:
             membership_change,
             [
                 (raw(each.node), *each.at, seq, each.time, each.turn.value)
-                for seq, each in _numbered(changes)
+                for seq, each in numbered(changes)
             ],
         )
 
@@ -163,48 +159,32 @@ class MembershipRepository:
         self, node: Address, last: int = 50, *, up_to_block: int | None = None
     ) -> list[MembershipChange]:
         """Return the node's last turns, oldest first; `up_to_block` included."""
-        table = membership_change
-        chosen = select(table).where(table.c.node == raw(node))
-        if up_to_block is not None:
-            chosen = chosen.where(table.c.block <= up_to_block)
-        newest = [table.c[name].desc() for name in (*Position._fields, "seq")]
-        rows = self._connection.execute(chosen.order_by(*newest).limit(last)).all()
+        chosen = _newest_of(membership_change, node, up_to_block)
+        rows = self._connection.execute(chosen.limit(last)).all()
         return [turn_of(row) for row in reversed(rows)]
 
+    def in_effect(
+        self, node: Address, *, up_to_block: int | None = None
+    ) -> MembershipChange | None:
+        """Return the turn that made a node's membership what it is; None: it never had any.
 
-class AnomalyRepository:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def append(self, anomalies: Sequence[Anomaly]) -> None:
-        """Write anomalies down."""
-        append(
-            self._connection,
-            anomaly,
-            [
-                (*each.at, seq, each.time, each.rule, each.event)
-                for seq, each in _numbered(anomalies)
-            ],
-        )
-
-    def latest(self, last: int = 50) -> list[Anomaly]:
-        """Return the newest anomalies, oldest first."""
-        newest = [column.desc() for column in anomaly.primary_key.columns]
-        rows = self._connection.execute(select(anomaly).order_by(*newest).limit(last)).all()
-        return [_anomaly_of(row) for row in reversed(rows)]
-
-    def count(self) -> int:
-        """Count them all."""
-        counted = select(func.count()).select_from(anomaly)
-        return int(self._connection.execute(counted).scalar_one())
-
-    def counts(self) -> dict[str, int]:
-        """Count them by the rule that was broken."""
-        counted = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
-        return {rule: int(number) for rule, number in self._connection.execute(counted)}
+        What it has only asked for is passed over: it takes effect when its task ends.
+        """
+        took_effect = membership_change.c.turn.not_in([one.value for one in ASKED])
+        chosen = _newest_of(membership_change, node, up_to_block).where(took_effect)
+        row = self._connection.execute(chosen.limit(1)).one_or_none()
+        return None if row is None else turn_of(row)
 
 
-def _numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
+def _newest_of(table: Table, node: Address, up_to_block: int | None) -> Select[*tuple[Any, ...]]:
+    """Choose what happened to a node, the newest first; `up_to_block` included."""
+    chosen = select(table).where(table.c.node == raw(node))
+    if up_to_block is not None:
+        chosen = chosen.where(table.c.block <= up_to_block)
+    return chosen.order_by(*(table.c[name].desc() for name in (*Position._fields, "seq")))
+
+
+def numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
     """Count the entries that share a position: one event may have several."""
     for _, same_place in groupby(entries, key=attrgetter("at")):
         yield from enumerate(same_place)
@@ -242,15 +222,6 @@ def turn_of(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
     """Return what stands in a row of membership_change."""
     at = Position(row.block, row.tx, row.log, row.sub)
     return MembershipChange(Address(hexed(row.node)), at, row.time, MembershipTurn(row.turn))
-
-
-def _anomaly_of(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver
-    return Anomaly(
-        at=Position(row.block, row.tx, row.log, row.sub),
-        time=row.time,
-        rule=row.rule,
-        event=row.event,
-    )
 
 
 _OPENED_AT = [kickout.c[name] for name in Position._fields]

@@ -8,7 +8,7 @@ from oracle.notify.target import NoticeChoice
 from oracle.store.ops.halts import Cleared
 from tests.integration.notify.told import Told, only_about
 from tests.support.examples import examples
-from tests.support.histories import node
+from tests.support.histories import History, node
 from tests.support.receiver import receiving
 from tests.support.txmgr.stores import NewStore
 
@@ -51,6 +51,26 @@ def test_a_node_that_healed_and_was_excluded_again_while_nobody_looked_is_told_s
 
     later = ["recovered", "timed_out", "timed_out", "excluded"]
     assert told.receiver.kinds[3:] == later
+
+
+def test_turns_of_membership_are_told_and_what_is_asked_for_only_when_it_happens(told: Told):
+    turns = History().starts("1", "A").asks_to_pause("A").after(1)
+    turns.submits("1").succeeds("1").after(1).resumes("A").after(1)
+    for leaves in (History.quits, History.is_slashed, History.is_kicked_out):
+        leaves(turns, "A").after(1).joins("A").after(1)
+    told.chain.mine(*turns.events)
+
+    told.tell()
+
+    assert [(one.said["kind"], one.said["how"]) for one in told.receiver.got] == [
+        ("paused", "paused"),
+        ("resumed", "resumed"),
+        *(
+            turn
+            for how in ("quit", "slashed", "kicked out")
+            for turn in (("left", how), ("joined", "joined"))
+        ),
+    ]
 
 
 def test_a_receiver_that_refuses_is_told_the_same_again_later_and_nothing_before(told: Told):

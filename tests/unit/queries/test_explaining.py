@@ -7,6 +7,9 @@ from oracle.domain.fixed_point import UNIT, decimal_text
 from oracle.domain.fold.fold import Fold
 from oracle.queries.explain import EventArchive, Explanation, explain
 from oracle.queries.json_answers import explain_answer
+from oracle.queries.sentences.explained_standing import standing_as_of
+from oracle.queries.sentences.node_sentences import headline
+from oracle.queries.text.human_numbers import moment
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.histories import History, node, rules_with, task
 from tests.unit.reporting.test_reporting import Unread, block
@@ -88,3 +91,10 @@ def test_what_a_node_was_asked_to_download_is_told_with_what_became_of_it(told):
     assert "Asked to download in the last day:" in text
     assert "late, " in text
     assert text_of(told(History().joins("A"))).count("Asked to download") == 0
+
+
+def test_who_paused_is_told_since_when_whatever_it_has_asked_for_since(told):
+    history = History().joins("A").after(60).pauses("A")
+    since = moment(history.time)
+    seen = told(history.after(60).starts("1", "A").asks_to_quit("A").after(60))
+    assert headline(standing_as_of(seen)) == f"Paused by its owner since {since}."

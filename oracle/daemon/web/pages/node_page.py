@@ -34,7 +34,7 @@ from oracle.domain.state.node import Membership, Node
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
 from oracle.queries.api.node_list import named
 from oracle.queries.api.node_view import NodeView, node_view
-from oracle.queries.api.records.node_past import kicked_out_at, node_past
+from oracle.queries.api.records.node_past import node_past
 from oracle.queries.api.source import ApiLook, QuestionError
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
 from oracle.queries.sentences.node_standing import standing_of
@@ -82,9 +82,9 @@ def node_page(look: ApiLook, asked: PageRequest) -> Response:
     node = named(look, prefix_of(asked.path["address"]))
     answer = node_view(look, node)
     standing, scores = standing_of(look, node, answer)
-    length = _RANGES[span]
-    first = None if length is None else max(0, look.cursor.time - length)
-    history = node_history(look, node.address, HistoryQuery(first, _end_of(look, node), _POINTS))
+    last, length = _end_of(look, node), _RANGES[span]
+    first = None if length is None else max(0, last - length)
+    history = node_history(look, node.address, HistoryQuery(first, last, _POINTS))
     past = node_past(look, node.address)
     return page(
         "node.html",
@@ -102,10 +102,11 @@ def node_page(look: ApiLook, asked: PageRequest) -> Response:
     )
 
 
-def _end_of(look: ApiLook, node: Node) -> int | None:
-    """Return the time up to which a node has a course; None: up to now."""
-    is_out = node.membership is Membership.KICKED_OUT
-    return kicked_out_at(look, node.address) if is_out else None
+def _end_of(look: ApiLook, node: Node) -> int:
+    """Return the time up to which a node has a course: of who left, when it did; unix seconds."""
+    turned = look.uow.memberships.in_effect(node.address)
+    is_member = node.membership is Membership.MEMBER
+    return look.cursor.time if turned is None or is_member else turned.time
 
 
 def told_of(answer: NodeView, standing: NodeStanding, scores: Sequence[ScoreEntry]) -> NodeTold:

@@ -170,10 +170,10 @@ def _events_from(look: ApiLook, time: int) -> list[tuple[Position, FeedEvent]]:
     rules = look.source.archive.rules
     # The longest that an exclusion can last: what heals now may have been lowered then.
     longest = excluded_until(0, 0, rules) or 0
-    activity, newest = look.uow.activity, look.cursor.number
-    first = activity.first_block_at(time - longest, newest)
-    changes = activity.changes_since(time - longest, newest, _MOST_CHANGES)
-    turns = activity.turns_since(time, newest, _MOST_CHANGES)
+    activity = look.uow.activity
+    first = activity.first_block_at(time - longest, look.cursor.number)
+    changes = activity.changes_since(time - longest, first, _MOST_CHANGES)
+    turns = activity.turns_since(time, first, _MOST_CHANGES)
     last = min(_whole_until(changes, look.cursor.time), _whole_until(turns, look.cursor.time))
     found = [
         *_of_changes(changes, rules),
@@ -212,7 +212,7 @@ def _of_changes(
             until = excluded_until(change.after, change.time, rules)
             yield change.at, _event("timed_out", change, f"timed out: {words}", until)
         elif change.cause is ReliabilityCause.JOINED:
-            continue
+            continue  # Its turn of membership says so.
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
             yield change.at, _event("recovered", change, f"recovered by a success: {words}")
 

@@ -84,12 +84,6 @@ def node_past(look: ApiLook, address: Address) -> NodePast:
     )
 
 
-def kicked_out_at(look: ApiLook, address: Address) -> int | None:
-    """Return the time at which a node was kicked out; None: its last turn was another."""
-    last = look.uow.memberships.of_node(address, 1)
-    return next((one.time for one in last if one.turn is MembershipTurn.KICKED_OUT), None)
-
-
 def _turns(look: ApiLook, address: Address) -> Iterator[_Turn]:
     kicks = look.uow.rounds.about([address]).kicks.values()
     gone = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}

@@ -30,14 +30,7 @@ def empty() -> Iterator[Path]:
         yield made
 
 
-# The night plays all worlds, CI the first.
-_WORLDS = [
-    pytest.param(name, marks=[] if place % 3 == 0 or name == "dear tips" else pytest.mark.nightly)
-    for place, name in enumerate(SETTINGS)
-]
-
-
-@pytest.mark.parametrize("name", _WORLDS)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_holds(
     name: str, empty: Path
 ):

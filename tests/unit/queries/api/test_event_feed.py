@@ -49,6 +49,24 @@ def test_timeouts_and_who_came_back_are_told(indexed):
     assert kinds[-1] == "recovered"
 
 
+def test_turns_of_membership_are_told_and_what_is_asked_for_only_when_it_happens(store):
+    history = History().joins("A").after(5).starts("1", "A").asks_to_pause("A").after(5)
+    history.submits("1").succeeds("1").after(5).resumes("A").after(5)
+    for leaves in (History.quits, History.is_slashed, History.is_kicked_out):
+        leaves(history, "A").after(5).joins("A").after(5)
+    told = all_of(IndexedHistory(store).whole(history))
+    assert [(event.kind, event.text, event.node) for event in told] == [
+        ("joined", "joined", node("A")),
+        ("paused", "paused", node("A")),
+        ("resumed", "resumed", node("A")),
+        *(
+            (kind, text, node("A"))
+            for how in ("quit", "was slashed", "was kicked out")
+            for kind, text in (("left", how), ("joined", "joined"))
+        ),
+    ]
+
+
 def test_who_heals_is_told_when_the_exclusion_ends(indexed):
     events = [event for event in all_of(indexed) if event.node == node("A")]
     last_timeout = [event for event in events if event.kind == "timed_out"][-1]

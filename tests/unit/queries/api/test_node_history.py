@@ -1,5 +1,6 @@
 """The course of a node: what the fold said at each time, and no extreme lost by thinning."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -56,38 +57,46 @@ def test_the_course_ends_where_the_fold_does(turns):
     )
 
 
-@given(
-    st.lists(st.sampled_from([0, 10]), min_size=48, max_size=52),
-    st.sampled_from([History.is_kicked_out, History.quits, History.is_slashed]),
-    st.sampled_from([History.is_kicked_out, History.quits, History.is_slashed]),
+ways_to_leave = st.sampled_from([History.is_kicked_out, History.quits, History.is_slashed])
+# One that leaves twice and comes back: with which scores, how, how again, and what came then.
+careers = st.tuples(
+    st.lists(st.sampled_from([0, 0, 0, 0, 0, 0, 10]), min_size=48, max_size=52),
+    ways_to_leave,
+    ways_to_leave,
     steps,
 )
-def test_whoever_comes_back_begins_anew_only_after_a_kickout_that_was_due(
-    scores, leaves, leaves_again, turns
-):
-    history = leaves(History().joins("A").scores("A", *scores).after(60), "A").after(60)
-    history.joins("A").scores("A", 0, 10).after(60)
-    leaves_again(history, "A").after(60).joins("A")
+
+
+def played_career(career) -> History:
+    scores, leaves, leaves_again, turns = career
+    history = History().joins("A").scores("A", *scores).after(60)
+    leaves(history, "A")
+    history.after(60).joins("A").scores("A", 0, 10).after(60)
+    leaves_again(history, "A")
+    history.after(60).joins("A")
     for score, pause in turns:
         history.scores("A", score).after(pause)
+    return history
+
+
+@given(careers)
+def test_whoever_comes_back_begins_anew_only_after_a_kickout_that_was_due(career):
+    history = played_career(career)
     fold, changes = folded(history)
     found, at = fold.ledger.nodes[node("A")], history.time
     *_, last = course(record_of(changes), (1_000, at), SEED)
     assert last[2:] == (long_term(found, SEED, at), reliability_at(found, at, SEED))
 
 
-@given(steps, st.integers(0, 100))
-def test_a_course_that_begins_later_says_the_same(turns, share):
-    history = played(turns)
+@given(st.one_of(steps.map(played), careers.map(played_career)), st.integers(0, 100))
+def test_a_course_that_begins_later_says_the_same(history, share):
     _, changes = folded(history)
     record = record_of(changes)
     start = 1_000 + (history.time - 1_000) * share // 100
-    late = NodeRecord(
+    late = replace(
+        record,
         earlier=[entry for entry in record.scores if entry.time < start],
         scores=[entry for entry in record.scores if entry.time >= start],
-        changes=record.changes,
-        kickouts=record.kickouts,
-        turns=record.turns,
     )
     *_, whole = course(record, (1_000, history.time), SEED)
     *_, part = course(late, (start, history.time), SEED)
@@ -142,6 +151,11 @@ def test_timeouts_are_marked_and_say_until_when_they_exclude(indexed):
 def test_never_more_points_than_were_asked_for(indexed):
     history = asked(indexed, points=12)
     assert (len(history.rows) <= 12, history.thinned) == (True, True)
+
+
+def test_of_the_time_before_a_node_was_known_nothing_is_told(indexed):
+    history = asked(indexed, first=0)
+    assert history.first == history.rows[0][0] == 1_000
 
 
 def test_a_span_that_ends_before_it_begins_is_refused(indexed):

@@ -23,7 +23,7 @@ from oracle.queries.explain import Explanation
 from oracle.queries.sentences.explained_standing import standing_as_of
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
 from oracle.queries.sentences.score_costs import reasons
-from oracle.queries.text.human_numbers import span
+from oracle.queries.text.human_numbers import moment, span
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.examples import examples
 from tests.support.histories import History, node
@@ -53,6 +53,7 @@ def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
         lane=1,
         on_chain=None,
         sent=None,
+        turned=next((one for one in reversed(changes.memberships) if one.node == node("A")), None),
     )
 
 
@@ -114,10 +115,13 @@ def test_an_exclusion_is_over_when_it_was_said_to_be():
 
 
 def test_who_left_was_slashed_or_never_had_a_task_is_told_that():
-    assert headline(standing(raced(1).quits("A"))) == "It left the network."
-    assert headline(standing(raced(1).is_slashed("A"))) == "Slashed, and out of the network."
+    left, slashed = raced(1).quits("A"), raced(1).is_slashed("A")
+    assert headline(standing(left)) == f"It left the network on {moment(left.time)}."
+    slashed_at = f"Slashed on {moment(slashed.time)}, and out of the network."
+    assert headline(standing(slashed)) == slashed_at
     assert headline(standing(History().joins("A"))).startswith("No task was scored yet")
-    assert headline(standing(raced(1).pauses("A"))).startswith("Paused by its owner")
+    paused = raced(1).pauses("A")
+    assert headline(standing(paused)) == f"Paused by its owner since {moment(paused.time)}."
 
 
 def test_a_full_pool_under_the_line_says_how_many_first_places_lift_it():

@@ -1,0 +1,38 @@
+"""The page of a node that turned away: since when it says so, and where its course ends."""
+
+from collections.abc import Callable
+
+import pytest
+
+from oracle.queries.text.human_numbers import moment
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node
+from tests.support.txmgr.stores import NewStore
+
+DAYS = 86_400
+
+
+def asked(new_store: NewStore, history: History, path: str) -> str:
+    with new_store() as store:
+        answer = IndexedHistory(store).whole(history).client().get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def test_a_node_that_paused_says_since_when(new_sqlite_store: NewStore):
+    history = History().joins("A").scores("A", 10).pauses("A")
+    since = moment(history.time)
+    page = asked(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node('A')}")
+    assert f"<h1>Paused by its owner since {since}.</h1>" in page
+
+
+@pytest.mark.parametrize("span", ["1h", "6h", "24h", "7d", "30d", "all"])
+@pytest.mark.parametrize("leaves", [History.quits, History.is_slashed, History.is_kicked_out])
+def test_the_course_of_a_node_that_left_long_ago_ends_where_it_left(
+    new_sqlite_store: NewStore, leaves: Callable[[History, str], History], span: str
+):
+    history = leaves(History().joins("A").scores("A", 10, 0).after(60), "A")
+    left_at = history.time
+    history.after(50 * DAYS)
+    page = asked(new_sqlite_store, history, f"/nodes/{node('A')}?range={span}")
+    assert f"history?first=1000&amp;last={left_at}" in page
