@@ -7,18 +7,17 @@ it comes from `queries`, as the answers of the API do.
 from collections.abc import Callable
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oracle import __version__
+from oracle.daemon.web.answer_cache import AnswerCache, Flights, Made
 from oracle.daemon.web.pages import static_files
 from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
-from oracle.daemon.web.pages.page_cache import PageCache, tag_of
 from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, page
 from oracle.daemon.web.pages.status_line import OUT_OF_REACH
 from oracle.daemon.web.played_act import PlayedAct
-from oracle.daemon.web.single_flight import SingleFlight
 from oracle.errors import OracleError
 from oracle.queries.api.source import (
     AmbiguousError,
@@ -28,10 +27,10 @@ from oracle.queries.api.source import (
     looking,
 )
 
-# Pages that may be read from the database at once, and how long one that another makes is waited
-# for.
-_SEATS, _PATIENCE_SECONDS = 8, 5.0
-_DONE, _SEVERAL, _NOT_MODIFIED = 200, 300, 304
+# Pages that may be read from the database at once.
+_SEATS = 8
+_CACHE_BYTES = 16 * 2**20
+_SEVERAL = 300
 _NOT_FOUND, _WRONG, _NOT_NOW = 404, 422, 503
 _OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
 _ELSEWHERE = "It may be on another chain, or not indexed yet."
@@ -75,7 +74,7 @@ def _route(renderer: "_Renderer", show: ShowPage) -> Callable[[Request], Respons
 
 
 class _Renderer:
-    """Renders each page once as long as nothing moves; any thread may ask."""
+    """Renders pages; any thread may ask."""
 
     def __init__(
         self, source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
@@ -83,40 +82,22 @@ class _Renderer:
         self._source = source
         self._act = act
         self._has_evidence = has_evidence
-        self._flights = SingleFlight[Response](_SEATS, _PATIENCE_SECONDS)
-        self._cache = PageCache()
+        self._flights = Flights(_SEATS)
+        self._cache = AnswerCache(source, _CACHE_BYTES, act)
 
     def answer(self, request: Request, show: ShowPage) -> Response:
         """Return a page, or one that says why there is none."""
-        question = f"{request.url.path}?{request.url.query}"
         try:
-            with looking(self._source) as look:
-                tag = tag_of(look.as_of, self._act())
-            if tag in request.headers.get("if-none-match", ""):
-                return Response(status_code=_NOT_MODIFIED, headers=_headers(tag))
-            known = self._cache.get(tag, question)
-            if known is not None:
-                return HTMLResponse(known, headers=_headers(tag))
-            made = self._flights.fly(question, lambda: self._made(request, show, question))
+            made = self._cache.answer(request, lambda: self._made(request, show), self._flights)
         except OracleError as error:
             return _refusal(error)
         return made or _message("Too many ask at this moment.", "Try again soon.", _NOT_NOW)
 
-    def _made(self, request: Request, show: ShowPage, question: str) -> Response:
+    def _made(self, request: Request, show: ShowPage) -> Made:
         with looking(self._source) as look:
             act = self._act()
             told = (request.path_params, request.query_params, act, self._has_evidence)
-            made = show(look, PageRequest(*told))
-            tag = tag_of(look.as_of, act)
-        if made.status_code != _DONE:
-            return made
-        body = bytes(made.body)
-        self._cache.put(tag, question, body)
-        return HTMLResponse(body, headers=_headers(tag))
-
-
-def _headers(tag: str) -> dict[str, str]:
-    return {"etag": tag, "cache-control": "no-cache"}
+            return Made(show(look, PageRequest(*told)), look.as_of, act)
 
 
 def _refusal(error: OracleError) -> Response:

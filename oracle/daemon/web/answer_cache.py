@@ -1,0 +1,180 @@
+"""Answers as bytes, kept by question as long as nothing moves: one is made for all who ask.
+
+While history is read everything moves many times a second: there an answer is given for a second
+(docs/explanation/read-api.md#one-answer-for-all).
+"""
+
+import gzip
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from http import HTTPStatus
+from itertools import count
+from typing import NamedTuple
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.single_flight import SingleFlight
+from oracle.queries.api.answers import AsOf
+from oracle.queries.api.source import ApiSource, looking
+
+# What an answer says of its age is never older than this.
+_LAG_STEP_SECONDS = 30
+# The index is behind by so much where it reads history, and not the head of the chain; and how
+# long an answer is given then without a look whether anything has moved.
+_HISTORY_LAG_SECONDS, _HISTORY_KEPT_SECONDS = 60, 1.0
+_PATIENCE_SECONDS = 5.0
+_LEAST_COMPRESSED = 1_000
+_GZIP_LEVEL = 5
+
+
+class Made(NamedTuple):
+    """A response, and when it holds: as of this block, while this is played."""
+
+    response: Response
+    as_of: AsOf
+    act: PlayedAct | None = None
+
+
+class _Kept(NamedTuple):
+    tag: str
+    plain: bytes
+    packed: bytes | None
+    media_type: str | None
+    # Monotonic seconds: until then nobody looks whether anything has moved.
+    fresh_until: float
+
+    @property
+    def size(self) -> int:
+        return len(self.plain) + len(self.packed or b"")
+
+
+class AnswerCache:
+    """Any thread may ask. `most_bytes`: beyond it what was asked for longest ago makes room."""
+
+    def __init__(
+        self,
+        source: ApiSource,
+        most_bytes: int,
+        act: Callable[[], PlayedAct | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._most_bytes = most_bytes
+        self._act = act
+        self._clock = clock
+        self._numbers = count()
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._by_question: OrderedDict[str, _Kept] = OrderedDict()
+
+    def answer(
+        self, request: Request, make: Callable[[], Made], flights: "Flights"
+    ) -> Response | None:
+        """Return what is kept for the question of a GET, or what `make` makes; 304: it is known.
+
+        What is no 200 is not kept. None: too many others are made at this moment. Raises what
+        `looking` and `make` raise.
+        """
+        question = f"{request.url.path}?{request.url.query}"
+        kept = self._known(question)
+        if kept is None:
+            with looking(self._source) as look:
+                tag = _tag(look.as_of, self._act())
+            if _is_known_to(request, tag):
+                return _not_modified(tag)
+            kept = self._known(question, tag)
+        if kept is None:
+            made = flights.fly(question, lambda: self._made_anew(question, make()))
+            if made is None or isinstance(made, Response):
+                return made
+            kept = made
+        return _sent(kept, request)
+
+    def once(
+        self, request: Request, make: Callable[[], Made], flights: "Flights"
+    ) -> Response | None:
+        """Return what `make` makes for a POST: what is asked stands in its body, nobody shares it.
+
+        None: too many others are made at this moment.
+        """
+        question = f"{request.method} {next(self._numbers)}"
+        made = flights.fly(question, lambda: _packed(make(), 0.0))
+        return _sent(made, request) if isinstance(made, _Kept) else made
+
+    def _made_anew(self, question: str, made: Made) -> "_Kept | Response":
+        if made.response.status_code != HTTPStatus.OK:
+            return made.response
+        is_history = made.as_of.lag_seconds > _HISTORY_LAG_SECONDS
+        kept = _packed(made, self._clock() + _HISTORY_KEPT_SECONDS if is_history else 0.0)
+        with self._lock:
+            self._forget(question)
+            self._by_question[question] = kept
+            self._bytes += len(question) + kept.size
+            while self._bytes > self._most_bytes:
+                self._forget(next(iter(self._by_question)))
+        return kept
+
+    def _known(self, question: str, tag: str | None = None) -> _Kept | None:
+        """Return what is kept under a tag; without one, what need not be asked about."""
+        with self._lock:
+            kept = self._by_question.get(question)
+            if kept is None:
+                return None
+            if kept.tag != tag if tag is not None else kept.fresh_until <= self._clock():
+                return None
+            self._by_question.move_to_end(question)
+            return kept
+
+    def _forget(self, question: str) -> None:
+        gone = self._by_question.pop(question, None)
+        if gone is not None:
+            self._bytes -= len(question) + gone.size
+
+
+class Flights(SingleFlight["_Kept | Response"]):
+    """Answers that are made at this moment, at most `seats`."""
+
+    def __init__(self, seats: int) -> None:
+        super().__init__(seats, _PATIENCE_SECONDS)
+
+
+def _packed(made: Made, fresh_until: float) -> _Kept:
+    plain = bytes(made.response.body)
+    is_long = len(plain) >= _LEAST_COMPRESSED
+    packed = gzip.compress(plain, _GZIP_LEVEL, mtime=0) if is_long else None
+    media_type = made.response.headers.get("content-type")
+    return _Kept(_tag(made.as_of, made.act), plain, packed, media_type, fresh_until)
+
+
+def _tag(as_of: AsOf, act: PlayedAct | None) -> str:
+    """Return the weak entity tag of everything that is said at a cursor, while this is played."""
+    played = 0 if act is None else zlib.crc32(act.title.encode())
+    age = as_of.lag_seconds // _LAG_STEP_SECONDS
+    return f'W/"{as_of.epoch}-{as_of.head}-{age}-{played}"'
+
+
+def _is_known_to(request: Request, tag: str) -> bool:
+    return tag in request.headers.get("if-none-match", "")
+
+
+def _sent(kept: _Kept, request: Request) -> Response:
+    if _is_known_to(request, kept.tag):
+        return _not_modified(kept.tag)
+    headers = _headers(kept.tag)
+    if kept.packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        return Response(kept.packed, headers=headers, media_type=kept.media_type)
+    return Response(kept.plain, headers=headers, media_type=kept.media_type)
+
+
+def _not_modified(tag: str) -> Response:
+    return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=_headers(tag))
+
+
+def _headers(tag: str) -> dict[str, str]:
+    return {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}

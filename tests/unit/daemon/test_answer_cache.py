@@ -1,0 +1,120 @@
+"""What is kept of answers: as long as nothing moves, and while history is read for a second."""
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from oracle.daemon.web.answer_cache import AnswerCache, Flights, Made
+from oracle.daemon.web.played_act import PlayedAct
+from oracle.queries.api.source import looking
+from oracle.store.database import Store
+from tests.support.api import IndexedHistory
+from tests.support.histories import History
+
+HISTORY_LAG_SECONDS = 61
+
+
+class Asked:
+    """A cache over a history; each answer says how many were made before it."""
+
+    def __init__(self, indexed: IndexedHistory, most_bytes: int = 10_000) -> None:
+        self.indexed = indexed
+        self.made = 0
+        self.time = 100.0
+        self.act: PlayedAct | None = None
+        self.status = 200
+        source = indexed.source
+        self.cache = AnswerCache(source, most_bytes, lambda: self.act, lambda: self.time)
+
+    def get(self, path: str = "/", tag: str = "") -> Response:
+        scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
+        headers = [(b"if-none-match", tag.encode()), (b"accept-encoding", b"gzip")]
+        request = Request({**scope, "headers": headers, "server": ("here", 80)})
+        found = self.cache.answer(request, self._make, Flights(1))
+        assert found is not None
+        return found
+
+    def says(self, path: str = "/") -> str:
+        return bytes(self.get(path).body).decode()
+
+    def _make(self) -> Made:
+        self.made += 1
+        with looking(self.indexed.source) as look:
+            return Made(Response(f"{self.made}", self.status), look.as_of, self.act)
+
+    def moves(self) -> None:
+        """A block comes, and the clock stands."""
+        now, cursor = self.indexed.now, self.indexed.fold.last
+        number = 1 if cursor is None else cursor.at.block
+        self.indexed.index([], number + self.made + 1, now - 4)
+        self.indexed.now = now
+
+
+@pytest.fixture
+def indexed(sqlite_url):
+    with Store.open(sqlite_url) as store:
+        yield IndexedHistory(store).whole(History().joins("A").after(10))
+
+
+@pytest.fixture
+def asked(indexed) -> Asked:
+    return Asked(indexed)
+
+
+def test_as_long_as_nothing_moves_one_answer_is_made_for_all(asked: Asked):
+    assert [asked.says(), asked.says(), asked.says("/nodes"), asked.says()] == ["1", "1", "2", "1"]
+
+
+def test_at_the_head_an_answer_is_made_anew_as_soon_as_a_block_comes(asked: Asked):
+    before = asked.get()
+    asked.moves()
+    after = asked.get(tag=before.headers["etag"])
+    assert (before.body, after.body, after.status_code) == (b"1", b"2", 200)
+
+
+def test_a_halt_or_another_act_makes_another_answer(asked: Asked):
+    asked.says()
+    with asked.indexed.store.transaction() as uow:
+        uow.halts.close("finality_violation", (9, 1_000), "block 9 changed")
+    assert asked.says() == "2"
+    asked.act = PlayedAct("Act 2", "A node fails.")
+    assert [asked.says(), asked.says()] == ["3", "3"]
+
+
+def test_while_history_is_read_an_answer_is_given_for_a_second(asked: Asked):
+    asked.indexed.now += HISTORY_LAG_SECONDS
+    first = asked.get()
+    asked.moves()
+    asked.time += 0.999
+    assert asked.says() == "1"
+    assert asked.get(tag=first.headers["etag"]).status_code == 304
+    asked.time += 0.001
+    assert asked.get(tag=first.headers["etag"]).body == b"2"
+
+
+def test_what_was_read_in_history_is_not_given_once_the_second_is_over_at_the_head(asked: Asked):
+    now = asked.indexed.now
+    asked.indexed.now += HISTORY_LAG_SECONDS
+    asked.says()
+    asked.indexed.now = now
+    asked.time += 1
+    assert asked.says() == "2"
+
+
+def test_an_answer_that_was_not_200_is_not_kept(asked: Asked):
+    asked.status = 300
+    assert [asked.says(), asked.says()] == ["1", "2"]
+
+
+def test_what_was_asked_for_longest_ago_makes_room(indexed):
+    # Each takes three bytes for its question and one for its answer.
+    asked = Asked(indexed, most_bytes=12)
+    for path in ("/a", "/b", "/c", "/a", "/d"):
+        asked.says(path)
+    assert [asked.says(path) for path in ("/c", "/a", "/d", "/b")] == ["3", "1", "4", "5"]
+
+
+def test_long_answers_are_packed_and_short_ones_are_not(asked: Asked):
+    assert "content-encoding" not in asked.get().headers
+    asked.made = 10**1_200
+    assert asked.get("/nodes").headers["content-encoding"] == "gzip"
