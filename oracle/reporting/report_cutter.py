@@ -11,9 +11,11 @@ from itertools import pairwise
 from typing_extensions import override
 
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.ids import Address
+from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.contract_state import NodeIndex
 from oracle.domain.reports.lanes import lane_of, with_lane, word_of
-from oracle.domain.reports.registration import RegistrationRules
+from oracle.domain.reports.registration import RegistrationRules, is_known
 from oracle.domain.reports.report import Report, ReportSettings, cut, period_of
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import ScoredAt, WantedWords, wanted_words
@@ -39,6 +41,8 @@ class ReportCutter(BlockHook):
         self.header_depth = anchor_window
         self._words: dict[int, int] = {}
         self._seen: dict[int, NodeIndex] = {}
+        # Those without an index who were known when they were looked at: nobody else can be now.
+        self._waiting: set[Address] = set()
         self._last: BlockRef | None = None
         # Under legacy rules, the nodes as all words were made of them last.
         self._peers: PopulationMaxima | None = None
@@ -112,18 +116,23 @@ class ReportCutter(BlockHook):
         return cut(as_of, rounds, wanted, self.settings), wanted.falls_waiting
 
     def _wanted(self, uow: UnitOfWork, rounds: Rounds, time: int) -> WantedWords:
-        registering = RegistrationRules(
-            self._rules, self.settings.min_scores, self.settings.max_words
-        )
-        registrations = registrations_now(uow, rounds, time, registering)
+        registrations = NO_REGISTRATIONS
+        if self._waiting:
+            registrations = registrations_now(uow, rounds, time, self._registering)
         scored_at = ScoredAt(self._rules, time, uow.nodes.named, self._peers)
         return wanted_words(rounds, self._words, registrations, scored_at)
+
+    @property
+    def _registering(self) -> RegistrationRules:
+        told = self.settings
+        return RegistrationRules(self._rules, told.min_scores, told.max_words)
 
     @override
     def reset(self) -> None:
         """Look at every node next time: the state was rewound or a transaction was lost."""
         self._words = {}
         self._seen = {}
+        self._waiting = set()
         self._last = None
         self._peers = None
 
@@ -131,10 +140,10 @@ class ReportCutter(BlockHook):
         if self._last is None or self._is_outdated(uow, self._last, as_of):
             self.reset()
             self._peers = peers_at(uow.nodes.all(), as_of.time, self._rules)
-            self._set_lanes(rounds, uow.nodes.all(), as_of.time)
+            self._look_at(rounds, uow.nodes.all(), as_of.time)
         else:
-            self._set_lanes(rounds, uow.nodes.recovering_at(self._last.time), as_of.time)
-            self._set_lanes(rounds, uow.nodes.changed_since(self._last.number), as_of.time)
+            self._look_at(rounds, uow.nodes.recovering_at(self._last.time), as_of.time)
+            self._look_at(rounds, uow.nodes.changed_since(self._last.number), as_of.time)
         self._set_new_indexes(uow, rounds, as_of.time)
         self._last = as_of
 
@@ -146,14 +155,18 @@ class ReportCutter(BlockHook):
         is_touched = next(iter(uow.nodes.changed_since(last.number)), None) is not None
         return is_touched or window_of(last.time, legacy) != window_of(as_of.time, legacy)
 
-    def _set_lanes(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
+    def _look_at(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
         for node in nodes:
             index = rounds.index_by_node.get(node.address)
             if index is not None:
                 self._set(index, lane_of(node, time, self._rules, self._peers))
+            if index is None and is_known(node, time, self._registering):
+                self._waiting.add(node.address)
+            else:
+                self._waiting.discard(node.address)
 
     def _set_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
-        """Look at lanes that were given to another node since: it may be untouched itself."""
+        """Look at lanes that changed hands since: neither node need have been touched itself."""
         seen = self._seen
         # The very object, as a rule: comparing a million of them takes half a second.
         new = [
@@ -161,10 +174,13 @@ class ReportCutter(BlockHook):
             for index, entry in rounds.indexes.items()
             if (known := seen.get(index)) is not entry and known != entry
         ]
-        nodes = uow.nodes.named([entry.node for entry in new])
+        before = [seen[entry.index].node for entry in new if entry.index in seen]
+        nodes = uow.nodes.named([*(entry.node for entry in new), *before])
+        self._look_at(rounds, (nodes[node] for node in before if node in nodes), time)
         for entry in new:
             lane = lane_of(nodes.get(entry.node), time, self._rules, self._peers)
             self._set(entry.index, lane)
+            self._waiting.discard(entry.node)
             self._seen[entry.index] = entry
 
     def _set(self, index: int, lane: int) -> None:

@@ -17,7 +17,7 @@ from oracle.queries.explain import EventArchive
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.histories import History
-from tests.unit.reporting.test_reporting import Unread
+from tests.support.scripted_reader import Unread
 
 # Between the last block and the clock of who answers.
 LAG_SECONDS = 4

@@ -72,3 +72,16 @@ def _dead(log: Log, event: Event) -> DeadLetter:
         name=type(event).__name__,
         error="made unreadable",
     )
+
+
+class Unread:
+    """The events come ready-made: there is nothing to read."""
+
+    addresses: Sequence[Address] = ()
+    topics: Sequence[str] = ()
+    selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
+    identity = "unread"
+    feed = None
+
+    def read(self, *_):
+        raise AssertionError("no log is read here")

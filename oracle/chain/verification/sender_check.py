@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from oracle.chain.proofs.transaction_sender import signer
 from oracle.chain.proofs.transactions_root import SignedTransaction
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.window_check import ContradictionError
@@ -44,6 +43,9 @@ class Senders:
         Raises:
             ForgeryError: it was signed by another account, or says something else.
         """
+        # A tenth of a second to import, and only calls have senders.
+        from oracle.chain.proofs.transaction_sender import signer  # noqa: PLC0415
+
         try:
             found = signer(msgspec.convert(sent, SignedTransaction))
         except msgspec.ValidationError:

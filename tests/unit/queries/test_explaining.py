@@ -12,7 +12,8 @@ from oracle.queries.sentences.node_sentences import headline
 from oracle.queries.text.human_numbers import moment
 from oracle.systems.crynux.crynux_rule_sets import SEED
 from tests.support.histories import History, node, rules_with, task
-from tests.unit.reporting.test_reporting import Unread, block
+from tests.support.scripted_reader import Unread
+from tests.unit.reporting.test_reporting import block
 
 DOUBTING = rules_with(least_timeout_seconds=60)
 

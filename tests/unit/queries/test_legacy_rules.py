@@ -26,7 +26,8 @@ from oracle.queries.status import overview, statistics
 from oracle.telemetry.metrics import SHARES
 from tests.support.examples import examples
 from tests.support.histories import History, node, task
-from tests.unit.reporting.test_reporting import Unread, block, drawn_up, from_nothing
+from tests.support.scripted_reader import Unread
+from tests.unit.reporting.test_reporting import block, drawn_up, from_nothing
 from tests.unit.systems.legacy.histories import histories
 from tests.unit.systems.legacy.networks import RULES, legacy_with, ran, rules_with
 

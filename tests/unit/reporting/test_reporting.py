@@ -1,8 +1,6 @@
 """A report drawn up from what changed says what one drawn up from nothing says."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from hypothesis import given, strategies as st
 
@@ -12,6 +10,7 @@ from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
+from oracle.domain.registrations import Registrations, Reuse
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
 from oracle.domain.reports.lanes import lane_in
 from oracle.domain.reports.registration import FirstEvents
@@ -24,25 +23,14 @@ from oracle.reporting.recompute import FoldedState, report_of
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.crynux_rule_sets import SEED
+from tests.support.api import IndexedHistory
 from tests.support.examples import examples
-from tests.support.histories import GENESIS_TIME, History
+from tests.support.histories import GENESIS_TIME, History, node
 from tests.support.random_histories import any_histories
-from tests.support.rounds import acceptance
+from tests.support.rounds import acceptance, accepted, registered, take
+from tests.support.scripted_reader import Unread
 
 SETTINGS = ReportSettings(deviation=1)
-
-
-class Unread:
-    """The events come ready-made: there is nothing to read."""
-
-    addresses: Sequence[Address] = ()
-    topics: Sequence[str] = ()
-    selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
-    identity = "unread"
-    feed = None
-
-    def read(self, *_):
-        raise AssertionError("no log is read here")
 
 
 def block(number: int, time: int) -> BlockRef:
@@ -126,6 +114,26 @@ def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_s
     lanes = [lane_in(dict(decode(report.records))[0], 0) for report in drawn if report.records]
     assert lanes == sorted(set(lanes))
     assert len(lanes) > 2
+
+
+def test_a_node_whose_index_went_to_another_waits_for_one_though_nothing_happened_to_it(
+    new_sqlite_store,
+):
+    history = History().joins("A", "B").scores("A", 10).scores("B", 10)
+    rounds, reporter = registered(node("A")), reporter_at()
+    with new_sqlite_store() as store:
+        IndexedHistory(store).whole(history)
+        with store.transaction() as uow:
+            uow.rounds.write(rounds.drain())
+            first = reporter.draw_up(uow, rounds, block(history.block, history.time))
+            take(rounds, accepted(2, {}, Registrations((Reuse(node("B"), node("A")),))))
+            uow.rounds.write(rounds.drain())
+            later = block(history.block + 1, history.time + 60)
+            again = reporter.draw_up(uow, rounds, later)
+            anew = reporter_at().draw_up(uow, rounds, later)
+    assert first.registrations.fresh == (node("B"),)
+    assert again.registrations.fresh == (node("A"),)
+    assert again == anew
 
 
 def reporter_at(length: int = 60) -> ReportCutter:

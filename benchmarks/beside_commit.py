@@ -1,0 +1,125 @@
+"""The command `run --once` beside that of an earlier commit, as whole processes, in one run.
+
+Run: .venv/bin/python benchmarks/beside_commit.py [--commit 5e8f326] [--events 200000] [--pairs 3]
+The other commit is checked out and installed under build/, once. Both index the same true blocks
+by their defaults, into new databases, by turns: with every proof, and without any. The clock runs
+from before the process starts until it has ended; a process of its own serves the chain and takes
+its part of the same processors.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.verify import served  # noqa: E402
+from tests.support.chain.network_logs import NETWORK  # noqa: E402
+
+LEAVES_OUT = "the network; memory"
+CHAIN_ID = 31337
+EVENTS = 200_000
+# The figures of issue 16 count from here.
+COMMIT = "5e8f326"
+
+
+class Way(NamedTuple):
+    """`verify`: the section of the configuration; `times`: how many times as fast is wanted."""
+
+    name: str
+    verify: str
+    times: float
+
+
+WAYS = (
+    Way("every proof", "", 2.0),
+    Way("no proof", '[verify]\nhead = "seamed"\nhistory = "seamed"\nreceipts = false\n', 1.6),
+)
+
+
+def installed(commit: str) -> Path:
+    """Return the Python of a checkout of this commit, installed beside ours."""
+    folder = ROOT / "build" / "beside" / commit
+    python = folder / ".venv" / "bin" / "python"
+    if not (folder / "installed").exists():
+        print(f"installing {commit} into {folder.relative_to(ROOT)}", flush=True)
+        if not folder.exists():
+            said = ["git", "worktree", "add", "--detach", str(folder), commit]
+            subprocess.run(said, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", "venv", folder / ".venv"], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "-q", "install", "-e", folder],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+        (folder / "installed").touch()
+    return python
+
+
+def indexed(python: Path, chain: str, way: Way) -> tuple[float, int]:
+    """Index the whole chain into a new database; return the seconds, and how many events."""
+    with tempfile.TemporaryDirectory() as made:
+        config = Path(made, "config.toml")
+        config.touch(0o600)
+        config.write_text(
+            f'[database]\nurl = "sqlite:///{made}/oracle.db"\n'
+            f'[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain}"]\n'
+            f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n{way.verify}',
+            "utf-8",
+        )
+        command = [python, "-m", "oracle", "run", "--once", "--config", config]
+        began = time.perf_counter()
+        ended = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+        took = time.perf_counter() - began
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return took, stored(python, config)
+
+
+def stored(python: Path, config: Path) -> int:
+    """Count the events, by the command itself: tables have other names in other commits."""
+    command = [python, "-m", "oracle", "export", "--config", config]
+    with subprocess.Popen(command, cwd=config.parent, stdout=subprocess.PIPE) as told:
+        assert told.stdout is not None
+        return sum(1 for _ in told.stdout)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--commit", default=COMMIT)
+    parser.add_argument("--events", type=int, default=EVENTS)
+    parser.add_argument("--pairs", type=int, default=3)
+    asked = parser.parse_args()
+    other = installed(asked.commit)
+    begin(LEAVES_OUT)
+    outcomes = []
+    with served(asked.events) as chain:
+        for way in WAYS:
+            each: dict[Path, list[float]] = {other: [], Path(sys.executable): []}
+            counts = set()
+            for _ in range(asked.pairs):
+                for python, figures in each.items():
+                    seconds, count = indexed(python, chain, way)
+                    counts.add(count)
+                    figures.append(1e6 * seconds / count)
+                    name = "this checkout" if python != other else asked.commit
+                    print(f"{way.name}, {name}: {count / seconds:,.0f} events/s", flush=True)
+            assert len(counts) == 1, "both store the same events"
+            baseline, got = (statistics.median(figures) for figures in each.values())
+            size = "" if asked.events >= EVENTS else f"{EVENTS:,} events"
+            what = f"run --once, {way.name}"
+            outcomes.append(
+                Outcome(what, got, "µs/event", baseline / way.times, baseline, asked.commit, size)
+            )
+    return end(outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
