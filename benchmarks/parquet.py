@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill, fold  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
+from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.events.jsonl import event_to_json, events_in_order  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
@@ -102,6 +103,8 @@ def traffic(count: int) -> list[DomainEvent]:
 def columns(events: Sequence[DomainEvent], folder: Path) -> list[Step]:
     """The events alone, written and read back, beside JSON lines."""
     count = len(events)
+    # What the benchmark itself holds is no garbage to look through, as in the commands.
+    freeze_garbage()
     out = ParquetFolder.of(folder / "events", NOBODY, 10**9)
     blocks = BlockRange(0, events[-1].at.block)
     writing, reading = Step("events to Parquet", count), Step("Parquet to events", count)

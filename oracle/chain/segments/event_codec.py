@@ -3,15 +3,14 @@
 Typed on the way back: what is no event of ours is refused, never taken for one.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
+from oracle.domain.events.event_columns import events_from
 from oracle.domain.events.network_events import DomainEvent, NodeEvent, TaskEvent
 from oracle.domain.events.oracle_events import ContractEvent, SettingEvent
 from oracle.domain.logs import DeadLetter
@@ -51,14 +50,14 @@ _WIDE: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
 
 
 class _Kind(NamedTuple):
-    """One class of events, with slots; `fields` gives the values, `put` sets those of each.
+    """One class of events; `fields` gives the values of those that are named.
 
     `wide` are the places of wide fields.
     """
 
     made: type
+    names: tuple[str, ...]
     fields: Callable[[Any], tuple[Any, ...]]
-    put: tuple[Callable[[Any, Any], None], ...]
     wide: tuple[tuple[int, Callable[..., Any], Callable[..., Any]], ...]
     decoder: msgspec.msgpack.Decoder[tuple[list[Any], ...]]
 
@@ -68,8 +67,8 @@ class _Kind(NamedTuple):
         kinds = [_WIDE[name][0] if name in _WIDE else kind for name, kind in hints.items()]
         wide = tuple((at, *_WIDE[name][1:]) for at, name in enumerate(hints) if name in _WIDE)
         columns: Any = tuple.__class_getitem__(tuple(list.__class_getitem__(one) for one in kinds))
-        put = tuple(getattr(made, name).__set__ for name in hints)
-        return cls(made, attrgetter(*hints), put, wide, msgspec.msgpack.Decoder(columns))
+        decoder = msgspec.msgpack.Decoder(columns)
+        return cls(made, tuple(hints), attrgetter(*hints), wide, decoder)
 
     def columns(self, events: Sequence[object]) -> msgspec.Raw:
         columns: list[Any] = list(zip(*map(self.fields, events), strict=True))
@@ -78,21 +77,15 @@ class _Kind(NamedTuple):
         return msgspec.Raw(msgspec.msgpack.encode(columns))
 
     def events(self, given: msgspec.Raw) -> Iterator[Any]:
-        """Make the events: of a million each step that is Python's counts.
+        """Make the events.
 
         Raises:
             ValueError: columns of different lengths, or of other types.
         """
         columns: list[Any] = list(self.decoder.decode(given))
-        if len(set(map(len, columns))) > 1:
-            raise ValueError("columns of events are of different lengths")
         for at, _, widen in self.wide:
             columns[at] = widen(columns[at])
-        events: list[Any] = list(map(object.__new__, repeat(self.made, len(columns[0]))))
-        for put, column in zip(self.put, columns, strict=True):
-            # What it returns is nothing: only that it is called counts.
-            deque(map(put, events, column), maxlen=0)
-        return iter(events)
+        return iter(events_from(self.made, dict(zip(self.names, columns, strict=True))))
 
 
 def _classes(*unions: object) -> Iterator[type]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.event_columns import events_from
 from oracle.domain.events.event_names import NAMES, TYPES
 from oracle.domain.events.network_events import (
     AbortReason,
@@ -126,20 +127,35 @@ def events_of(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
 
 
 def _read(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
-    columns = {name: _values(batch.column(name), name) for name in _SCHEMA.names}
-    own = {
-        name: tuple(columns[column] for column in kind.columns) for name, kind in _KINDS.items()
-    }
-    place = zip(*(columns[name] for name in _PLACE), strict=True)
-    for row, (block, tx, log, sub, time, ms, name) in enumerate(place):
-        kind = _KINDS[name]
-        values = [column[row] for column in own[name]]
-        if None in values[: kind.required]:
-            raise ValueError(f"{kind.columns[values.index(None)]} of {name} is missing")
+    for name in _PLACE:
+        if name != "time_ms" and batch.column(name).null_count:
+            raise ValueError(f"{name} is missing")
+    types = batch.column("type")
+    order: list[str] = types.to_pylist()
+    by_kind = {name: iter(_of_kind(batch, types, name)) for name in set(order)}
+    return map(next, map(by_kind.__getitem__, order))
+
+
+def _of_kind(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
+    """Return the events of one type, in order."""
+    kind = _KINDS[name]
+    rows = batch.select([*_PLACE[:-1], *kind.columns]).filter(pc.equal(types, name))
+    for required in kind.columns[: kind.required]:
+        if rows.column(required).null_count:
+            raise ValueError(f"{required} of {name} is missing")
+    columns = {each: _values(rows.column(each), each) for each in rows.schema.names}
+    if rows.column("time_ms").null_count < len(rows):
+        _check_milliseconds(columns["time"], columns["time_ms"])
+    place = [columns.pop(each) for each in Position._fields]
+    fields = {_FIELD_OF.get(each, each): values for each, values in columns.items()}
+    made: type[DomainEvent] = kind.make
+    return events_from(made, {"at": list(map(Position, *place)), **fields})
+
+
+def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> None:
+    for time, ms in zip(seconds, milliseconds, strict=True):
         if ms is not None and ms // 1000 != time:
             raise ValueError(f"time_ms {ms} does not lie in the second of time, {time}")
-        make: Callable[..., DomainEvent] = kind.make
-        yield make(Position(block, tx, log, sub), time, *values, time_ms=ms)
 
 
 def _values(column: pa.Array, name: str) -> list[Any]:

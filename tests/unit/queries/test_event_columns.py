@@ -44,12 +44,38 @@ def with_column(name, values):
         ("node", ["0x" + "a" * 40, None], "node of task_started is missing"),
         ("type", ["node_joined", "node_left"], "node_left"),
         ("stake", ["much", None], "much"),
-        ("kind", [None, "sculpture"], "sculpture"),
     ],
 )
 def test_a_row_that_is_no_event_is_refused(name, values, said):
     with pytest.raises(InputError, match=said):
         list(events_of(with_column(name, values)))
+
+
+def test_a_word_that_no_event_of_its_type_has_is_refused():
+    batch = batch_of(History().creates("1").events)
+    place = batch.schema.get_field_index("kind")
+    made = pa.array(["sculpture"], pa.string())
+    with pytest.raises(InputError, match="sculpture"):
+        list(events_of(batch.set_column(place, batch.schema.field("kind"), made)))
+
+
+@pytest.mark.parametrize("name", ["block", "log", "time", "type"])
+def test_a_row_without_a_place_is_refused(name):
+    batch = batch_of(EVENTS)
+    place = batch.schema.get_field_index(name)
+    kind = batch.schema.field(name).with_nullable(True)
+    emptied = batch.set_column(place, kind, pa.nulls(len(batch), kind.type))
+    with pytest.raises(InputError, match=f"{name} is missing"):
+        list(events_of(emptied))
+
+
+def test_milliseconds_lie_in_their_second():
+    batch = batch_of(EVENTS)
+    place = batch.schema.get_field_index("time_ms")
+    field = batch.schema.field("time_ms")
+    late = batch.set_column(place, field, pa.array([None, 1_999_000], field.type))
+    with pytest.raises(InputError, match="time_ms 1999000 does not lie in the second"):
+        list(events_of(late))
 
 
 def written(path, *batches):
