@@ -75,7 +75,8 @@ def bounded(number: int | None) -> int | None:
 
 def position_text(at: Position | None) -> str | None:
     """`block:tx:log:sub`."""
-    return None if at is None else f"{at[0]}:{at[1]}:{at[2]}:{at[3]}"
+    # Half the time of an f-string: each task has four.
+    return None if at is None else "%d:%d:%d:%d" % at  # noqa: UP031
 
 
 def position_of(text: str) -> Position:
