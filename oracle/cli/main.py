@@ -106,7 +106,7 @@ def run(arguments: Sequence[str]) -> int:
         # A full disk is heard of here, and not after we said that all went well.
         sys.stdout.flush()
     except TyperException as error:
-        return _failed(_in_our_words(error.format_message()), error.exit_code)
+        return _failed(_in_our_words(error), error.exit_code)
     except OracleError as error:
         return _failed(str(error), 2 if isinstance(error, InputError) else 1)
     except OSError as error:
@@ -141,11 +141,16 @@ def _unwritten(error: OSError) -> int:
     return _failed(f"{error.filename or 'output'}: {error.strerror}", 1)
 
 
-def _in_our_words(message: str) -> str:
-    """Say what Typer found without what Pydantic calls it, which says nothing to a user."""
+def _in_our_words(error: TyperException) -> str:
+    """Say what Typer found without what Pydantic calls it, and whose help tells more."""
+    message = error.format_message()
+    if message.startswith("Usage:"):
+        return message
     for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)
-    return message
+    context = getattr(error, "ctx", None)
+    more = "" if context is None else f" (see `{context.command_path} --help`)"
+    return message.removesuffix(".") + more
 
 
 def _failed(line: str, code: int) -> int:

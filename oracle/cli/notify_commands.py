@@ -28,6 +28,9 @@ def send_tests(
     target: Annotated[
         str | None, typer.Option("--target", metavar="NAME", help="This one alone.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say who would be told, and tell nobody.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Send a test message to each target, now; beside a daemon, too.
@@ -42,6 +45,11 @@ def send_tests(
     if not chosen:
         named = ", ".join(one.name for one in targets)
         raise InputError(f"--target {target}: no such target in [[notify]], which has {named}")
+    if dry_run:
+        names = [one.name for one in chosen]
+        told = f"dry run, nothing sent: would be told: {', '.join(names)}"
+        print_json({"would_be_told": names}) if as_json else typer.echo(told)
+        return
     results = {one.name: _sent(one) for one in chosen}
     if as_json:
         print_json([{"target": name, "error": error} for name, error in results.items()])

@@ -102,7 +102,7 @@ def _ranking(app: App, told: Explanation) -> NodeRanking | None:
 
 def _print_answer(told: Explanation, standing: NodeStanding) -> None:
     qos = qos_at(told.node, told.as_of.time, told.rules, told.peers)
-    typer.echo(f"{'out' if qos is None else two_digits(qos)}  {headline(standing)}")
+    typer.echo(f"{'out' if qos is None else two_digits(qos):<4}  {headline(standing)}")
     for sentence in (details(standing), lifted(standing)):
         if sentence:
             typer.echo(f"      {sentence}")

@@ -42,6 +42,13 @@ def test_a_target_that_does_not_ends_with_1_and_its_reason(config: Path, told: T
     assert answer["error"].endswith("answered 401")
 
 
+def test_a_dry_run_names_who_would_be_told_and_tells_nobody(config: Path, told: Told, capsys):
+    assert run(["notify", "test", "-c", str(config), "--dry-run"]) == 0
+
+    assert capsys.readouterr().out == "dry run, nothing sent: would be told: ours\n"
+    assert told.receiver.got == []
+
+
 def test_a_secret_that_others_may_read_is_refused(config: Path, capsys):
     (config.parent / "secret").chmod(0o644)
 

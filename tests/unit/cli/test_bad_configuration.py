@@ -146,7 +146,9 @@ def test_a_word_that_an_option_does_not_know(capsys):
 
 
 def test_an_option_that_does_not_exist(capsys):
-    assert "No such option" in refused(capsys, "status", "--jsn")
+    line = refused(capsys, "status", "--jsn")
+    assert "No such option" in line
+    assert "(see `qos-oracle status --help`)" in line
 
 
 def test_secrets_in_addresses_are_not_repeated(capsys, sound, tmp_path):
