@@ -1,7 +1,7 @@
 """Answers as bytes, kept by question as long as nothing moves: one is made for all who ask.
 
-While history is read everything moves many times a second: there an answer is given for a second
-(docs/explanation/read-api.md#one-answer-for-all).
+While history is read everything moves many times a second: there an answer is given for three
+seconds (docs/explanation/read-api.md#one-answer-for-all).
 """
 
 import gzip
@@ -26,7 +26,7 @@ from oracle.queries.api.source import ApiSource, looking
 _LAG_STEP_SECONDS = 30
 # The index is behind by so much where it reads history, and not the head of the chain; and how
 # long an answer is given then without a look whether anything has moved.
-_HISTORY_LAG_SECONDS, _HISTORY_KEPT_SECONDS = 60, 1.0
+_HISTORY_LAG_SECONDS, _HISTORY_KEPT_SECONDS = 60, 3.0
 _PATIENCE_SECONDS = 5.0
 _LEAST_COMPRESSED = 1_000
 _GZIP_LEVEL = 5

@@ -242,5 +242,6 @@ class NodeOrder:
         """Tell whether what is held only grew since: no rewind, no rebuild between."""
         if remakes != held.remakes or cursor.number < held.number:
             return False
+        # Of history no headers are kept; where there is one, it is asked too.
         block = uow.blocks.at(held.number)
-        return block is not None and block.hash == held.hash
+        return block is None or block.hash == held.hash

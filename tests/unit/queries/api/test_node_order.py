@@ -11,6 +11,7 @@ from oracle.queries.api.node_list import NodeListQuery, nodes
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.source import QuestionError, looking
 from oracle.queries.node_rows import node_rows
+from oracle.store.state.node_repository import NodeRepository
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
@@ -80,6 +81,25 @@ def test_what_is_held_in_memory_follows_the_blocks(indexed):
         assert [row.node for row in nodes(look, NodeListQuery()).nodes] == [
             row.node for row in held.nodes
         ]
+
+
+def test_in_history_of_which_no_header_is_kept_only_what_changed_is_read_again(
+    indexed, monkeypatch
+):
+    history = History().joins(*TEN)
+    indexed.whole(history)
+    before = listed(indexed)
+    done = len(history.events)
+    history.after(5).scores("n3", 10, 0).joins("late")
+    indexed.index(history.events[done:], history.block, history.time)
+    with indexed.store.transaction() as uow:
+        uow.blocks.discard_above(0)
+
+    def read_all(_: NodeRepository) -> None:
+        raise AssertionError("all nodes are read again")
+
+    monkeypatch.setattr(NodeRepository, "all", read_all)
+    assert (before.total, listed(indexed).total) == (len(TEN), len(TEN) + 1)
 
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
