@@ -156,11 +156,12 @@ class ReportCutter(BlockHook):
         return is_touched or window_of(last.time, legacy) != window_of(as_of.time, legacy)
 
     def _look_at(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
+        registering = self._registering
         for node in nodes:
             index = rounds.index_by_node.get(node.address)
             if index is not None:
                 self._set(index, lane_of(node, time, self._rules, self._peers))
-            if index is None and is_known(node, time, self._registering):
+            if index is None and is_known(node, time, registering):
                 self._waiting.add(node.address)
             else:
                 self._waiting.discard(node.address)

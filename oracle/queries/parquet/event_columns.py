@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_columns import events_from
 from oracle.domain.events.event_names import NAMES, TYPES
+from oracle.domain.events.events_from_columns import events_from
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
