@@ -4,13 +4,14 @@ Run: .venv/bin/python benchmarks/viewers.py [--events 400000] [--viewers 1000] [
 Viewers are a process of their own (viewers_crowd.py): half of them listen to /v1/events, the
 others ask for a page or for JSON every few seconds each. `qos-oracle serve`, a process too,
 answers them from the database that is being written. By turns a history is indexed with viewers
-and without; the clock starts when all are connected. The chain is that of `verify.py`, with every
-proof. Chain, server and viewers use the same processors: where there are fewer than four of them,
-that is measured too.
+and without, by workers, one for every core, as it is by default; the clock starts when all are
+connected. The chain is that of `verify.py`, with every proof. Chain, server and viewers use the
+same processors: where there are fewer than four of them, that is measured too.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -26,9 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.backfill import opened  # noqa: E402
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.segments import CHAIN_ID, CONTRACTS, source_of  # noqa: E402
 from benchmarks.verify import served  # noqa: E402
+from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
 from oracle.daemon.startup import freeze_garbage  # noqa: E402
 from oracle.indexer.folder import Folder  # noqa: E402
@@ -38,7 +40,8 @@ from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import SEED  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
-CHAIN_ID = 31337
+# As `[history] workers` is by default.
+WORKERS = min(3, os.cpu_count() or 1)
 LEAVES_OUT = "the network between viewers and server, and what a browser draws"
 # Of the history, before viewers come.
 _FIRST_BLOCKS = 20
@@ -67,14 +70,13 @@ class Took:
 def indexed(chain: str, folder: Path, viewers: int) -> Took:
     """Index the whole chain into a new database; with viewers from its first window on."""
     took, database = Took(), f"sqlite:///{folder}/oracle.sqlite"
-    source, reader = opened(chain)
-    source.prove_by(VerificationPolicy())
+    reader = EventReader.open("reference", CONTRACTS, None)
     with ExitStack() as opened_here:
+        source = opened_here.enter_context(source_of(chain, VerificationPolicy(), WORKERS))
         store = opened_here.enter_context(Store.open(database, create=True))
-        opened_here.callback(source.close)
         with store.transaction() as uow:
             genesis = source.genesis_hash()
-            uow.identity.set(Identity(CHAIN_ID, genesis, {"TaskNetwork": NETWORK}, None, 0))
+            uow.identity.set(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
         # A small first window: what follows is measured.
         indexer, ingest = Folder(SEED, reader), IngestState(most_blocks=_FIRST_BLOCKS)
         index_next(source, store, indexer, ingest)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from oracle.cli.write_session import unix_seconds
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.cli.daemon import Daemon
@@ -20,7 +21,10 @@ pytestmark = pytest.mark.postgres
 
 @pytest.fixture
 def history() -> History:
-    return History().joins("A", "B").scores("A", 10, 0, 0).scores("B", 5)
+    history = History()
+    # At the head, and not in history, where an answer is given for a while.
+    history.time = int(unix_seconds())
+    return history.joins("A", "B").scores("A", 10, 0, 0).scores("B", 5)
 
 
 @pytest.fixture
