@@ -132,11 +132,11 @@ def _read(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
             raise ValueError(f"{name} is missing")
     types = batch.column("type")
     order: list[str] = types.to_pylist()
-    by_kind = {name: iter(_of_kind(batch, types, name)) for name in set(order)}
+    by_kind = {name: iter(_events_of_type(batch, types, name)) for name in set(order)}
     return map(next, map(by_kind.__getitem__, order))
 
 
-def _of_kind(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
+def _events_of_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
     """Return the events of one type, in order."""
     kind = _KINDS[name]
     rows = batch.select([*_PLACE[:-1], *kind.columns]).filter(pc.equal(types, name))

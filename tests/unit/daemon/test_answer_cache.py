@@ -27,12 +27,15 @@ class Asked:
         self.cache = AnswerCache(source, most_bytes, lambda: self.act, lambda: self.time)
 
     def get(self, path: str = "/", tag: str = "") -> Response:
+        found = self.asked(path, tag, Flights(1))
+        assert found is not None
+        return found
+
+    def asked(self, path: str, tag: str, flights: Flights) -> Response | None:
         scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
         headers = [(b"if-none-match", tag.encode()), (b"accept-encoding", b"gzip")]
         request = Request({**scope, "headers": headers, "server": ("here", 80)})
-        found = self.cache.answer(request, self._make, Flights(1))
-        assert found is not None
-        return found
+        return self.cache.answer(request, self._make, flights)
 
     def says(self, path: str = "/") -> str:
         return bytes(self.get(path).body).decode()
@@ -104,6 +107,13 @@ def test_what_was_read_in_history_is_not_given_once_its_time_is_over_at_the_head
 def test_an_answer_that_was_not_200_is_not_kept(asked: Asked):
     asked.status = 300
     assert [asked.says(), asked.says()] == ["1", "2"]
+
+
+def test_where_too_many_are_made_nothing_is_but_what_is_kept_is_given(asked: Asked):
+    assert asked.says() == "1"
+    full = Flights(0)
+    assert asked.asked("/nodes", "", full) is None
+    assert asked.asked("/", "", full) is not None
 
 
 def test_what_was_asked_for_longest_ago_makes_room(indexed):
