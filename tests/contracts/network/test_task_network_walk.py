@@ -273,7 +273,7 @@ def test_no_wei_is_lost_and_no_task_hangs_on_any_way(
     pair: tuple[Network, Contract], fresh_chain: Chain
 ):
     seen = Counter[str]()
-    for seed in range(5):
+    for seed in range(6):
         walk = Walk(*pair, Random(seed))  # noqa: S311 - a way to walk again, not a secret
         with fresh_chain.undone():
             for _ in range(80):

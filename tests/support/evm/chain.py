@@ -103,6 +103,13 @@ class Chain:
         """The timestamp of the last block."""
         return int(self.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
+    def steady(self) -> None:
+        """Each block comes one second after the last one, however slow the machine.
+
+        Else a test that says nothing of time depends on where a second of the clock ends.
+        """
+        self.rpc("anvil_setBlockTimestampInterval", 1)
+
     def at(self, time: int) -> None:
         """The next block carries exactly this timestamp."""
         self.rpc("evm_setNextBlockTimestamp", time)

@@ -13,6 +13,7 @@ def fresh_chain() -> Iterator[Chain]:
     """A chain of this module, never undone: deploy what all its tests share here."""
     with anvil() as url:
         chain = Chain(url)
+        chain.steady()
         try:
             yield chain
         finally:
