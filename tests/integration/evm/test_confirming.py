@@ -9,7 +9,7 @@ from oracle.store.outbox.records import PauseKind
 from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
 from tests.support.office import FINALITY, Office
-from tests.support.sending.at_sea import GWEI
+from tests.support.sending.in_flight import GWEI
 from tests.support.sending.thieves import foreign_transaction
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,

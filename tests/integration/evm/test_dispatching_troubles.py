@@ -17,7 +17,7 @@ from tests.pools import pool_of
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status
 from tests.support.office import CAPS, key_files, next_step
-from tests.support.sending.at_sea import GWEI
+from tests.support.sending.in_flight import GWEI
 from tests.support.sending.thieves import stolen_payment
 from tests.support.txmgr.dispatch_office import (
     DispatchOffice,

@@ -4,7 +4,7 @@ from oracle.domain.ids import Address
 from oracle.signing.signer import Fees, Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import PLAIN_GAS
 from tests.support.office import CHAIN_ID, Office
-from tests.support.sending.at_sea import GWEI
+from tests.support.sending.in_flight import GWEI
 
 
 def stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:

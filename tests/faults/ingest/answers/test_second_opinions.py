@@ -13,7 +13,7 @@ from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
 from oracle.indexer.loop import WindowCommitted
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.faults.ingest.endpoints.test_wakeups import until
+from tests.faults.ingest.endpoints.test_new_heads import until
 from tests.faults.ingest.proofs.test_audit import WINDOW, audited, leave_one_out, prove_by
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import FINALITY, Indexer

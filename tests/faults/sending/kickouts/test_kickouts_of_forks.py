@@ -11,7 +11,7 @@ from tests.faults.sending.reports.test_reports_of_forks import forked
 from tests.integration.evm.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
 from tests.support.evm.fixtures import fresh_chain
 from tests.support.office import Office
-from tests.support.sending.errands import rival_push
+from tests.support.sending.background_calls import rival_push
 from tests.support.sending.rounds import refusal
 from tests.support.sending.signers import set_signers
 

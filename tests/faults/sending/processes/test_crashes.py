@@ -8,8 +8,8 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from tests.support.evm.chain import Chain
 from tests.support.office import Office, Premises
-from tests.support.sending.at_sea import GWEI, dear_blocks
 from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
+from tests.support.sending.in_flight import GWEI, dear_blocks
 from tests.support.sending.journals import gaps
 from tests.support.sending.phases import push
 from tests.support.sending.proxy import Proxy

@@ -10,7 +10,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
 from tests.support.evm.chain import encoded
 from tests.support.office import Office, Premises
-from tests.support.sending.at_sea import GWEI, at_sea, dear_blocks, only
+from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only
 from tests.support.sending.reporters import Company, company
 from tests.support.sending.signers import replacing, set_signers
 from tests.support.txmgr.stores import NewStore
@@ -56,7 +56,7 @@ def test_case_f62_what_was_planned_under_other_signers_is_signed_anew(three: Com
 
 def test_a_push_in_the_pool_is_replaced_by_what_was_signed_anew(sqlite_office: Office):
     office, mine = sqlite_office, sqlite_office.context.publisher.signer
-    at_sea(office)
+    in_flight(office)
     nonce = only(office).nonce
     # The same signers, named anew: another configuration, under which nothing is signed yet.
     named_in_a_dear_block(office, mine)

@@ -6,7 +6,7 @@ from pathlib import Path
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.support.office import FINALITY, Office
-from tests.support.sending.at_sea import at_sea
+from tests.support.sending.in_flight import in_flight
 from tests.support.sending.reporters import second_transmitter
 
 
@@ -21,7 +21,7 @@ def changed(office: Office, folder: Path) -> None:
 def test_an_account_that_is_paused_ends_what_it_sent_and_another_takes_its_place(
     office: Office, tmp_path: Path
 ):
-    at_sea(office)
+    in_flight(office)
     with office.context.writing() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "rotation", office.context.stamp
@@ -46,7 +46,7 @@ def test_an_account_that_was_changed_in_haste_strands_nothing_but_itself(
     sqlite_office: Office, tmp_path: Path
 ):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     changed(office, tmp_path)
     office.period()
     office.tick()

@@ -13,8 +13,8 @@ from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.context import Rank
 from tests.support.office import SETTINGS, Office, Premises, next_step
-from tests.support.sending.at_sea import asked_by
 from tests.support.sending.faults import Fault
+from tests.support.sending.in_flight import asked_by
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.reporters import company, second_transmitter
 from tests.support.sending.rounds import landed, planned, signed

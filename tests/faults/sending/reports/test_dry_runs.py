@@ -21,9 +21,9 @@ from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import bad_pool
 from tests.support.cli.local_network import Settings, write
 from tests.support.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
-from tests.support.sending.at_sea import GWEI
 from tests.support.sending.by_hand import rows_of
 from tests.support.sending.faults import says
+from tests.support.sending.in_flight import GWEI
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.signing.remote_signer import RemoteHost, served
 

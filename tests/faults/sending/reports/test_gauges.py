@@ -11,7 +11,7 @@ from oracle.telemetry import outbox_metrics
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import DAY, HOUR
 from tests.support.office import CAPS, ETHER, SETTINGS, Office
-from tests.support.sending.at_sea import GWEI, at_sea, dear_blocks, only, slots
+from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only, slots
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
     office = sqlite_office
     caps = replace(CAPS, cost_per_hour=CAPS.cost_per_day // 2)
     office.restart(caps=caps)
-    at_sea(office)
+    in_flight(office)
     (slot,) = slots(office)
     with office.store.reading() as uow:
         cost = uow.outbox.slots.cost_of(slot)
@@ -77,7 +77,7 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
 
 def test_a_nonce_that_nobody_holds_is_told(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     with office.store.transaction() as uow:
         uow.outbox.accounts.take_nonce(office.context.account)
     assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 1
@@ -85,7 +85,7 @@ def test_a_nonce_that_nobody_holds_is_told(sqlite_office: Office):
 
 def test_who_is_paused_and_for_how_long_a_call_waits_is_told(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     since = only(office).created_at
     office.mine(30)
     waited = counted(office, "oracle_txmgr_intent_age_seconds", kind="push", state="live")

@@ -8,8 +8,8 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import Intent, IntentState
 from tests.support.office import SETTINGS, Office, next_step
-from tests.support.sending.at_sea import only
-from tests.support.sending.errands import rival_push
+from tests.support.sending.background_calls import rival_push
+from tests.support.sending.in_flight import only
 
 
 def nonces_ahead(office: Office) -> None:

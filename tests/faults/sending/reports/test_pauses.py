@@ -5,7 +5,7 @@ import pytest
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.admission import admit
 from tests.support.office import FINALITY, SETTINGS, Office
-from tests.support.sending.at_sea import GWEI, attempts, only, slots
+from tests.support.sending.in_flight import GWEI, attempts, only, slots
 
 _SECONDS = 5 * SETTINGS.period_seconds
 

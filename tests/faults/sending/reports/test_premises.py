@@ -12,8 +12,8 @@ from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.recovery.nonce_sync import reconcile
 from tests.pools import pool_of
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
-from tests.support.sending.at_sea import attempts
 from tests.support.sending.faults import another_chain, request_dropped
+from tests.support.sending.in_flight import attempts
 from tests.support.sending.proxy import EVERY, Proxy
 
 

@@ -9,7 +9,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.admission import admit
 from tests.support import office as offices
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
-from tests.support.sending.at_sea import only
+from tests.support.sending.in_flight import only
 from tests.support.sending.proxy import SEND, Proxy
 
 

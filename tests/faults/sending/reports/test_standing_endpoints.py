@@ -11,8 +11,8 @@ from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.context import StepResult, TxContext
 from tests.support.evm.chain import Chain
 from tests.support.office import Office
-from tests.support.sending.at_sea import attempts, slots
 from tests.support.sending.faults import Answer, Fault, Question, answer_dropped, null, says, stale
+from tests.support.sending.in_flight import attempts, slots
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
 RECEIPT = "eth_getTransactionReceipt"

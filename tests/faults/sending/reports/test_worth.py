@@ -10,7 +10,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from tests.integration.evm.test_kicking import group
 from tests.support.office import SETTINGS, Office, next_step
-from tests.support.sending.at_sea import GWEI, dear_blocks
+from tests.support.sending.in_flight import GWEI, dear_blocks
 
 HEARTBEAT = 3600
 

@@ -9,8 +9,8 @@ from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
 from oracle.txmgr.context import SendSettings
 from tests.support.office import ETHER, Office
-from tests.support.sending.at_sea import attempts, only
 from tests.support.sending.faults import error, request_dropped
+from tests.support.sending.in_flight import attempts, only
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.sending.rollups import price_oracle
 

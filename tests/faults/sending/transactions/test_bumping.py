@@ -14,20 +14,20 @@ from oracle.txmgr.context import SendSettings
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_next, bump_now
 from tests.support.office import CAPS, Office
-from tests.support.sending.at_sea import (
+from tests.support.sending.background_calls import background_call
+from tests.support.sending.faults import error
+from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
-    at_sea,
     attempts,
     dear_blocks,
     fees,
+    in_flight,
     only,
     remembering,
     slots,
     takes,
 )
-from tests.support.sending.errands import background_call
-from tests.support.sending.faults import error
 from tests.support.sending.proxy import SEND, Proxy
 
 FEE = st.integers(0, 10_000 * GWEI)
@@ -38,7 +38,7 @@ def test_a_push_that_waits_gets_a_fee_bump_and_is_mined(
 ):
     office.restart(urls=[one.url for one in proxies])
     remembering(*proxies)
-    at_sea(office)
+    in_flight(office)
     dear_blocks(office, 5 * GWEI, 2)
     office.tick()
     assert len(attempts(office)) == 1
@@ -60,7 +60,7 @@ def test_a_fee_bump_waits_for_blocks_and_for_seconds(
 ):
     office = proxied_office
     remembering(*proxies)
-    at_sea(office, SendSettings(bump_seconds=60))
+    in_flight(office, SendSettings(bump_seconds=60))
     dear_blocks(office, 5 * GWEI, 4)
     office.tick()
     assert len(attempts(office)) == 1
@@ -77,7 +77,7 @@ def test_an_urgent_report_behind_a_push_makes_it_dearer_sooner(
 ):
     office = proxied_office
     remembering(*proxies)
-    at_sea(office, SendSettings(bump_seconds=600))
+    in_flight(office, SendSettings(bump_seconds=600))
     network = office.premises.network
     # A node that leaves must not be selected any more.
     office.premises.chain.rpc("anvil_dropAllTransactions")
@@ -109,7 +109,7 @@ def test_case_f09_a_refused_replacement_is_not_sent_and_the_next_pays_what_the_p
     proxied_office: Office, proxies: tuple[Proxy, Proxy], words: str, told: str, wanted: int
 ):
     office = proxied_office
-    at_sea(office)
+    in_flight(office)
     first = attempts(office)[0].signed.raw
     for proxy in proxies:
         proxy.rule(SEND, error(words), when=lambda asked: asked["params"][0] != "0x" + first.hex())
@@ -142,7 +142,7 @@ def test_case_f12_fee_bumps_stop_at_the_cap_while_the_base_fee_is_above_it_and_l
     office = proxied_office
     cap = 8 * GWEI
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    at_sea(office)
+    in_flight(office)
     for _ in range(20):
         # Always a little more than we offer, up to ten times what it was.
         dear_blocks(office, min(fees(office)[-1][0] + 1, 10 * GWEI))
@@ -171,7 +171,7 @@ def test_case_f13_a_cap_too_near_means_no_fee_bump_no_error_and_the_best_is_sent
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    at_sea(office)
+    in_flight(office)
     offered = fees(office)[0][0]
     office.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
     office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
@@ -200,7 +200,7 @@ def test_case_f14_a_fee_bump_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
 
 def test_no_more_than_max_attempts_are_signed_for_a_nonce(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
+    in_flight(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
     for _ in range(8):
         dear_blocks(office, fees(office)[-1][0] + 1)
         office.tick()
@@ -214,7 +214,7 @@ def test_a_nonce_that_was_used_gets_no_fee_bump(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    at_sea(office)
+    in_flight(office)
     for proxy in proxies:
         proxy.rule(SEND, error("nonce too low"))
     dear_blocks(office, 5 * GWEI, 2)
@@ -228,7 +228,7 @@ def test_a_nonce_that_was_used_gets_no_fee_bump(
 def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
     office = proxied_office
     remembering(*proxies)
-    at_sea(office, SendSettings(bump_seconds=600))
+    in_flight(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 5 * GWEI)
     step = bump_now(office.context, office.source.heads(), only(office).id)
 
@@ -245,7 +245,7 @@ def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_no
     sqlite_office: Office,
 ):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.mine()
     assert office.premises.round == 1
@@ -260,7 +260,7 @@ def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_no
 
 def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     background_call(office, "behind")
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.mine()
@@ -274,7 +274,7 @@ def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office
 
 def test_an_operator_cannot_pay_more_than_the_caps(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))
     with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
         bump_now(office.context, office.source.heads(), only(office).id)

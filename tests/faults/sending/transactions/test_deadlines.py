@@ -5,8 +5,8 @@ from dataclasses import replace
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.inclusion_time import margin_seconds
 from tests.support.office import Office, next_step
-from tests.support.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, slots
-from tests.support.sending.errands import background_call
+from tests.support.sending.background_calls import background_call
+from tests.support.sending.in_flight import BY_BLOCKS, GWEI, attempts, in_flight, slots
 from tests.support.sending.rounds import planned
 
 
@@ -73,7 +73,7 @@ def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: O
 
 def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office, replace(BY_BLOCKS, bump_blocks=3))
+    in_flight(office, replace(BY_BLOCKS, bump_blocks=3))
     chain = office.premises.chain
     # Long due for a fee bump; but one block before its end.
     for seconds in (5, 4, 3, 2, 1):
@@ -87,7 +87,7 @@ def test_case_f12_what_is_too_late_gets_a_fee_bump_where_something_waits_behind_
     sqlite_office: Office,
 ):
     office = sqlite_office
-    at_sea(office, replace(BY_BLOCKS, bump_blocks=3))
+    in_flight(office, replace(BY_BLOCKS, bump_blocks=3))
     background_call(office, "behind")
     chain = office.premises.chain
     for seconds in (5, 4, 3, 2, 1):

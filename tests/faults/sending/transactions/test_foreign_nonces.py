@@ -5,9 +5,16 @@ from dataclasses import replace
 from oracle.store.outbox.records import NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from tests.support.office import CAPS, FINALITY, Office
-from tests.support.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
-from tests.support.sending.errands import pause_of
+from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import error, moved_by
+from tests.support.sending.in_flight import (
+    BY_BLOCKS,
+    GWEI,
+    attempts,
+    dear_blocks,
+    in_flight,
+    slots,
+)
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.sending.thieves import foreign_transaction
 
@@ -62,7 +69,7 @@ def test_case_f17_a_foreign_transaction_that_only_waits_is_waited_for(
     office = proxied_office
     office.restart(caps=replace(CAPS, fee_per_gas=CAP))
     office.context = replace(office.context, sending=BY_BLOCKS)
-    at_sea(office)
+    in_flight(office)
     office.premises.chain.rpc("anvil_dropAllTransactions")
     theirs = foreign_transaction(office, 1_000 * GWEI)
     for proxy in proxies:

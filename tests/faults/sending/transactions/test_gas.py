@@ -12,8 +12,8 @@ from oracle.txmgr.budget import limit_for
 from oracle.txmgr.client.fee_quote import least_gas
 from tests.support.evm.groups import scored
 from tests.support.office import ETHER, RULES, SETTINGS, Office
-from tests.support.sending.at_sea import attempts, only, slots
 from tests.support.sending.faults import Answer, Fault, Question, error, says
+from tests.support.sending.in_flight import attempts, only, slots
 from tests.support.sending.proxy import SEND, Proxy
 
 _ESTIMATE = "eth_estimateGas"

@@ -14,9 +14,9 @@ from oracle.txmgr.confirmation.attribution import NO_RECEIPT, why_unproven
 from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.recovery.rebuild_from_chain import look
 from tests.support.office import FINALITY, Office
-from tests.support.sending.at_sea import BY_BLOCKS, GWEI, attempts, dear_blocks, only
-from tests.support.sending.errands import pause_of
+from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import Answer, Fault, Question, error, null
+from tests.support.sending.in_flight import BY_BLOCKS, GWEI, attempts, dear_blocks, only
 from tests.support.sending.old_databases import written_down
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.thieves import foreign_transaction, target

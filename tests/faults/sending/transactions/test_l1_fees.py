@@ -13,17 +13,17 @@ from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
 from oracle.txmgr.client.receipts import look_for
 from oracle.txmgr.replacement.call_replacement import cancel
 from tests.support.office import CAPS, FINALITY, Office
-from tests.support.sending.at_sea import (
+from tests.support.sending.faults import null
+from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
-    at_sea,
     attempts,
     dear_blocks,
     fees,
+    in_flight,
     only,
     slots,
 )
-from tests.support.sending.faults import null
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.rollups import price_oracle, tell_of_receipts
 
@@ -117,7 +117,7 @@ def test_a_fee_that_no_chain_takes_makes_a_receipt_no_answer(
 def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
     office = sqlite_office
     on_op_stack(office)
-    at_sea(office, OP_STACK)
+    in_flight(office, OP_STACK)
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
     assert len(attempts(office)) == 2
@@ -131,7 +131,7 @@ def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
 def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
     office = sqlite_office
     on_op_stack(office)
-    at_sea(office, OP_STACK)
+    in_flight(office, OP_STACK)
     cancel(office.context, office.source.heads(), only(office).id)
     no_op = office.intents(NOOP)[0]
     signed = attempts(office)[1].signed
@@ -144,7 +144,7 @@ def test_what_the_operator_of_a_rollup_takes_is_reserved_and_booked(
     office = proxied_office
     on_op_stack(office, OF_OPERATOR)
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    at_sea(office, OP_STACK)
+    in_flight(office, OP_STACK)
     limit, max_fee = only(office).gas_limit or 0, fees(office)[0][0]
     assert only(office).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
 
@@ -160,7 +160,7 @@ def test_one_endpoint_that_tells_a_huge_fee_uses_up_no_budget(
 ):
     office = proxied_office
     # So little that what was reserved holds it.
-    at_sea(office)
+    in_flight(office)
     of_a_rollup((proxies[1 - liar],), l1Fee=hex(1000))
     tell_of_receipts(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))
     dear_blocks(office, GWEI)
@@ -174,7 +174,7 @@ def test_what_one_endpoint_alone_tells_is_put_right_once_two_tell_the_same(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    at_sea(office)
+    in_flight(office)
     # The other one has not seen the block yet.
     proxies[1].rule("eth_getTransactionReceipt", null())
     tell_of_receipts(proxies[0], l1Fee=hex(10**24))
@@ -196,7 +196,7 @@ def test_a_price_above_what_was_signed_is_not_booked(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    at_sea(office)
+    in_flight(office)
     of_a_rollup(proxies, effectiveGasPrice=hex(10**24))
     dear_blocks(office, GWEI)
     office.tick()

@@ -12,8 +12,7 @@ from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceSta
 from oracle.txmgr.confirmation.confirmer import confirm
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, Office, next_step
-from tests.support.sending.at_sea import BY_BLOCKS, GWEI, at_sea, attempts, dear_blocks, slots
-from tests.support.sending.errands import Clock, background_call, by_clock, cheap
+from tests.support.sending.background_calls import Clock, background_call, by_clock, cheap
 from tests.support.sending.faults import (
     Fault,
     answer_dropped,
@@ -25,6 +24,14 @@ from tests.support.sending.faults import (
     truncated,
     web_page,
     wrong_id,
+)
+from tests.support.sending.in_flight import (
+    BY_BLOCKS,
+    GWEI,
+    attempts,
+    dear_blocks,
+    in_flight,
+    slots,
 )
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
@@ -50,7 +57,7 @@ def test_case_f03_an_accepted_send_without_an_answer_is_known_already_the_next_t
 ):
     office = proxied_office
     all_of(proxies, SEND, answer_dropped(), times=1)
-    at_sea(office, SendSettings(bump_seconds=600))
+    in_flight(office, SendSettings(bump_seconds=600))
     assert attempts(office)[0].last_error_class == "ambiguous"
 
     all_of(proxies, SEND, error("already known"))
@@ -168,7 +175,7 @@ def test_case_f26_a_broken_answer_is_ambiguous_and_no_reason_to_send_in_a_loop(
 ):
     office = proxied_office
     all_of(proxies, SEND, fault)
-    at_sea(office)
+    in_flight(office)
     for _ in range(3):
         office.tick()
     assert [one.count(SEND) for one in proxies] == [1, 1]
@@ -192,7 +199,7 @@ def test_case_f26_an_endpoint_that_asks_us_to_wait_is_left_alone_for_as_long_as_
 ):
     office, clock = proxied_office, Clock()
     by_clock(office, clock)
-    at_sea(office)
+    in_flight(office)
     first, other = proxies
     first.rule(SEND, status(429, retry_after=30))
     dear_blocks(office, 5 * GWEI, 2)

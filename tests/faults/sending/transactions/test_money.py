@@ -8,8 +8,16 @@ from oracle.store.outbox.records import NOOP, CallRequest, Pause, PauseKind
 from oracle.txmgr.budget import DAY, HOUR, Budget, nonce_budget, runway
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, ETHER, Office
-from tests.support.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, fees, only, slots
 from tests.support.sending.faults import says
+from tests.support.sending.in_flight import (
+    GWEI,
+    attempts,
+    dear_blocks,
+    fees,
+    in_flight,
+    only,
+    slots,
+)
 from tests.support.sending.proxy import Proxy
 
 
@@ -17,7 +25,7 @@ def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_
     office: Office,
 ):
     chain, sender = office.premises.chain, office.context.account.address
-    at_sea(office)
+    in_flight(office)
     # The pool forgets it, and then there is nothing to pay it with.
     dear_blocks(office, 5 * GWEI)
     chain.rpc("anvil_setBalance", sender, "0x1")
@@ -45,7 +53,7 @@ def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_
 def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_its_cap(
     office: Office,
 ):
-    at_sea(office)
+    in_flight(office)
     reserved = only(office).max_cost_wei or 0
     office.restart(caps=replace(CAPS, cost_per_day=reserved * 5 // 4))
     office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
@@ -119,7 +127,7 @@ def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
 
 def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     (slot,) = slots(office)
     with office.store.reading() as uow:
         own = uow.outbox.slots.cost_of(slot)
@@ -135,7 +143,7 @@ def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Offic
     account = office.context.account
     with office.store.reading() as uow:
         assert runway(uow, account, ETHER, office.context.stamp.at) is None
-    at_sea(office)
+    in_flight(office)
     with office.store.reading() as uow:
         spent = uow.outbox.slots.committed_since(account, office.context.stamp.at - HOUR)
         assert runway(uow, account, 3 * spent, office.context.stamp.at) == 3 * DAY
@@ -208,7 +216,7 @@ def test_gas_that_was_dear_when_an_endpoint_stood_still_is_not_dear_now(
 def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     account = office.context.account
-    at_sea(office)
+    in_flight(office)
     (slot,) = slots(office)
     later = replace(office.context, clock=lambda: slot.opened_at + 2 * DAY)
     with office.store.reading() as uow:
@@ -233,7 +241,7 @@ def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office
     office = sqlite_office
     year, right = 365 * DAY, office.context.clock
     office.context = replace(office.context, clock=lambda: right() + year)
-    at_sea(office)
+    in_flight(office)
     dear_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]

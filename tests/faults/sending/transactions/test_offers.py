@@ -11,12 +11,12 @@ from oracle.txmgr.context import SendSettings
 from oracle.txmgr.replacement.call_replacement import cancel
 from oracle.txmgr.replacement.fee_bump import bump_now
 from tests.support.office import CAPS, Office
-from tests.support.sending.at_sea import (
+from tests.support.sending.in_flight import (
     GWEI,
-    at_sea,
     attempts,
     dear_blocks,
     fees,
+    in_flight,
     only,
     remembering,
     takes,
@@ -30,7 +30,7 @@ def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_land
     office, cap = proxied_office, 6 * GWEI
     remembering(*proxies)
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    at_sea(office, SendSettings(bump_seconds=600))
+    in_flight(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 9 * GWEI)
     market = office.context.publisher.market()
     said = (
@@ -54,7 +54,7 @@ def test_while_the_market_is_above_the_cap_the_daemon_raises_step_by_step(
     office, cap = proxied_office, 6 * GWEI
     remembering(*proxies)
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    at_sea(office)
+    in_flight(office)
     dear_blocks(office, 9 * GWEI, 4)
     office.tick()
     old, new = fees(office)
@@ -73,7 +73,7 @@ def test_whichever_limit_is_in_the_way_is_named(
     sqlite_office: Office, changed: dict[str, int], setting: str
 ):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     office.restart(caps=replace(CAPS, **changed))
     with pytest.raises(InputError, match=setting):
         bump_now(office.context, office.source.heads(), only(office).id)
@@ -81,7 +81,7 @@ def test_whichever_limit_is_in_the_way_is_named(
 
 def test_ether_that_does_not_suffice_is_named(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     sender = office.context.account.address
     office.premises.chain.rpc("anvil_setBalance", sender, "0x1")
     with pytest.raises(InputError, match=f"the ether of {sender} allows"):
@@ -93,7 +93,7 @@ def test_a_call_is_given_up_though_the_market_is_above_the_cap(
 ):
     office = proxied_office
     remembering(*proxies)
-    at_sea(office)
+    in_flight(office)
     office.restart(caps=replace(CAPS, fee_per_gas=3 * GWEI))
     dear_blocks(office, 9 * GWEI)
     cancel(office.context, office.source.heads(), only(office).id)

@@ -15,9 +15,9 @@ from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.recovery.rebuild_from_chain import look
 from tests.support.office import FINALITY, SETTINGS, Office, app_of, next_step
-from tests.support.sending.at_sea import attempts, slots
-from tests.support.sending.errands import pause_of
+from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import moved_by
+from tests.support.sending.in_flight import attempts, slots
 from tests.support.sending.old_databases import next_nonce, written_down
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.thieves import used_elsewhere

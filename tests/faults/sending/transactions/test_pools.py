@@ -4,9 +4,16 @@ import pytest
 
 from oracle.txmgr.context import SendSettings
 from tests.support.office import Office
-from tests.support.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, remembering, slots
-from tests.support.sending.errands import background_call, cheap, pause_of
+from tests.support.sending.background_calls import background_call, cheap, pause_of
 from tests.support.sending.faults import error, moved_by, null
+from tests.support.sending.in_flight import (
+    GWEI,
+    attempts,
+    dear_blocks,
+    in_flight,
+    remembering,
+    slots,
+)
 from tests.support.sending.proxy import SEND, Proxy
 
 Proxies = tuple[Proxy, Proxy]
@@ -34,7 +41,7 @@ def test_case_f08_what_fell_out_of_the_pool_is_in_it_again_two_blocks_later(
 def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
     """A push that waits, and dearer ones of the same nonce; their bytes, oldest first."""
     remembering(*proxies)
-    at_sea(office)
+    in_flight(office)
     for base_fee in (10, 45)[: number - 1]:
         dear_blocks(office, base_fee * GWEI, 3)
         office.tick()
@@ -82,7 +89,7 @@ def test_what_a_pool_took_is_sent_again_beside_a_fee_bump_that_it_refuses(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    at_sea(office, SendSettings(bump_seconds=0, max_attempts=2))
+    in_flight(office, SendSettings(bump_seconds=0, max_attempts=2))
     (first,) = ["0x" + one.signed.raw.hex() for one in attempts(office)]
     for proxy in proxies:
         proxy.rule(

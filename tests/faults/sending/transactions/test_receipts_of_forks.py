@@ -10,9 +10,9 @@ from oracle.store.outbox.records import NonceState
 from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
 from oracle.txmgr.context import SendSettings
 from tests.support.office import FINALITY, Office
-from tests.support.sending.at_sea import attempts, slots
-from tests.support.sending.errands import rival_push
+from tests.support.sending.background_calls import rival_push
 from tests.support.sending.faults import Answer, Fault, Question, another_fork, null
+from tests.support.sending.in_flight import attempts, slots
 from tests.support.sending.proxy import SEND, Proxy
 
 Proxies = tuple[Proxy, Proxy]

@@ -1,13 +1,13 @@
 """A push of ours waits in the pool while somebody else brings the same report."""
 
 from tests.support.office import SETTINGS, Office
-from tests.support.sending.at_sea import GWEI, at_sea, attempts, dear_blocks, only, slots
-from tests.support.sending.errands import rival_push
+from tests.support.sending.background_calls import rival_push
+from tests.support.sending.in_flight import GWEI, attempts, dear_blocks, in_flight, only, slots
 
 
 def test_a_push_that_somebody_else_brought_gives_its_nonce_to_the_next(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     _brought_by_another(office)
     assert office.premises.round == 1
     _dear_period(office)
@@ -26,7 +26,7 @@ def test_a_push_that_somebody_else_brought_gives_its_nonce_to_the_next(sqlite_of
 
 def test_nothing_more_is_paid_for_a_push_that_somebody_else_brought(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     _brought_by_another(office)
     for _ in range(3):
         dear_blocks(office, 5 * GWEI, 2)

@@ -4,7 +4,7 @@ from oracle.rpc.endpoints.backoff import Backoff
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
 from tests.support.office import Office, next_step
-from tests.support.sending.at_sea import GWEI, dear_blocks
+from tests.support.sending.in_flight import GWEI, dear_blocks
 
 
 class Clock:
@@ -27,7 +27,7 @@ def by_clock(office: Office, clock: Clock) -> None:
 def background_call(office: Office, name: str) -> str:
     """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
     account = office.context.account
-    request = CallRequest(account, account.address, NOOP, f"errand:{name}", "0x")
+    request = CallRequest(account, account.address, NOOP, f"background:{name}", "0x")
     with office.context.writing() as uow:
         number = uow.outbox.intents.add(request, office.context.stamp)
     office.repeat(next_step)

@@ -9,17 +9,17 @@ from eth_utils.crypto import keccak
 
 from oracle.txmgr.replacement.call_replacement import cancel
 from tests.support.office import CAPS, RULES, Office
-from tests.support.sending.at_sea import (
+from tests.support.sending.by_hand import Operator
+from tests.support.sending.faults import Answer, Fault, Question, error, says
+from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
-    at_sea,
     attempts,
     dear_blocks,
+    in_flight,
     only,
     remembering,
 )
-from tests.support.sending.by_hand import Operator
-from tests.support.sending.faults import Answer, Fault, Question, error, says
 from tests.support.sending.proxy import SEND, Proxy
 
 _ESTIMATE = "eth_estimateGas"
@@ -47,7 +47,7 @@ def operator(
 
 def a_push_waits(office: Office, proxies: Proxies) -> None:
     remembering(*proxies)
-    at_sea(office, replace(BY_BLOCKS, bump_seconds=10**6))
+    in_flight(office, replace(BY_BLOCKS, bump_seconds=10**6))
     dear_blocks(office, 4 * GWEI)
 
 
@@ -105,7 +105,7 @@ def the_day_is_spent(office: Office, proxies: Proxies) -> None:
 
 
 def it_is_mined(office: Office, _: Proxies) -> None:
-    at_sea(office)
+    in_flight(office)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.mine()
     assert office.premises.round == 1

@@ -20,7 +20,7 @@ def dear_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
         office.mine()
 
 
-def at_sea(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
+def in_flight(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
     """A push was sent at a base fee of one gwei, and no block has it yet."""
     dear_blocks(office, GWEI)
     office.period()

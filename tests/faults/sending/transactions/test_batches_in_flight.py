@@ -5,7 +5,7 @@ from dataclasses import replace
 from oracle.store.outbox.records import Attempt, PauseKind
 from oracle.txmgr.context import SendSettings
 from tests.support.evm.fixtures import chain
-from tests.support.sending.at_sea import GWEI, takes
+from tests.support.sending.in_flight import GWEI, takes
 from tests.support.txmgr.dispatch_office import DispatchOffice, fresh_stage, office, premises
 from tests.support.txmgr.office_fixtures import fresh_chain
 

@@ -8,12 +8,12 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, AttemptReason
 from oracle.txmgr.replacement.call_replacement import cancel
 from tests.support.office import SETTINGS, Office, next_step
-from tests.support.sending.at_sea import (
+from tests.support.sending.in_flight import (
     GWEI,
-    at_sea,
     attempts,
     dear_blocks,
     fees,
+    in_flight,
     only,
     slots,
     takes,
@@ -21,7 +21,7 @@ from tests.support.sending.at_sea import (
 
 
 def test_a_push_that_can_no_longer_land_gives_its_nonce_to_the_next(office: Office):
-    at_sea(office)
+    in_flight(office)
     _dead(office)
     office.tick()
 
@@ -44,7 +44,7 @@ def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     _dead(office)
     office.tick()
     _back_in_the_pool(office)
@@ -64,7 +64,7 @@ def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_
     sqlite_office: Office,
 ):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     _dead(office)
     _back_in_the_pool(office)
     office.mine()
@@ -81,7 +81,7 @@ def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_
 
 def test_a_push_that_may_still_land_is_never_replaced(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     dear_blocks(office, 5 * GWEI, 5)
     office.period()
     office.premises.chain.rpc("anvil_dropAllTransactions")
@@ -92,7 +92,7 @@ def test_a_push_that_may_still_land_is_never_replaced(sqlite_office: Office):
 
 
 def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
-    at_sea(office)
+    in_flight(office)
     dear_blocks(office, 5 * GWEI)
     step = cancel(office.context, office.source.heads(), only(office).id)
     assert step.did == "sent"
@@ -110,7 +110,7 @@ def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
 
 def test_what_is_mined_cannot_be_cancelled(sqlite_office: Office):
     office = sqlite_office
-    at_sea(office)
+    in_flight(office)
     dear_blocks(office, GWEI)
     office.tick()
     with pytest.raises(InputError, match="is mined: there is nothing to cancel"):
