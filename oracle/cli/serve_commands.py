@@ -7,7 +7,7 @@ import typer
 
 from oracle import __version__
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, open_folded
-from oracle.daemon.startup import read_api_of
+from oracle.daemon.startup import freeze_garbage, read_api_of
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.listener import raise_descriptor_limit
@@ -32,6 +32,7 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
     def work(stop: StopSignal) -> None:
         with open_folded(config) as app:
             web = read_api_of(app, lambda: None)
+            freeze_garbage()
             with serving(web, app.config.api.listener) as address:
                 structlog.get_logger().info("serving", version=__version__, api=address)
                 stop.event.wait()

@@ -1,6 +1,6 @@
 """Answers as bytes, kept by question as long as nothing moves: one is made for all who ask.
 
-While history is read everything moves many times a second: there an answer is given for three
+While history is read everything moves many times a second: there an answer is given for ten
 seconds (docs/explanation/read-api.md#one-answer-for-all).
 """
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from fastapi import Request
 from fastapi.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from oracle.daemon.web.played_act import PlayedAct
 from oracle.daemon.web.single_flight import SingleFlight
@@ -24,9 +25,10 @@ from oracle.queries.api.source import ApiSource, looking
 
 # What an answer says of its age is never older than this.
 _LAG_STEP_SECONDS = 30
-# The index is behind by so much where it reads history, and not the head of the chain; and how
-# long an answer is given then without a look whether anything has moved.
-_HISTORY_LAG_SECONDS, _HISTORY_KEPT_SECONDS = 60, 3.0
+# Where the index is this far behind it reads history, and not the head of the chain.
+_HISTORY_LAG_SECONDS = 60
+# There an answer is given for so long without a look whether anything has moved.
+_HISTORY_KEPT_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 _LEAST_COMPRESSED = 1_000
 _GZIP_LEVEL = 5
@@ -80,7 +82,7 @@ class AnswerCache:
         What is no 200 is not kept. None: too many others are made at this moment. Raises what
         `looking` and `make` raise.
         """
-        question = f"{request.url.path}?{request.url.query}"
+        question = _question(request.scope)
         kept = self._known(question)
         if kept is None:
             with looking(self._source) as look:
@@ -94,6 +96,11 @@ class AnswerCache:
                 return made
             kept = made
         return _sent(kept, request)
+
+    def fresh(self, scope: Scope) -> Response | None:
+        """Return what is given for a GET without a look at the database; never waits."""
+        kept = self._known(_question(scope))
+        return None if kept is None else _sent(kept, Request(scope))
 
     def once(
         self, request: Request, make: Callable[[], Made], flights: "Flights"
@@ -109,8 +116,8 @@ class AnswerCache:
     def _made_anew(self, question: str, made: Made) -> "_Kept | Response":
         if made.response.status_code != HTTPStatus.OK:
             return made.response
-        is_history = made.as_of.lag_seconds > _HISTORY_LAG_SECONDS
-        kept = _packed(made, self._clock() + _HISTORY_KEPT_SECONDS if is_history else 0.0)
+        fresh_until = self._clock() + _HISTORY_KEPT_SECONDS if is_history(made.as_of) else 0.0
+        kept = _packed(made, fresh_until)
         with self._lock:
             self._forget(question)
             self._by_question[question] = kept
@@ -136,11 +143,37 @@ class AnswerCache:
             self._bytes -= len(question) + gone.size
 
 
+class FreshAnswers:
+    """An ASGI application in front of another: what is fresh needs no route and no thread."""
+
+    def __init__(self, web: ASGIApp, *kept: Callable[[Scope], ASGIApp | None]) -> None:
+        """`kept`: each tells what it keeps for a question."""
+        self._web = web
+        self._kept = kept
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what one of them keeps, or let the application answer."""
+        answer = self._web
+        if scope["type"] == "http" and scope["method"] == "GET":
+            found = (kept(scope) for kept in self._kept)
+            answer = next((one for one in found if one is not None), answer)
+        await answer(scope, receive, send)
+
+
 class Flights(SingleFlight["_Kept | Response"]):
     """Answers that are made at this moment, at most `seats`."""
 
     def __init__(self, seats: int) -> None:
         super().__init__(seats, _PATIENCE_SECONDS)
+
+
+def is_history(as_of: AsOf) -> bool:
+    """Tell whether the index is so far behind that it reads history."""
+    return as_of.lag_seconds > _HISTORY_LAG_SECONDS
+
+
+def _question(scope: Scope) -> str:
+    return f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
 
 
 def _packed(made: Made, fresh_until: float) -> _Kept:

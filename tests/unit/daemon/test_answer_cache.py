@@ -84,11 +84,11 @@ def test_a_halt_or_another_act_makes_another_answer(asked: Asked):
     assert [asked.says(), asked.says()] == ["3", "3"]
 
 
-def test_while_history_is_read_an_answer_is_given_for_three_seconds(asked: Asked):
+def test_while_history_is_read_an_answer_is_given_for_ten_seconds(asked: Asked):
     asked.indexed.now += HISTORY_LAG_SECONDS
     first = asked.get()
     asked.moves()
-    asked.time += 2.999
+    asked.time += 9.999
     assert asked.says() == "1"
     assert asked.get(tag=first.headers["etag"]).status_code == 304
     asked.time += 0.001
@@ -100,8 +100,22 @@ def test_what_was_read_in_history_is_not_given_once_its_time_is_over_at_the_head
     asked.indexed.now += HISTORY_LAG_SECONDS
     asked.says()
     asked.indexed.now = now
-    asked.time += 3
+    asked.time += 10
     assert asked.says() == "2"
+
+
+def test_fresh_is_only_what_needs_no_look_at_the_database(asked: Asked):
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+    asked.says()
+    assert asked.cache.fresh(scope) is None
+    asked.indexed.now += HISTORY_LAG_SECONDS
+    asked.says()
+    fresh = asked.cache.fresh(scope)
+    assert fresh is not None
+    assert fresh.body == asked.get().body
+    assert asked.cache.fresh({**scope, "query_string": b"page=2"}) is None
+    asked.time += 10
+    assert asked.cache.fresh(scope) is None
 
 
 def test_an_answer_that_was_not_200_is_not_kept(asked: Asked):

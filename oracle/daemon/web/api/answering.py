@@ -33,6 +33,7 @@ class ApiAnswers:
     def __init__(self, source: ApiSource) -> None:
         self.source = source
         self._cache = AnswerCache(source, _CACHE_BYTES)
+        self.fresh = self._cache.fresh
         self._flights, self._slow_flights = Flights(_SEATS), Flights(_SLOW_SEATS)
         self._faults = 0
 

@@ -4,7 +4,7 @@ No transaction is open while a stream waits: each look at the database is its ow
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, NamedTuple
 
@@ -12,6 +12,7 @@ import structlog
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
 
+from oracle.daemon.web.answer_cache import is_history
 from oracle.daemon.web.api.problems import problem, problem_of
 from oracle.errors import OracleError
 from oracle.queries.api.records.event_feed import (
@@ -25,8 +26,9 @@ from oracle.queries.api.records.event_feed import (
 from oracle.queries.api.source import ApiSource, looking
 
 _MEDIA_TYPE = "text/event-stream"
-# How often all streams together look whether anything has moved.
-_LOOK_SECONDS = 1.0
+# How often all streams together look whether anything has moved: at the head, and in history,
+# where it always has.
+_LOOK_SECONDS, _HISTORY_LOOK_SECONDS = 1.0, 5.0
 # A comment, so that proxies and clients see that it lives.
 _COMMENT_SECONDS = 15.0
 _RETRY = b"retry: 3000\n"
@@ -35,11 +37,34 @@ _AT_ONCE = 500
 _BUSY = 503
 
 
-class _Batch(NamedTuple):
+class Wanted(NamedTuple):
+    """What a listener wants to hear; None: all kinds, all nodes."""
+
+    kinds: frozenset[str] | None
+    node: str | None
+
+    def has(self, event: FeedEvent) -> bool:
+        """Tell whether an event is wanted; reorganisations concern everybody."""
+        if event.kind == "reorg":
+            return True
+        is_kind = self.kinds is None or event.kind in self.kinds
+        return is_kind and (self.node is None or event.node == self.node)
+
+
+class _Batch:
     """What comes behind a place: the frames, with what filters look at, and the place after."""
 
-    frames: list[tuple[FeedEvent, bytes]]
-    after: EventCursor
+    def __init__(self, frames: list[tuple[FeedEvent, bytes]], after: EventCursor) -> None:
+        self.after = after
+        self._frames = frames
+        self._joined: dict[Wanted, bytes] = {}
+
+    def of(self, wanted: Wanted) -> bytes:
+        """Return the frames that are wanted; all who want the same get the same bytes."""
+        if wanted not in self._joined:
+            found = (frame for event, frame in self._frames if wanted.has(event))
+            self._joined[wanted] = b"".join(found)
+        return self._joined[wanted]
 
 
 class EventStreams:
@@ -51,6 +76,7 @@ class EventStreams:
         self._open = 0
         # Where the index was at the last look; -1: nobody has looked.
         self.epoch = -1
+        self._is_history = False
         self._batches: dict[EventCursor, _Batch] = {}
         self._moved = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
@@ -100,7 +126,7 @@ class EventStreams:
 
     async def look(self) -> None:
         """Look once whether the index has moved, and wake who waits for it."""
-        epoch = await asyncio.to_thread(self._moved_to)
+        epoch, self._is_history = await asyncio.to_thread(self._moved_to)
         if epoch != self.epoch:
             self.epoch, self._batches = epoch, {}
             moved, self._moved = self._moved, asyncio.Event()
@@ -112,15 +138,15 @@ class EventStreams:
                 await self.look()
             except OracleError as error:
                 structlog.get_logger().debug("events_not_read", reason=str(error))
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_HISTORY_LOOK_SECONDS if self._is_history else _LOOK_SECONDS)
 
     def _newest(self) -> EventCursor:
         with looking(self._source) as look:
             return newest_place(look)
 
-    def _moved_to(self) -> int:
+    def _moved_to(self) -> tuple[int, bool]:
         with looking(self._source) as look:
-            return look.as_of.epoch
+            return look.as_of.epoch, is_history(look.as_of)
 
     def _read(self, place: EventCursor) -> _Batch:
         with looking(self._source) as look:
@@ -165,23 +191,16 @@ def event_routes(streams: EventStreams) -> APIRouter:
             place = EventCursor.parsed(told) if told else await streams.newest()
         except OracleError as error:
             return problem_of(error)
-        wanted = None if kinds is None else frozenset(kinds.split(","))
-        frames = _frames(streams, place, lambda event: _passes(event, wanted, node))
+        wanted = Wanted(None if kinds is None else frozenset(kinds.split(",")), node)
+        frames = _frames(streams, place, wanted)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(frames, media_type=_MEDIA_TYPE, headers=headers)
 
     return web
 
 
-def _passes(event: FeedEvent, kinds: frozenset[str] | None, node: str | None) -> bool:
-    """Tell whether a listener wants it; reorganisations concern everybody."""
-    if event.kind == "reorg":
-        return True
-    return (kinds is None or event.kind in kinds) and (node is None or event.node == node)
-
-
 async def _frames(
-    streams: EventStreams, place: EventCursor, wants: Callable[[FeedEvent], bool]
+    streams: EventStreams, place: EventCursor, wanted: Wanted
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     said_at = loop.time()
@@ -198,10 +217,10 @@ async def _frames(
                 batch = None
             if batch is not None and batch.after != place:
                 place = batch.after
-                wanted = b"".join(frame for event, frame in batch.frames if wants(event))
-                if wanted:
+                frames = batch.of(wanted)
+                if frames:
                     said_at = loop.time()
-                    yield wanted
+                    yield frames
                 continue
             silent = loop.time() - said_at
             if silent >= _COMMENT_SECONDS:

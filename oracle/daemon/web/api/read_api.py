@@ -9,6 +9,7 @@ from fastapi import Depends, FastAPI, HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from oracle import __version__
+from oracle.daemon.web.answer_cache import FreshAnswers
 from oracle.daemon.web.api.answering import ApiAnswers, refuse_unknown_names
 from oracle.daemon.web.api.event_stream import EventStreams, event_routes
 from oracle.daemon.web.api.node_routes import node_routes
@@ -19,7 +20,7 @@ from oracle.daemon.web.api.record_routes import (
     record_routes,
     rule_routes,
 )
-from oracle.daemon.web.pages.page_app import page_app
+from oracle.daemon.web.pages.page_app import PageRenderer, page_app
 from oracle.daemon.web.played_act import PlayedAct
 from oracle.domain.ids import Hash
 from oracle.kickouts.evidence_files import path_of
@@ -49,6 +50,8 @@ class ReadApiOptions:
 def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
     """Return the application; nothing can be changed through it."""
     answering = ApiAnswers(source)
+    has_evidence = options.evidence_folder is not None
+    pages = PageRenderer(source, options.act, has_evidence=has_evidence)
     web = FastAPI(
         title="qos-oracle read API",
         version=__version__,
@@ -68,6 +71,8 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
         evidence_routes(answering, lambda named: _text_of(options.evidence_folder, named))
     )
     web.include_router(event_routes(EventStreams(source, options.streams)))
+    # The last one that is added is asked first: CORS puts its headers on what is fresh, too.
+    web.add_middleware(FreshAnswers, answering.fresh, pages.fresh)
     if options.cors:
         web.add_middleware(
             CORSMiddleware,
@@ -76,9 +81,8 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
             expose_headers=["ETag"],
         )
     web.add_api_route("/v1/{path:path}", _nothing, include_in_schema=False)
-    has_evidence = options.evidence_folder is not None
     # The pages take every path that is left.
-    web.mount("/", page_app(source, options.act, has_evidence=has_evidence))
+    web.mount("/", page_app(pages))
     return web
 
 

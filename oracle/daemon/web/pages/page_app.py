@@ -36,14 +36,8 @@ _OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-ora
 _ELSEWHERE = "It may be on another chain, or not indexed yet."
 
 
-def page_app(
-    source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
-) -> FastAPI:
-    """Return the application, to be mounted at `/` behind the paths of the read API.
-
-    `act` tells what a demonstration plays now; `has_evidence`: that of kickouts is kept here.
-    """
-    renderer = _Renderer(source, act, has_evidence=has_evidence)
+def page_app(renderer: "PageRenderer") -> FastAPI:
+    """Return the application, to be mounted at `/` behind the paths of the read API."""
     web = FastAPI(
         title="qos-oracle", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -65,7 +59,7 @@ def page_app(
     return web
 
 
-def _route(renderer: "_Renderer", show: ShowPage) -> Callable[[Request], Response]:
+def _route(renderer: "PageRenderer", show: ShowPage) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         return renderer.answer(request, show)
 
@@ -73,12 +67,13 @@ def _route(renderer: "_Renderer", show: ShowPage) -> Callable[[Request], Respons
     return answer
 
 
-class _Renderer:
+class PageRenderer:
     """Renders pages; any thread may ask."""
 
     def __init__(
         self, source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
     ) -> None:
+        """`act` tells what a demonstration plays now; `has_evidence`: that of kickouts is here."""
         self._source = source
         self._act = act
         self._has_evidence = has_evidence
@@ -92,6 +87,11 @@ class _Renderer:
         except OracleError as error:
             return _refusal(error)
         return made or _message("Too many ask at this moment.", "Try again soon.", _NOT_NOW)
+
+    def fresh(self, scope: Scope) -> ASGIApp | None:
+        """Return a page that is given without a look at the database; never waits."""
+        found = self._cache.fresh(scope)
+        return None if found is None else _SafeHeaders(found)
 
     def _made(self, request: Request, show: ShowPage) -> Made:
         with looking(self._source) as look:

@@ -1,0 +1,55 @@
+"""What is fresh while history is read: the same answer, before a route is looked for."""
+
+import pytest
+
+from oracle.daemon.web.answer_cache import AnswerCache
+from oracle.store.database import Store
+from tests.support.api import IndexedHistory
+from tests.support.histories import History
+
+HISTORY_LAG_SECONDS = 61
+ORIGIN = "https://example.org"
+
+
+@pytest.fixture
+def indexed(sqlite_url):
+    with Store.open(sqlite_url) as store:
+        read = IndexedHistory(store).whole(History().joins("A").after(10))
+        read.now += HISTORY_LAG_SECONDS
+        yield read
+
+
+@pytest.fixture
+def unasked(monkeypatch):
+    """From here on no route asks for what is kept."""
+
+    def begin() -> None:
+        monkeypatch.setattr(AnswerCache, "answer", lambda *_: pytest.fail("a route was asked"))
+
+    return begin
+
+
+@pytest.mark.parametrize("origin", [{}, {"origin": ORIGIN}], ids=["browser", "other origin"])
+@pytest.mark.parametrize("path", ["/", "/nodes?sort=qos", "/v1/network", "/v1/nodes?limit=1"])
+def test_a_fresh_answer_is_the_one_that_was_made_header_for_header(indexed, unasked, path, origin):
+    client = indexed.client(cors=(ORIGIN,))
+    made = client.get(path, headers=origin)
+    unasked()
+    fresh = client.get(path, headers=origin)
+    assert (fresh.status_code, fresh.content) == (200, made.content)
+    assert sorted(fresh.headers.multi_items()) == sorted(made.headers.multi_items())
+
+
+def test_who_has_a_fresh_answer_is_told_so(indexed, unasked):
+    client = indexed.client()
+    tag = client.get("/v1/network").headers["etag"]
+    unasked()
+    assert client.get("/v1/network", headers={"if-none-match": tag}).status_code == 304
+
+
+def test_another_method_another_query_and_a_file_are_asked_of_their_routes(indexed):
+    client = indexed.client()
+    client.get("/v1/network")
+    assert client.delete("/v1/network").status_code == 405
+    assert client.get("/v1/network?page=2").status_code == 422
+    assert client.get("/v1/openapi.json").status_code == 200
