@@ -31,8 +31,8 @@ def export(
     """List the nodes that the oracle has expelled, as CSV or JSON: one row each, oldest first.
 
     Where no contract ends memberships, the network's operator does, by this list: the evidence
-    names the public file that tells why. `network` says what came of asking it: nobody, done,
-    refused.
+    names the public file that tells why; `until` is in unix seconds, 1099511627775 is for ever;
+    `network` says what came of asking it: nobody, done, refused.
     """
     with open_folded(config) as app, app.store.reading() as uow:
         rows = list(rows_of(uow.rounds.expelled(), since))

@@ -60,7 +60,7 @@ def _said(name: str, value: object) -> str:
     if name in _TIMES_OF_DAY:
         return f"{in_utc(int(str(value)), _MOMENT)} UTC"
     if name == "max_cost_wei":
-        return f"{int(str(value)) / _ETHER:.9f} ether at most"
+        return f"{int(str(value)) / _ETHER:.9f} ether"
     return span(int(str(value))) if name == "age_seconds" else str(value)
 
 

@@ -37,7 +37,7 @@ _AT_ONCE = 500
 _BUSY = 503
 
 
-class Wanted(NamedTuple):
+class EventFilter(NamedTuple):
     """What a listener wants to hear; None: all kinds, all nodes."""
 
     kinds: frozenset[str] | None
@@ -57,9 +57,9 @@ class _Batch:
     def __init__(self, frames: list[tuple[FeedEvent, bytes]], after: EventCursor) -> None:
         self.after = after
         self._frames = frames
-        self._joined: dict[Wanted, bytes] = {}
+        self._joined: dict[EventFilter, bytes] = {}
 
-    def of(self, wanted: Wanted) -> bytes:
+    def of(self, wanted: EventFilter) -> bytes:
         """Return the frames that are wanted; all who want the same get the same bytes."""
         if wanted not in self._joined:
             found = (frame for event, frame in self._frames if wanted.has(event))
@@ -191,7 +191,7 @@ def event_routes(streams: EventStreams) -> APIRouter:
             place = EventCursor.parsed(told) if told else await streams.newest()
         except OracleError as error:
             return problem_of(error)
-        wanted = Wanted(None if kinds is None else frozenset(kinds.split(",")), node)
+        wanted = EventFilter(None if kinds is None else frozenset(kinds.split(",")), node)
         frames = _frames(streams, place, wanted)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(frames, media_type=_MEDIA_TYPE, headers=headers)
@@ -200,7 +200,7 @@ def event_routes(streams: EventStreams) -> APIRouter:
 
 
 async def _frames(
-    streams: EventStreams, place: EventCursor, wanted: Wanted
+    streams: EventStreams, place: EventCursor, wanted: EventFilter
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     said_at = loop.time()

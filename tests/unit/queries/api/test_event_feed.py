@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings as examples, strategies as st
 
-from oracle.daemon.web.api.event_stream import EventStreams, Wanted
+from oracle.daemon.web.api.event_stream import EventFilter, EventStreams
 from oracle.queries.api.records.event_feed import EventCursor, events_after, newest_place
 from oracle.queries.api.source import QuestionError, looking
 from oracle.store.ops.halts import Cleared
@@ -164,7 +164,7 @@ def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
             act(indexed)
             await streams.look()
             batch = await streams.after(place)
-            kinds.append(re.findall(rb"event: (\w+)", batch.of(Wanted(None, None))))
+            kinds.append(re.findall(rb"event: (\w+)", batch.of(EventFilter(None, None))))
             place = batch.after
         return kinds
 
@@ -188,7 +188,7 @@ def test_however_many_listen_the_database_is_read_once_for_all(indexed):
 
         async def heard() -> int:
             await streams.moved(streams.epoch, 60)
-            return (await streams.after(place)).of(Wanted(None, None)).count(b"event: halted")
+            return (await streams.after(place)).of(EventFilter(None, None)).count(b"event: halted")
 
         listeners = [asyncio.create_task(heard()) for _ in range(50)]
         await asyncio.sleep(0)
