@@ -11,8 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
 from eth_utils.abi import (
     collapse_if_tuple,
     function_abi_to_4byte_selector,
@@ -81,6 +79,9 @@ def decoded(kinds: Sequence[str], raw: bytes) -> tuple[Any, ...]:
     Raises:
         ValueError: they are not there.
     """
+    from eth_abi.abi import decode  # noqa: PLC0415  a tenth of a second: an index needs none
+    from eth_abi.exceptions import DecodingError  # noqa: PLC0415
+
     try:
         return tuple(decode(kinds, raw))
     except (DecodingError, OverflowError) as error:

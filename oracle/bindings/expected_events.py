@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from eth_abi.exceptions import DecodingError
-
 from oracle.bindings.codec import call_arguments, contract_object
 from oracle.chain.decode.abi import load
 from oracle.domain.ids import Address, Hash
@@ -101,7 +99,9 @@ def _said(effect: _Effect, events: Sequence[ReceiptLog]) -> list[Mapping[str, ob
     """Return what the events of that name say; what is no such event is passed over."""
     event = contract_object(effect.contract).events[effect.event]()
     digest = load(effect.contract).events[effect.event].digest
-    from web3.logs import DISCARD  # noqa: PLC0415  web3 is there from the first use on
+    # web3 is there from the first use on, and brings the other.
+    from eth_abi.exceptions import DecodingError  # noqa: PLC0415
+    from web3.logs import DISCARD  # noqa: PLC0415
 
     found: list[Mapping[str, object]] = []
     for one in events:

@@ -4,10 +4,9 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
-from fastapi import FastAPI
 
 from oracle.bindings.inspection import inspected
 from oracle.bindings.qos_oracle import ContractConfiguration
@@ -18,17 +17,16 @@ from oracle.daemon.lease.lease_keeper import LeaseHeldError, try_take
 from oracle.daemon.read_app import ReadApp
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
-from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
-from oracle.daemon.web.health_app import health_app
-from oracle.daemon.web.http_server import serving
 from oracle.daemon.web.played_act import PlayedAct
-from oracle.daemon.web.statements_app import statements_app
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics, quorum_metrics
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 T = TypeVar("T")
 
@@ -47,6 +45,11 @@ def serving_all(app: App, watch: DaemonHealth) -> Iterator[dict[str, str]]:
     Raises:
         InputError: a port is in use, or a certificate cannot be used.
     """
+    # Here, and not above: `run --once` serves nobody, and is there sooner without it.
+    from oracle.daemon.web.health_app import health_app  # noqa: PLC0415
+    from oracle.daemon.web.http_server import serving  # noqa: PLC0415
+    from oracle.daemon.web.statements_app import statements_app  # noqa: PLC0415
+
     told = app.config
     with ExitStack() as opened:
         web = serving(health_app(watch, app.opened_store), told.web.listener)
@@ -89,7 +92,7 @@ def read_api_of(
     *,
     clock: Callable[[], int] = _unix_seconds,
     act: Callable[[], PlayedAct | None] = lambda: None,
-) -> FastAPI:
+) -> "FastAPI":
     """Return the read API and the pages over the database.
 
     `head` tells the newest block, where it is known; `clock` unix seconds; `act` what is played,
@@ -98,6 +101,9 @@ def read_api_of(
     Raises:
         InputError: the database does not fit the program.
     """
+    # Its models take a tenth of a second, and only who serves it has them.
+    from oracle.daemon.web.api.read_api import ReadApiOptions, read_api  # noqa: PLC0415
+
     archive = EventArchive(app.store, app.reader, app.rules)
     source = ApiSource(archive, NodeOrder(app.rules), head, clock, app.dispatch_settings)
     told = app.config

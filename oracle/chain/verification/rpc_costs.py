@@ -11,7 +11,7 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.coverage import Level
 from oracle.rpc.endpoints.capabilities import Capabilities
-from oracle.rpc.endpoints.range_sizer import FIRST_BLOCKS, MOST_WITH_HEADERS
+from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
 
 _BLOCKS = 1_000
 # First and last header of a window of history.
@@ -67,7 +67,7 @@ def _history(policy: VerificationPolicy, *, by_hash: bool, watches: bool) -> int
         windows = _BLOCKS // MOST_WITH_HEADERS
         logs = _BLOCKS if policy.every_header and by_hash else 2 * windows
         return _BLOCKS + logs
-    windows, top = _BLOCKS // FIRST_BLOCKS, policy.top(is_history=True)
+    windows, top = _BLOCKS // MOST_LINKED, policy.top(is_history=True)
     if top < Level.BLOOMED:
         return windows * (1 + _LINKS)
     # Every header, the last one again after the logs, and the receipts of one block: who has

@@ -10,7 +10,8 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Logs of one window: enough to make a request and a commit cheap, few enough to stay small.
 WANTED_LOGS = 6_000
-FIRST_BLOCKS = 500
+# How dense the logs are is not known yet: where they are dense, the first window stays small.
+FIRST_BLOCKS = 100
 MOST_BLOCKS = 100_000
 # With all headers, a window is one batch of them.
 MOST_WITH_HEADERS = 100
@@ -22,8 +23,8 @@ _QUICK_SECONDS = 2.0
 _LATE_SECONDS = 8.0
 # Weight of the newest window in the running density.
 _NEWEST = 0.5
-# An answer of less than this many blocks says too little about a limit to be grown from.
-_STEP = 50
+# Grows by at least so many blocks; and doubles up to so many, as long as nothing was refused.
+_STEP, _SLOW_START = 50, 500
 
 
 class RangeSizer:
@@ -38,6 +39,7 @@ class RangeSizer:
         self._wanted_logs = wanted_logs
         self._lock = Lock()
         self._blocks = FIRST_BLOCKS
+        self._is_starting = True
         self.limit = max(1, min(limit, MOST_BLOCKS))
         self._density = 0.0
 
@@ -60,9 +62,12 @@ class RangeSizer:
         with self._lock:
             self._density += (density - self._density) * (_NEWEST if self._density else 1)
             if seconds > _LATE_SECONDS:
+                self._is_starting = False
                 self._blocks = max(1, min(self._blocks, len(blocks)) * 4 // 5)
             elif seconds < _QUICK_SECONDS and len(blocks) >= self._blocks:
-                self._blocks = min(MOST_BLOCKS, self._blocks + max(_STEP, self._blocks // 10))
+                self._is_starting = self._is_starting and self._blocks < _SLOW_START
+                step = self._blocks if self._is_starting else max(_STEP, self._blocks // 10)
+                self._blocks = min(MOST_BLOCKS, self._blocks + step)
 
     def refused(self, blocks: BlockRange, error: RpcError) -> int:
         """Learn from a refusal; return how many blocks to ask for instead, fewer than before."""
@@ -70,6 +75,7 @@ class RangeSizer:
         stated = error.blocks if error.kind is ErrorKind.TOO_LARGE else None
         proposed = _sound(blocks, error.suggested)
         with self._lock:
+            self._is_starting = False
             if stated is not None and stated < len(blocks):
                 self.limit = less = min(stated, self.limit)
             elif proposed is not None:

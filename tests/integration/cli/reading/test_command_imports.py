@@ -18,8 +18,8 @@ from oracle.cli.main import build
 # The most modules, ours and others', that a command may bring: some above what it brings today.
 _BARE = 170
 _OF_THE_BOOKS = 710
-_OF_THE_APP = 1_400
-_OF_THE_DAEMON = 1_720
+_OF_THE_APP = 1_380
+_OF_THE_DAEMON = 1_440
 _MOST = {
     "nodes": _OF_THE_BOOKS,
     "run": _OF_THE_DAEMON,
@@ -63,6 +63,10 @@ def test_nodes_needs_no_endpoint_no_contract_and_no_key():
     # Who asks for JSON draws no table.
     assert not found & {*_SLOW_LIBRARIES, "oracle.chain.source", "oracle.bindings", "rich"}
     assert len(found) <= _OF_THE_BOOKS
+
+
+def test_a_run_needs_no_server_and_no_abi_before_it_serves_or_sends():
+    assert not modules_of("run") & {"fastapi", "uvicorn", "jinja2", "eth_abi", "regex", "web3"}
 
 
 @pytest.mark.slow

@@ -1,0 +1,69 @@
+"""How many blocks are asked for at once: few until it is known how dense logs are, then more."""
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import BlockRange
+from oracle.rpc.endpoints.range_sizer import (
+    FIRST_BLOCKS,
+    MOST_BLOCKS,
+    WANTED_LOGS,
+    RangeSizer,
+)
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+
+HISTORY = BlockRange(0, 10**7)
+QUICK, LATE = 0.1, 9.0
+
+
+def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list[int]:
+    """The ranges that are cut one after the other, each answered quickly."""
+    found = []
+    for _ in range(answers):
+        part = sizer.cut(HISTORY, most=MOST_BLOCKS)
+        found.append(len(part))
+        sizer.answered(part, round(logs_a_block * len(part)), QUICK)
+    return found
+
+
+def test_quick_answers_of_sparse_history_are_doubled_first_and_then_grow_by_a_tenth():
+    assert sizes(RangeSizer(), 6) == [100, 200, 400, 800, 880, 968]
+
+
+def test_where_logs_are_dense_no_range_is_asked_for_with_more_than_are_wanted():
+    cut = sizes(RangeSizer(), 20, logs_a_block=24)
+    assert cut[0] == FIRST_BLOCKS
+    assert max(cut) * 24 <= WANTED_LOGS
+
+
+def test_who_refused_once_is_asked_for_a_little_more_each_time_and_never_doubled():
+    sizer = RangeSizer()
+    part = sizer.cut(HISTORY, most=MOST_BLOCKS)
+    assert sizer.refused(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
+    assert sizes(sizer, 3) == [50, 100, 150]
+
+
+def test_who_is_late_is_asked_for_less_and_never_doubled():
+    sizer = RangeSizer()
+    sizer.answered(sizer.cut(HISTORY, most=MOST_BLOCKS), 0, LATE)
+    assert sizes(sizer, 3) == [80, 130, 180]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["quick", "late", "refused"]), st.integers(0, 50), st.integers(1, 2000)
+        )
+    )
+)
+def test_a_stated_limit_holds_whatever_comes_and_something_is_always_asked_for(answers):
+    sizer, stated = RangeSizer(), MOST_BLOCKS
+    for what, density, limit in answers:
+        part = sizer.cut(HISTORY, most=MOST_BLOCKS)
+        assert 1 <= len(part) <= stated
+        if what == "refused":
+            error = RpcError("a", ErrorKind.TOO_LARGE, "too many blocks", blocks=limit)
+            assert 1 <= sizer.refused(part, error) <= max(1, len(part) - 1)
+            if limit < len(part):
+                stated = min(stated, limit)
+        else:
+            sizer.answered(part, density * len(part), LATE if what == "late" else QUICK)
