@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from oracle.chain.fetch.log_query import LogQuery, QueryOptions
 from oracle.chain.fetch.log_times import fill_times
 from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
-from oracle.chain.fetch.skipped_heights import highest, linked_up_to
+from oracle.chain.fetch.skipped_heights import await_height, linked_up_to
 from oracle.chain.profiles.event_reader import Decoded, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader, full_headers_of, newest
@@ -75,12 +75,13 @@ class WindowRequest:
 class _Found:
     """What one endpoint showed of a range, before it is proven.
 
-    `blocks` are those whose headers are known, in order: all of them where `is_whole`.
+    `blocks` are those whose headers are known, in order: all of them where `is_whole`. `logs`
+    None: the receipts of all have them.
     """
 
     range: BlockRange
     blocks: list[FullHeader]
-    logs: list[Log]
+    logs: list[Log] | None
     pinned: bool
     is_whole: bool
 
@@ -109,7 +110,7 @@ class WindowFetcher:
         """
         ids = {"endpoint": endpoint.name, "first": order.blocks.first, "last": order.blocks.last}
         with span("fetch", **ids):
-            _await(endpoint, order.blocks.last)
+            await_height(endpoint, order.blocks.last)
             if order.top >= Level.BLOOMED:
                 self.verifier.sampler.scan(endpoint)
             if order.with_headers or self.reads_headers(order.top):
@@ -127,7 +128,7 @@ class WindowFetcher:
         Raises:
             RpcError: it does not give its newest headers.
         """
-        _await(endpoint, 0)
+        await_height(endpoint, 0)
         self.verifier.sampler.scan(endpoint)
 
     def reads_headers(self, top: Level) -> bool:
@@ -171,6 +172,10 @@ class WindowFetcher:
         last = chain[-1].block
         # Heights that were proven to have no block have no logs.
         blocks = BlockRange(chain[0].block.number, last.number)
+        if not order.with_headers and self.verifier.reads_every_receipt(
+            endpoint, chain, order.top
+        ):
+            return _Found(BlockRange(first, last.number), chain, None, pinned=True, is_whole=True)
         logs = None
         if order.with_headers or endpoint.limits.omits:
             is_proven = order.top >= Level.PROVEN and self.verifier.calibration.has(
@@ -194,7 +199,7 @@ class WindowFetcher:
         return linked_up_to(endpoint, blocks, self.verifier.calibration, full=full)
 
     def _verified(self, endpoint: Endpoint, order: WindowRequest, found: _Found) -> BlockWindow:
-        fill_times(endpoint.name, found.logs, found.blocks)
+        fill_times(endpoint.name, found.logs or (), found.blocks)
         senders = Senders(endpoint.name, self.verifier.calibration)
         watched = self._watched(endpoint, found, senders)
         window_check = WindowCheck(
@@ -208,11 +213,16 @@ class WindowFetcher:
             calls=watched,
         )
         reached = self.verifier.verify(window_check)
-        logs = reached.all_logs() if reached.repaired else found.logs
+        logs = found.logs
+        if logs is None or reached.repaired:
+            logs = reached.all_logs()
         calls = _settled(endpoint, watched or {}, reached)
         calls += self._needed(endpoint, logs, calls, senders)
         reached.leave_unproven(senders.unproven)
-        if reached.repaired:
+        if found.logs is None:
+            # How long headers and receipts took says nothing of how many blocks it bears.
+            endpoint.limits.sizer.answered(found.range, len(logs), 0.0)
+        elif reached.repaired:
             self.weigh(endpoint, found.logs, logs)
         window = BlockWindow(
             found.range,
@@ -259,7 +269,7 @@ def _to_prove(order: WindowRequest, found: _Found) -> Collection[int]:
     """Return the blocks to be proven in any case."""
     if order.whole:
         return {one.block.number for one in found.blocks}
-    if order.with_headers:
+    if order.with_headers or found.logs is None:
         return ()
     # Who forgot a block's receipts may have forgotten logs as well: then nothing is empty.
     silent = before_logs(found.range, found.logs)
@@ -271,13 +281,6 @@ def _few(order: WindowRequest) -> WindowRequest:
     """Return the order of as many of its first blocks as are read with all headers at once."""
     first, last = order.blocks.first, order.blocks.last
     return replace(order, blocks=BlockRange(first, min(last, first + MOST_WITH_HEADERS - 1)))
-
-
-def _await(endpoint: Endpoint, last: int) -> None:
-    """Never ask an endpoint for a block above its own head: it would say that it is empty."""
-    if highest(endpoint, last) < last:
-        words = f"has blocks up to {endpoint.highest_block}, not {last}"
-        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
 
 
 def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:

@@ -88,6 +88,17 @@ def highest(endpoint: Endpoint, wanted: int) -> int:
     return endpoint.highest_block
 
 
+def await_height(endpoint: Endpoint, last: int) -> None:
+    """Never ask an endpoint for a block above its own head: it would say that it is empty.
+
+    Raises:
+        RpcError: it has not got it.
+    """
+    if highest(endpoint, last) < last:
+        words = f"has blocks up to {endpoint.highest_block}, not {last}"
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+
+
 def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
     """Return the blocks around heights at which an endpoint shows none, as its hashes prove them.
 

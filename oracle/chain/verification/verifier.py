@@ -4,7 +4,7 @@ What the receipts prove is taken in place of what the endpoint gave.
 See docs/explanation/verification.md.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.chain.log_filter import Filter, checked
@@ -27,6 +27,9 @@ from oracle.domain.coverage import Level
 from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+
+# Blocks with transactions in a window that is read by its receipts alone.
+LEAST_FULL_BLOCKS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,36 @@ class WindowVerifier:
             return Level.BLOOMED if has_calls else Level.PROVEN
         return min(top, Level.SEAMED)
 
+    def reads_every_receipt(
+        self, endpoint: Endpoint, blocks: Sequence[FullHeader], top: Level
+    ) -> bool:
+        """Tell whether receipts prove all logs of these blocks, whoever is asked for logs besides.
+
+        Where no bloom excludes us from any block with transactions, the receipts of all are read
+        to prove what was given; then nothing has to be given. Nothing rests on a bloom here. Of
+        few such blocks logs are asked for all the same: whom to ask is learned by it.
+        """
+        features = (HeaderFeature.HEADER, HeaderFeature.RECEIPTS)
+        if (
+            top < Level.PROVEN
+            or not endpoint.limits.gives_receipts
+            or not all(map(self.calibration.has, features))
+            # Samples are taken of blocks that are known to have logs.
+            or self.calibration.is_any_open(self.sampler.features)
+        ):
+            return False
+        full = [one for one in blocks if not one.is_without_transactions]
+        return (
+            len(full) >= max(LEAST_FULL_BLOCKS, len(blocks) // 2)
+            and not any(
+                # Of a block that an operator takes as it is given, the logs must be given.
+                self.calibration.is_accepted(feature, one.block.hash)
+                for feature in features
+                for one in blocks
+            )
+            and all(map(self.blooms.may_hide, full))
+        )
+
     def refuted(self, top: Level) -> tuple[HeaderFeature, ...]:
         """Return what the chain was found not to have of all that blocks at `top` rest on.
 
@@ -87,7 +120,7 @@ class WindowVerifier:
             RpcError: it left logs out that another one has, or does not give what is needed.
         """
         base = Level.PINNED if window_check.pinned else Level.SEAMED
-        reached = VerifiedRange.start(window_check.blocks, window_check.logs, base)
+        reached = VerifiedRange.start(window_check.blocks, window_check.logs or (), base)
         if window_check.top >= Level.BLOOMED:
             self._check_headers(window_check)
         if window_check.top >= Level.PROVEN:
@@ -95,6 +128,9 @@ class WindowVerifier:
             self._prove(window_check, reached)
         if window_check.top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
             self.blooms.sift(window_check, reached)
+        if window_check.logs is None and len(reached.proven) < len(window_check.blocks):
+            words = "its receipts were to tell all logs, and do not"
+            raise RpcError(window_check.name, ErrorKind.INVALID, words)
         if window_check.calls is not None:
             self._count_calls(window_check, reached)
         return reached
@@ -144,7 +180,12 @@ class WindowVerifier:
             has_some = number in reached.logs or number in calls
             if one.is_without_transactions and not has_some:
                 reached.levels[number] = Level.PROVEN
-            elif has_some or number in window_check.must or self.blooms.may_hide(one):
+            elif (
+                has_some
+                or window_check.logs is None
+                or number in window_check.must
+                or self.blooms.may_hide(one)
+            ):
                 chosen.append(one)
         for one, given in receipts(window_check.endpoint, chosen):
             made = root_of(given)
@@ -169,7 +210,9 @@ class WindowVerifier:
         _see_names(window_check.name, one, given, ours.union(call.tx for call in calls))
         if not are_all(said, given, self.wanted):
             true = self._logs_in(window_check.name, one, given)
-            if said != true:
+            if window_check.logs is None:
+                reached.logs[number] = true
+            elif said != true:
                 note_missing(window_check.name, sum(log not in said for log in true))
                 self.accuse(window_check.endpoint, "logs")
                 reached.repair(number, true)

@@ -60,12 +60,13 @@ class WindowCheck:
     `blocks` are those whose headers are known. `pinned`: the logs were asked for by these very
     hashes. `is_whole`: they are all there are, each the parent of the next. `must`: blocks to be
     proven in any case, not only where there is something to prove. `calls` are the watched calls
-    by block, None where none are watched; whether they succeeded is not known yet.
+    by block, None where none are watched; whether they succeeded is not known yet. `logs` None:
+    nobody asked for them, since every block's receipts are read anyway.
     """
 
     endpoint: Endpoint
     blocks: Sequence[FullHeader]
-    logs: Sequence[Log]
+    logs: Sequence[Log] | None
     top: Level
     pinned: bool = False
     is_whole: bool = False

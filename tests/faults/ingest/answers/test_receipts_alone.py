@@ -1,0 +1,192 @@
+"""History whose every receipt is read anyway: nobody is asked for its logs, and none is missed."""
+
+from collections.abc import Callable
+
+import pytest
+
+from oracle.chain.source import ChainSource
+from oracle.chain.verification import verifier
+from oracle.chain.verification.calibration import Calibration, HeaderFeature
+from oracle.chain.verification.verification_policy import VerificationPolicy
+from oracle.devnet.fakechain.block_json import Said, Tx
+from oracle.devnet.fakechain.fault import InjectedFault
+from oracle.devnet.fakechain.faults import block_faults, log_faults
+from oracle.devnet.fakechain.faults.block_faults import spoiled_receipts
+from oracle.domain.blocks import BlockRange
+from oracle.domain.logs import Log
+from oracle.errors import TransientError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import FINALITY
+from tests.support.ingest.reading import hide, is_log, missing, ranges
+from tests.support.ingest.speaking import ANYBODY, task_created
+
+FULL, EMPTY = 90, 10
+LEAST = verifier.LEAST_FULL_BLOCKS
+
+
+@pytest.fixture
+def dense(a_chain: AChain) -> AChain:
+    """Blocks that all speak of us, two logs each, and a few empty ones."""
+    for number in range(LEAST + FULL):
+        a_chain.say(task_created(2 * number), task_created(2 * number + 1))
+    a_chain.quiet(EMPTY)
+    a_chain.say(task_created(10_000))
+    a_chain.quiet(FINALITY + 2)
+    return a_chain
+
+
+def the_end(chain: AChain) -> BlockRange:
+    """So many blocks that are final, the last of them with a log."""
+    last = chain.head.number - FINALITY - 2
+    return BlockRange(last - EMPTY - LEAST, last)
+
+
+def learned(source: ChainSource) -> ChainSource:
+    """Has read a window: it knows what headers are worth, and that receipts are served."""
+    source.window(BlockRange(0, 20), with_headers=False)
+    return source
+
+
+def places(logs: list[Log]) -> list[tuple[str, int]]:
+    return [(log.block_hash, log.index) for log in logs]
+
+
+def said_at_the_end(chain: AChain) -> list[tuple[str, int]]:
+    """Two logs in each full block, and the last one."""
+    return chain.logs()[-2 * LEAST - 1 :]
+
+
+def asked_for_logs(chain: AChain, blocks: BlockRange) -> bool:
+    return any(
+        first <= blocks.last and blocks.first <= last for first, last in ranges(chain.provider)
+    )
+
+
+def test_the_window_is_the_one_that_asking_for_logs_brings(
+    dense: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
+):
+    source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
+
+    alone = source.window(blocks, with_headers=False)
+    is_asked_alone = asked_for_logs(dense, blocks)
+    monkeypatch.setattr(verifier, "LEAST_FULL_BLOCKS", 10**6)
+    compared = source.window(blocks, with_headers=False)
+
+    assert (is_asked_alone, asked_for_logs(dense, blocks)) == (False, True)
+    assert places(list(alone.logs)) == said_at_the_end(dense)
+    assert alone == compared
+    assert alone.proven == tuple(range(blocks.first, blocks.last + 1))
+
+
+def test_who_leaves_logs_out_of_ranges_leaves_nothing_out_there(
+    dense: AChain, open_indexer: OpenIndexer
+):
+    indexer, blocks = open_indexer(dense.urls[0], reports=False), the_end(dense)
+    learned(indexer.source)
+    lie = hide(dense, log_faults.omits_logs(is_log(dense.head)))
+
+    window = indexer.source.window(blocks, with_headers=False)
+
+    assert (lie.hits, missing(indexer)) == (0, 0)
+    assert places(list(window.logs)) == said_at_the_end(dense)
+
+
+def test_of_a_block_that_its_bloom_excludes_logs_are_asked_for(
+    dense: AChain, open_indexer: OpenIndexer
+):
+    """Its receipts would not be read: a question for logs costs less."""
+    dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))]))
+    dense.say(task_created(20_000))
+    dense.quiet(FINALITY + 2)
+    blocks = the_end(dense)
+    source = learned(open_indexer(dense.urls[0]).source)
+
+    source.window(blocks, with_headers=False)
+
+    assert asked_for_logs(dense, blocks)
+
+
+@pytest.mark.parametrize("count", [LEAST - 1, 1])
+def test_of_few_blocks_logs_are_asked_for(dense: AChain, open_indexer: OpenIndexer, count: int):
+    last = dense.head.number - FINALITY - 2 - EMPTY - 1
+    blocks = BlockRange(last - count + 1, last)
+    source = learned(open_indexer(dense.urls[0]).source)
+
+    source.window(blocks, with_headers=False)
+
+    assert asked_for_logs(dense, blocks)
+
+
+def test_beside_a_block_that_an_operator_takes_as_it_is_given_logs_are_asked_for(
+    dense: AChain, open_indexer: OpenIndexer
+):
+    source, blocks, calibration = open_indexer(dense.urls[0]).source, the_end(dense), Calibration()
+    source.prove_by(VerificationPolicy(), calibration)
+    learned(source)
+    block_hash, _ = said_at_the_end(dense)[0]
+    calibration.accept(HeaderFeature.RECEIPTS, block_hash)
+
+    window = source.window(blocks, with_headers=False)
+
+    assert asked_for_logs(dense, blocks)
+    assert places(list(window.logs)) == said_at_the_end(dense)
+
+
+def test_what_is_not_wanted_as_far_as_receipts_is_asked_for(
+    dense: AChain, open_indexer: OpenIndexer
+):
+    source, blocks = open_indexer(dense.urls[0]).source, the_end(dense)
+    source.prove_by(VerificationPolicy(receipts=False))
+    learned(source).window(blocks, with_headers=False)
+    assert asked_for_logs(dense, blocks)
+
+
+def other_logs(receipt: dict[str, object]) -> dict[str, object]:
+    return {**receipt, "logs": []}
+
+
+def other_name(receipt: dict[str, object]) -> dict[str, object]:
+    return {**receipt, "transactionHash": "0x" + "77" * 32}
+
+
+def other_block(receipt: dict[str, object]) -> dict[str, object]:
+    logs: list[dict[str, object]] = receipt["logs"]  # type: ignore[assignment]
+    return {**receipt, "logs": [{**log, "blockHash": "0x" + "77" * 32} for log in logs]}
+
+
+SPOILED = {
+    "one left out": lambda: block_faults.omits_receipts(0),
+    "status": block_faults.other_status,
+    "none": lambda: spoiled_receipts("none", lambda _: []),
+    "no logs": lambda: spoiled_receipts("no logs", lambda all_: list(map(other_logs, all_))),
+    "other names": lambda: spoiled_receipts("names", lambda all_: list(map(other_name, all_))),
+    "other block": lambda: spoiled_receipts("block", lambda all_: list(map(other_block, all_))),
+    "gone": lambda: block_faults.result(None, methods=("eth_getBlockReceipts",)),
+}
+
+
+@pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
+def test_receipts_that_are_not_the_block_s_bring_no_window_and_not_a_log_less(
+    dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
+):
+    source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
+    fault = hide(dense, lie())
+
+    with pytest.raises(TransientError):
+        source.window(blocks, with_headers=False)
+
+    assert fault.hits > 0
+    assert not asked_for_logs(dense, blocks)
+
+
+@pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
+def test_beside_an_honest_one_history_is_whole(
+    dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
+):
+    hide(dense, lie())
+    indexer = open_indexer(*dense.urls, reports=False)
+
+    indexer.index()
+
+    assert indexer.canonical_logs() == dense.logs()
