@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,15 @@ def anvil(*flags: str) -> Iterator[str]:
 
 # No block without being told, and gas costs nothing: balances are then exact.
 FREE_BY_HAND = ("--no-mining", "--gas-price", "0", "--block-base-fee-per-gas", "0")
+
+
+def from_a_minute() -> tuple[str, str]:
+    """The flags by which the first block stands where a minute begins, as a period does.
+
+    Else one might end in the middle of any test.
+    """
+    now = int(time.time())  # noqa: TID251  as Anvil itself would begin
+    return "--timestamp", str(now // 60 * 60)
 
 
 def _hush(url: str) -> None:

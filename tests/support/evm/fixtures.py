@@ -4,16 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.evm.anvil import anvil
+from tests.support.evm.anvil import FREE_BY_HAND, anvil, from_a_minute
 from tests.support.evm.chain import Chain
 
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
     """A chain of this module, never undone: deploy what all its tests share here."""
-    with anvil() as url:
+    with anvil(*FREE_BY_HAND, *from_a_minute()) as url:
         chain = Chain(url)
-        chain.steady()
         try:
             yield chain
         finally:

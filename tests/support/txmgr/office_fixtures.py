@@ -1,26 +1,20 @@
 """Premises built once a module; an office on a fresh database for every test."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from oracle.store.database import Store
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.evm.anvil import FREE_BY_HAND, anvil, from_a_minute
 from tests.support.evm.chain import Chain
-from tests.support.office import SETTINGS, Office, Premises
+from tests.support.office import Office, Premises
 
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
-    """As tests.support.evm's, but the `finalized` block is two below the head, not sixty-four.
-
-    A period begins with the first block: else one might end in the middle of any test.
-    """
-    length = SETTINGS.period_seconds
-    begins = int(time.time()) // length * length  # noqa: TID251  as Anvil itself would begin
-    flags = ("--slots-in-an-epoch", "1", "--timestamp", str(begins))
+    """As tests.support.evm's, but the `finalized` block is two below the head, not sixty-four."""
+    flags = ("--slots-in-an-epoch", "1", *from_a_minute())
     with anvil(*FREE_BY_HAND, *flags) as url:
         chain = Chain(url)
         try:

@@ -7,12 +7,16 @@ from tests.support.sending.rounds import landed, planned, refusal, signed
 # Here the `finalized` block lies sixty-four under the head: there is room for a fork.
 __all__ = ["fresh_chain"]
 
+ANOTHER_MINER = "0x" + "0f" * 20
+
 
 def forked(office: Office, snapshot: str) -> None:
     """The chain goes another way from the snapshot on, and further than before."""
     chain = office.premises.chain
     height = chain.block
     chain.rpcs(("anvil_dropAllTransactions",), ("evm_revert", snapshot))
+    # Its blocks are others even where they come at the same second.
+    chain.rpc("anvil_setCoinbase", ANOTHER_MINER)
     chain.later(7)
     while chain.block <= height:
         chain.mine()
