@@ -25,13 +25,13 @@ class Figure:
 
 
 FIGURES = {
-    "proven": Figure(48.3, "µs an event", "segments, every proof, alone"),
-    "unproven": Figure(26.7, "µs an event", "segments, no proof, alone"),
-    "writer": Figure(13.4, "µs an event", "segments, every proof, the writer beside workers"),
-    "worker": Figure(36.1, "µs an event", "segments, every proof, a worker"),
-    "light_writer": Figure(13.2, "µs an event", "segments, no proof, the writer beside workers"),
-    "light_worker": Figure(21.0, "µs an event", "segments, no proof, a worker"),
-    "ready": Figure(10.8, "µs an event", "writer: segments in memory"),
+    "proven": Figure(37.2, "µs an event", "segments, every proof, alone"),
+    "unproven": Figure(28.6, "µs an event", "segments, no proof, alone"),
+    "writer": Figure(14.3, "µs an event", "segments, every proof, the writer beside workers"),
+    "worker": Figure(31.4, "µs an event", "segments, every proof, a worker"),
+    "light_writer": Figure(13.1, "µs an event", "segments, no proof, the writer beside workers"),
+    "light_worker": Figure(17.3, "µs an event", "segments, no proof, a worker"),
+    "ready": Figure(9.8, "µs an event", "writer: segments in memory"),
     "database": Figure(272, "bytes an event", "writer, SQLite"),
     "wire": Figure(1_840, "bytes an event", "receipts as JSON, before compression"),
     "fold": Figure(1.9, "µs an event", "fold"),
