@@ -51,13 +51,17 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             # Ctrl-C is for who runs the chain, who ends it in order.
             process_group=0,
         ) as running:
+            # It writes a line for every request; a pipe that nobody empties would stop it.
+            draining = Thread(target=_drain, args=(running,), daemon=True)
             try:
                 url = _url(running, port)
-                # It writes a line for every request; a pipe that nobody empties would stop it.
-                Thread(target=_drain, args=(running,), daemon=True).start()
+                draining.start()
                 yield url
             finally:
                 running.terminate()
+                # The pipe is closed under nobody who still reads it.
+                if draining.ident is not None:
+                    draining.join()
 
 
 def _url(running: "subprocess.Popen[str]", port: int) -> str:

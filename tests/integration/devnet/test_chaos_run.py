@@ -38,17 +38,21 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         said: list[str] = []
+        reading = Thread(target=said.extend, args=(running.stderr,), daemon=True)
         try:
             while not (said and said[-1].startswith("Ctrl-C")):
                 said.append(running.stderr.readline())
                 assert said[-1], said
             # Its pipe must not fill up: it tells of each fault.
-            Thread(target=said.extend, args=(running.stderr,), daemon=True).start()
+            reading.start()
             chain = next(line for line in said if line.startswith("chain ")).split()[3]
             yield Devnet(chain.rstrip(","), _free(folder / "devnet.toml"))
         finally:
             running.send_signal(signal.SIGINT)
             running.wait(_PATIENCE_SECONDS)
+            # The pipe is closed under nobody who still reads it.
+            if reading.ident is not None:
+                reading.join(_PATIENCE_SECONDS)
 
 
 def _free(config: Path) -> Path:
