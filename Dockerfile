@@ -10,8 +10,10 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     && /opt/build/bin/pip install $BY_HASH --requirement constraints/build.txt \
     && python -m venv /opt/qos-oracle \
     && /opt/qos-oracle/bin/pip install $BY_HASH --requirement constraints/run.txt
+# Of the native code, which stays optional: gcc is in this stage alone.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 COPY . .
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /opt/wheel . \
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /opt/wheel . ./native \
     && /opt/qos-oracle/bin/pip install --no-deps --no-index /opt/wheel/*.whl
 
 # A local chain to try things on: the same Anvil that the tests use.

@@ -15,6 +15,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import sysconfig
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,8 @@ PIP_VERSION = "26.3"
 PIP_WHEEL = f"pip-{PIP_VERSION}-py3-none-any.whl"
 PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
 PIP_INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+# Nothing is fetched for what is our own: its build needs what is installed before.
+OF_CHECKOUT = ("--no-deps", "--no-build-isolation")
 FETCH_SECONDS = 60
 # How pip and npm say that nobody answered.
 UNREACHED = re.compile(
@@ -57,6 +60,7 @@ def main(arguments: list[str]) -> int:
         with _alone():
             _environment()
             _packages(purpose)
+            _native_code()
             _node_modules()
     except subprocess.CalledProcessError as error:
         said = (error.stdout or "").strip()
@@ -246,8 +250,41 @@ def _packages(purpose: str) -> None:
             return
     _say("installing the Python packages (a minute or so, once)")
     _pip_install(*by_hash(*PINS[purpose]))
-    _pip_install("--no-deps", "--no-build-isolation", "--editable", ".")
+    _pip_install(*OF_CHECKOUT, "--editable", ".")
     _write_down(f"python-{purpose}", _pins(purpose))
+
+
+def _native_code() -> None:
+    """Compile what has native code too (native/); without it all is the same, and slower."""
+    sources = sorted(path for kind in ("*.c", "*.h", "*.py", "*.toml") for path in _native(kind))
+    wanted = _print_of(*sources) + ("" if _can_compile() else " without a compiler")
+    if _was_made("native", wanted):
+        return
+    if why := _why_not_compiled():
+        _run([PYTHON, "-m", "pip", "uninstall", "--quiet", "--yes", "qos-oracle-native"])
+        _say(f"no native code, for {why}: Python does the same work, slower")
+    _write_down("native", wanted)
+
+
+def _why_not_compiled() -> str:
+    if not _can_compile():
+        return "want of a C compiler or of Python's headers"
+    _say("compiling the native code (once)")
+    try:
+        _run([PYTHON, *PIP_INSTALL, *OF_CHECKOUT, "--force-reinstall", "./native"])
+    except subprocess.CalledProcessError:
+        return "the compiler refuses it"
+    return ""
+
+
+def _native(kind: str) -> Iterator[str]:
+    return (str(path.relative_to(ROOT)) for path in (ROOT / "native").rglob(kind))
+
+
+def _can_compile() -> bool:
+    compiler = (sysconfig.get_config_var("LDSHARED") or "cc").split()[0]
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    return shutil.which(compiler) is not None and headers.is_file()
 
 
 def by_hash(*names: str) -> list[str]:

@@ -4,6 +4,7 @@ Whole numbers and SHA-256 alone, so that every machine and every language picks 
 See docs/reference/scoring-rules.md#the-draw.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -11,9 +12,12 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from oracle.domain.native import native
 
 _SEED_BYTES = 32
 _COUNTER_BYTES = 32
+# Weights are added up by so many, and only where the draw falls one by one.
+_STRIDE = 512
 
 
 class Drawn(NamedTuple):
@@ -69,7 +73,9 @@ def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> 
     return [pick.of(addresses) for pick in found]
 
 
-def picks(weights: list[int], offered: bytearray, seed: bytes, draws: int) -> Iterator[Pick]:
+def picks(
+    weights: "list[int] | array[int]", offered: bytearray, seed: bytes, draws: int
+) -> Iterator[Pick]:
     """Draw places of a list of weights; for callers that keep it sorted by address themselves.
 
     Args:
@@ -84,12 +90,29 @@ def picks(weights: list[int], offered: bytearray, seed: bytes, draws: int) -> It
     """
     if len(seed) != _SEED_BYTES:
         raise ValueError(f"a seed has {_SEED_BYTES} bytes, this one {len(seed)}")
-    for i in range(min(draws, offered.count(1))):
+    for i in range(draws):
+        if 1 not in offered:
+            return
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
         # All weights zero: all that are left count 1.
-        heaps = list(accumulate(weights if any(weights) else offered))
-        x = int.from_bytes(digest, "big") % heaps[-1]
-        # The first that exceeds x: never a place of weight 0, which repeats the one before.
-        place = bisect_right(heaps, x)
+        counted = weights if any(weights) else [*offered]
+        place, x, total = _fall(counted, int.from_bytes(digest, "big"))
         weights[place] = offered[place] = 0
-        yield Pick(place, f"0x{digest.hex()}", x, heaps[-1])
+        yield Pick(place, f"0x{digest.hex()}", x, total)
+
+
+def _fall(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
+    """Return the first place with which the sum of the weights exceeds x, x, and the total.
+
+    It is never a place of weight 0; one weight at least is more.
+    """
+    if native is not None and isinstance(weights, array):
+        total = native.total(weights)
+        return native.place(weights, number % total), number % total, total
+    blocks = [sum(weights[at : at + _STRIDE]) for at in range(0, len(weights), _STRIDE)]
+    ends = list(accumulate(blocks, initial=0))
+    x = number % ends[-1]
+    block = bisect_right(ends, x) - 1
+    first = block * _STRIDE
+    within = list(accumulate(weights[first : first + _STRIDE], initial=ends[block]))
+    return first + bisect_right(within, x) - 1, x, ends[-1]

@@ -1,14 +1,19 @@
-"""The chain's hash function, by the quickest library that is there.
+"""The chain's hash function, by the quickest code that is there.
 
-`safe-pysha3` takes 1 us for 32 bytes, pycryptodome 8 us (decision 0065).
+Our own native code takes 0.4 us for 32 bytes, `safe-pysha3` 0.8 us, pycryptodome 4 us (decisions
+0065, 0204).
 """
 
 from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol
 
+from oracle.domain.native import native
+
 
 def _quickest() -> Callable[[bytes], bytes]:
+    if native is not None:
+        return native.keccak
     try:
         keccak_256: Callable[[bytes], _Hashed] = import_module("sha3").keccak_256
     except ImportError:

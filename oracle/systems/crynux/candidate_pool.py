@@ -12,7 +12,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import restarts_until
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.candidate_index import CandidateIndex, CandidateList, IndexedCandidate
+from oracle.systems.crynux.candidate_columns import IndexedCandidate
+from oracle.systems.crynux.candidate_index import CandidateIndex, CandidateList
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Requirement, misfit, requirement_of
 from oracle.systems.crynux.selection_weight import Weighting, largest_stake, locality_boost

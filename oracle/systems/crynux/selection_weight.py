@@ -16,12 +16,16 @@ from oracle.domain.state.node import Membership, Node
 _AUXILIARY = ("lora:", "controlnet:")
 
 
+# With M at most 9, no weight and nothing that it is made of comes to 2^64.
+_MOST = 4 * UNIT
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
     """The parameters of the weight; fractions in units of 10^-18.
 
     Raises:
-        ValueError: a negative one; the field is named.
+        ValueError: one below 0 or above 4; the field is named.
     """
 
     # The least W of a candidate: a dead node must come to its 50 scores, and any eligible one can
@@ -37,8 +41,8 @@ class Weighting:
 
     def __post_init__(self) -> None:
         for name in ("weight_floor", "disk_boost", "memory_boost"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: must be 0 or more")
+            if not 0 <= getattr(self, name) <= _MOST:
+                raise ValueError(f"{name}: must be 0 to 4")
 
     def counted(self, models: Iterable[str]) -> frozenset[str]:
         """Return those of a task's models that count for locality, each once."""

@@ -234,4 +234,4 @@ def test_changes_that_no_task_asks_about_do_not_pile_up():
 
 
 def kept_in(pool: CandidatePool) -> int:
-    return sum(len(view.near._rows) + len(view.far._rows) for view in pool._views.values())
+    return sum(len(view.near) + len(view.far) for view in pool._views.values())

@@ -1,0 +1,46 @@
+/* oracle_native: what selection and proofs wait for, in C. Optional: every function has its equal
+ * in Python, with the same bytes, and oracle/domain/native.py says whether it is there. */
+#include "native.h"
+
+/* Raised with every change of what a function takes or gives: oracle/domain/native.py
+ * asks for its own. */
+#define VERSION 1
+
+static PyObject *native_keccak(PyObject *module, PyObject *content) {
+    (void)module;
+    Py_buffer view;
+    uint8_t hash[HASH_SIZE];
+    if (PyObject_GetBuffer(content, &view, PyBUF_SIMPLE) < 0) return NULL;
+    keccak256(view.buf, (size_t)view.len, hash);
+    PyBuffer_Release(&view);
+    return PyBytes_FromStringAndSize((char *)hash, HASH_SIZE);
+}
+
+static PyMethodDef functions[] = {
+    {"keccak", native_keccak, METH_O, "Return the Keccak-256 hash of bytes."},
+    {"receipts_root", native_receipts_root, METH_O,
+     "Return the receipts root of a block; None: not written in the ordinary way."},
+    {"stake_scores", native_stake_scores, METH_VARARGS,
+     "Write sqrt(stake / largest) of a list of stakes; False: one of them does not fit."},
+    {"weigh", native_weigh, METH_VARARGS, "Write the weights of the candidates asked for."},
+    {"total", native_total, METH_O, "Return the sum of a column of weights."},
+    {"place", native_place, METH_VARARGS, "Return where the sum of the weights exceeds x."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int begun(PyObject *module) {
+    if (receipts_begin() < 0) return -1;
+    return PyModule_AddIntConstant(module, "VERSION", VERSION);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, begun}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "oracle_native",
+    .m_doc = "Optional native code of qos-oracle.",
+    .m_methods = functions,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit_oracle_native(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,64 @@
+"""The native code under the compiler's sanitizers: nothing is read or written out of place."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
+# Each is a block of up to 257 receipts, 60 candidates, a draw and a hash.
+ROUNDS, MORE_ROUNDS = 60, 6_000
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory) -> Path:
+    """A folder with the library, compiled as ./check does it and with the sanitizers."""
+    spec = spec_from_file_location("compiling", ROOT / "native" / "compile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    compiling = module_from_spec(spec)
+    spec.loader.exec_module(compiling)
+    folder: Path = tmp_path_factory.mktemp("sanitized")
+    warned = ("-Wall", "-Wextra", "-Wshadow", *SANITIZERS)
+    compiling.compile_into(folder / compiling.NAME, ROOT / "native" / "src", *warned)
+    return folder
+
+
+def of_compiler(library: str) -> str:
+    """Where the compiler keeps a library of its own."""
+    compiler = str(sysconfig.get_config_var("CC") or "cc").split()[0]
+    asked = subprocess.run(
+        [compiler, f"-print-file-name={library}"], capture_output=True, text=True, check=True
+    )
+    return asked.stdout.strip()
+
+
+def played(folder: Path, seed: int, rounds: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.support.native.fuzzing", str(seed), str(rounds)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),
+        "LD_PRELOAD": of_compiler("libasan.so"),
+        # Python keeps what it has to the end; its own allocator would hide what is out of place.
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONMALLOC": "malloc",
+    }
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("seed", "rounds"), [(1, ROUNDS), pytest.param(1_000, MORE_ROUNDS, marks=pytest.mark.nightly)]
+)
+def test_nothing_is_touched_out_of_place(sanitized: Path, seed: int, rounds: int):
+    done = played(sanitized, seed, rounds)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{rounds} rounds, {sanitized / 'oracle_native.abi3.so'}\n"

@@ -1,0 +1,1 @@
+"""What the native code is compared on."""

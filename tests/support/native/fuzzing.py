@@ -1,0 +1,69 @@
+"""The native code on inputs by chance, beside the Python code: python -m … SEED ROUNDS.
+
+Run by a Python under a sanitizer, which ends it at the first byte read or written out of place.
+"""
+
+import importlib
+import sys
+from array import array
+from contextlib import suppress
+from random import Random
+
+from oracle.chain.proofs.merkle_trie import root
+from oracle.domain import native as module
+from oracle.domain.fixed_point import UNIT
+from oracle.systems import weighted_draw
+from oracle.systems.crynux import candidate_columns
+from oracle.systems.crynux.candidate_columns import CandidateColumns
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from oracle.systems.weighted_draw import picks
+from tests.support.native.inputs import NOW, a_block, a_candidate, spoil
+
+assert module.native is not None, "no native code is installed"
+native: module.Native = module.native
+
+
+def receipts(chance: Random) -> None:
+    block = a_block(chance)
+    for _ in range(chance.randrange(4) if block else 0):
+        spoil(chance, block)
+    found, expected = native.receipts_root(block), None
+    with suppress(ValueError):
+        expected = root([receipt.leaf() for receipt in block])
+    assert found in {None, expected}
+
+
+def candidates(chance: Random) -> None:
+    rows = [a_candidate(chance) for _ in range(chance.randrange(60))]
+    largest = max((row.stake for row in rows), default=0)
+    said = []
+    for code in (native, None):
+        candidate_columns.native = code  # type: ignore[attr-defined]
+        columns = CandidateColumns(SEED, SEED_WEIGHTING, rows)
+        columns.settle(NOW, largest)
+        said.append(([*columns.weights], columns.offered))
+    assert said[0] == said[1]
+
+
+def draws(chance: Random) -> None:
+    weights = [chance.choice((0, 9 * UNIT, chance.getrandbits(64))) for _ in range(70)]
+    offered = bytearray(map(bool, weights))
+    seed, wanted = chance.randbytes(32), chance.randrange(80)
+    weighted_draw.native = native  # type: ignore[attr-defined]
+    natively = [*picks(array("Q", weights), offered.copy(), seed, wanted)]
+    assert natively == [*picks(weights, offered, seed, wanted)]
+
+
+def main(seed: int, rounds: int) -> None:
+    for number in range(seed, seed + rounds):
+        chance = Random(number)  # noqa: S311 - repeatable, no secret
+        for play in (receipts, candidates, draws):
+            play(chance)
+        content = chance.randbytes(chance.randrange(600))
+        assert len(native.keccak(content)) == 32
+    sys.stdout.write(f"{rounds} rounds, {importlib.import_module('oracle_native').__file__}\n")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""Receipts, candidates and stakes by chance: most as they come, some at the edges or spoiled."""
+
+from random import Random
+
+import msgspec
+
+from oracle.chain.proofs.bloom import bloom, written
+from oracle.chain.proofs.receipts_root import ProvenReceipt
+from oracle.domain.fixed_point import UNIT
+from oracle.rpc.responses import LogResponse
+from oracle.systems.crynux.candidate_columns import IndexedCandidate
+
+NOW = 1_700_000_000
+# What an endpoint may write in place of anything.
+STRANGE = ("", "0", "0x", "0X1", "0x0", "0x1", "0x01", "0x1_0", "0x\u00e9", "-0x1", "0x7f", "0x80")
+# Sizes on both sides of where RLP and the trie change their form.
+SIZES = (0, 1, 2, 31, 32, 33, 54, 55, 56, 57, 255, 256, 257, 700)
+COUNTS = (*range(18), 126, 127, 128, 129, 255, 256, 257)
+
+
+def text(chance: Random, size: int) -> str:
+    return "0x" + chance.randbytes(size).hex()
+
+
+def a_log(chance: Random) -> LogResponse:
+    topics = tuple(text(chance, 32) for _ in range(chance.randrange(5)))
+    said = text(chance, chance.choice(SIZES))
+    return LogResponse(
+        text(chance, 20), topics, said, "0x1", text(chance, 32), text(chance, 32), "0x0", "0x0"
+    )
+
+
+def a_receipt(chance: Random) -> ProvenReceipt:
+    logs = [a_log(chance) for _ in range(chance.choice((0, 0, 1, 1, 2, 5)))]
+    gas = chance.choice((0, 1, 127, 128, 255, 256, 21_000, 2**64, 2**256 - 1))
+    return ProvenReceipt(
+        text(chance, 32),
+        "0x0",
+        hex(gas),
+        logs,
+        type=hex(chance.randrange(5)),
+        status=hex(chance.randrange(2)),
+        logs_bloom=written(bloom(logs)),
+    )
+
+
+def a_block(chance: Random) -> list[ProvenReceipt]:
+    return [a_receipt(chance) for _ in range(chance.choice(COUNTS))]
+
+
+# What an endpoint may leave out.
+OPTIONAL = {"status", "logs_bloom", "root"}
+FIELDS = ("type", "status", "cumulative_gas_used", "logs_bloom", "root")
+OF_LOGS = ("address", "topics", "data")
+
+
+def spoil(chance: Random, block: list[ProvenReceipt]) -> None:
+    """Change one text in it, by one character or altogether."""
+    receipt = chance.choice(block)
+    logs: list[msgspec.Struct] = [*receipt.logs]
+    one = chance.choice([receipt, *logs])
+    field = chance.choice(FIELDS if one is receipt else OF_LOGS)
+    value = getattr(one, field)
+    if isinstance(value, tuple):
+        setattr(one, field, tuple(_changed(chance, topic) for topic in value))
+    elif field in OPTIONAL and chance.random() < 0.2:
+        setattr(one, field, None)
+    else:
+        setattr(one, field, _changed(chance, value))
+
+
+def _changed(chance: Random, value: str | None) -> str:
+    if not value or chance.random() < 0.3:
+        return chance.choice((*STRANGE, text(chance, chance.choice(SIZES))))
+    place = chance.randrange(len(value))
+    put = chance.choice(("", "0", "1", "f", "F", "x", "X", "_", " ", "g", "\u00e9", "00"))
+    return value[:place] + put + value[place + 1 :]
+
+
+def a_candidate(chance: Random) -> IndexedCandidate:
+    return IndexedCandidate(
+        free=chance.random() < 0.7,
+        stake=a_stake(chance),
+        boost=chance.choice((UNIT, 2 * UNIT, 9 * UNIT, chance.randrange(UNIT, 9 * UNIT + 1))),
+        long_term=chance.choice((0, 1, UNIT, chance.randrange(UNIT + 1))),
+        base=chance.choice((0, 1, UNIT - 1, UNIT, chance.randrange(UNIT + 1))),
+        since=NOW - chance.choice((-5, 0, 1, 2**21 - 1, 2**21, 2**40, chance.randrange(20_000))),
+        barred_below=chance.choice((0, UNIT // 10, UNIT, chance.randrange(UNIT + 1))),
+    )
+
+
+def a_stake(chance: Random) -> int:
+    """In wei; now and then of more bits than a native number has."""
+    size = chance.choice((0, 1, 10, 63, 64, 65, 80, 90, 127, 128, 128, 90, 90))
+    return chance.getrandbits(size) if size else 0

@@ -1,0 +1,1 @@
+"""The native code beside the Python code."""

@@ -1,0 +1,15 @@
+"""The native code that ./check has compiled; where it could not, its tests are passed over."""
+
+import os
+
+import pytest
+
+from oracle.domain.native import Native, native as found
+
+
+@pytest.fixture(scope="session")
+def native() -> Native:
+    if found is None and "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ:
+        pytest.skip("no native code: apt-get install gcc python3-dev, then ./check")
+    assert found is not None
+    return found

@@ -1,0 +1,168 @@
+"""The native code says what the Python code says, or nothing."""
+
+import importlib
+from array import array
+from contextlib import suppress
+from math import isqrt
+from random import Random
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.proofs.keccak import pure_enough
+from oracle.chain.proofs.merkle_trie import root
+from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.domain import native as module
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.native import Native
+from oracle.systems import weighted_draw
+from oracle.systems.crynux import candidate_columns
+from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING, Weighting
+from oracle.systems.weighted_draw import picks
+from tests.support.examples import examples
+from tests.support.native.inputs import (
+    COUNTS,
+    NOW,
+    a_block,
+    a_candidate,
+    a_receipt,
+    a_stake,
+    spoil,
+)
+
+CHANCES = st.randoms(use_true_random=False)
+UNFLOORED = Weighting(weight_floor=0)
+
+
+def in_python(block: list[ProvenReceipt]) -> bytes | None:
+    """None: it cannot be written."""
+    with suppress(ValueError):
+        return root([receipt.leaf() for receipt in block])
+    return None
+
+
+@examples(200)
+@given(st.binary(max_size=300))
+def test_a_hash_is_that_of_the_library(native: Native, content: bytes):
+    assert native.keccak(content) == pure_enough(content)
+
+
+def test_a_hash_is_that_of_the_library_whatever_the_size(native: Native):
+    for size in range(420):
+        content = bytes(place % 251 for place in range(size))
+        assert native.keccak(content) == pure_enough(content)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_the_receipts_root_of_an_ordinary_block_is_the_same(native: Native, count: int):
+    chance = Random(count)  # noqa: S311 - repeatable, no secret
+    block = [a_receipt(chance) for _ in range(count)]
+    assert native.receipts_root(block) == in_python(block)
+
+
+@examples(300)
+@given(CHANCES)
+def test_of_a_spoiled_block_it_says_the_same_or_nothing(native: Native, chance: Random):
+    block = a_block(chance) or [a_receipt(chance)]
+    for _ in range(chance.randrange(1, 4)):
+        spoil(chance, block)
+    assert native.receipts_root(block) in {None, in_python(block)}
+
+
+def test_a_block_in_an_unusual_spelling_is_asked_of_python(native: Native):
+    chance = Random(1)  # noqa: S311 - as above
+    block = [a_receipt(chance)]
+    expected = receipts_root(block)
+    block[0].cumulative_gas_used = "0X" + block[0].cumulative_gas_used[2:]
+    assert native.receipts_root(block) is None
+    assert receipts_root(block) == expected
+
+
+def test_what_is_no_receipt_is_an_error_and_not_a_crash(native: Native):
+    assert native.receipts_root(()) is None
+    with pytest.raises(AttributeError):
+        native.receipts_root([None])
+
+
+def settled(
+    rows: list[IndexedCandidate], changed: dict[int, IndexedCandidate], weighting: Weighting
+) -> list[tuple[list[int], bytes, list[int]]]:
+    """Weights, offers and S: as made, after changes, later, and with another largest stake."""
+    columns = CandidateColumns(SEED, weighting, rows)
+    largest = max((row.stake for row in [*rows, *changed.values()]), default=0)
+    seen = []
+    for time, most in ((NOW, largest), (NOW, largest), (NOW + 600, largest), (NOW, 2 * largest)):
+        columns.settle(time, most)
+        seen.append(([*columns.weights], bytes(columns.offered), [*columns.scores]))
+        for place, row in changed.items():
+            columns.put(place, row)
+    return seen
+
+
+@examples(200)
+@given(CHANCES, st.sampled_from([SEED_WEIGHTING, UNFLOORED]))
+def test_candidates_weigh_the_same(native: Native, chance: Random, weighting: Weighting):
+    rows = [a_candidate(chance) for _ in range(chance.randrange(1, 40))]
+    changed = {chance.randrange(len(rows)): a_candidate(chance) for _ in range(3)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(candidate_columns, "native", native)
+        natively = settled(rows, changed, weighting)
+        patched.setattr(candidate_columns, "native", None)
+        assert natively == settled(rows, changed, weighting)
+
+
+@examples(200)
+@given(CHANCES)
+def test_a_stake_scores_the_same_or_does_not_fit(native: Native, chance: Random):
+    stakes = [a_stake(chance) for _ in range(chance.randrange(1, 30))]
+    largest = chance.choice([max(stakes), 2**128 - 1, 2**64, 1])
+    scores = array("Q", bytes(8 * len(stakes)))
+    if native.stake_scores(stakes, largest, scores):
+        assert [*scores] == [isqrt(stake * UNIT * UNIT // largest) for stake in stakes]
+    else:
+        assert largest == 0 or max(stakes) > largest
+
+
+@pytest.mark.parametrize("stakes", [[-1], [2**128], [0, 2**300], [5]])
+def test_a_stake_that_does_not_fit_is_said_so(native: Native, stakes: list[int]):
+    scores = array("Q", bytes(8 * len(stakes)))
+    assert native.stake_scores(stakes, 4, scores) is False
+
+
+@examples(200)
+@given(CHANCES, st.binary(min_size=32, max_size=32))
+def test_draws_fall_on_the_same_places(native: Native, chance: Random, seed: bytes):
+    weights = [chance.choice((0, 1, 9 * UNIT, chance.getrandbits(64))) for _ in range(40)]
+    offered = bytearray(1 if weight else chance.randrange(2) for weight in weights)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(weighted_draw, "native", native)
+        natively = [*picks(array("Q", weights), offered.copy(), seed, 50)]
+    assert natively == [*picks(weights, offered, seed, 50)]
+
+
+@pytest.mark.parametrize("x", [6, 2**64, 2**128, -1])
+def test_beyond_the_total_there_is_no_place(native: Native, x: int):
+    with pytest.raises(ValueError, match="no weight at that place"):
+        native.place(array("Q", [1, 2, 3]), x)
+
+
+def test_columns_of_different_lengths_are_refused(native: Native):
+    numbers, flags = array("Q", [1]), bytearray(1)
+    longer = array("Q", [1, 1])
+    columns = (*(numbers, numbers, longer, numbers, numbers, numbers), flags, numbers, flags)
+    with pytest.raises(ValueError, match="columns of different lengths"):
+        native.weigh(columns, NOW, bytes(16 * 21), 0)
+    with pytest.raises(ValueError, match="a decay table of 3 bytes"):
+        native.weigh(columns, NOW, b"abc", 0)
+
+
+class Older:
+    VERSION = 0
+
+
+@pytest.mark.parametrize("installed", [None, Older])
+def test_without_the_package_or_with_another_version_python_does_it(monkeypatch, installed):
+    monkeypatch.setitem(importlib.import_module("sys").modules, "oracle_native", installed)
+    assert module._found() is None
