@@ -1,8 +1,8 @@
 """The bulk paths: many rows of one table at the speed of the driver.
 
 Rows are tuples in the order of the table's columns. SQLite takes them as they are. PostgreSQL
-takes a table's rows in one round trip: new ones by COPY, those that may be there already as an
-array for each column.
+takes many rows by COPY, after those of the same key are deleted where they are replaced; few ones,
+and those that may be left alone, as an array for each column.
 See docs/explanation/storage.md#bulk-writes.
 """
 
@@ -11,7 +11,16 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from sqlalchemy import Connection, Dialect, Table, bindparam, cast as cast_to, func, select
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    Table,
+    bindparam,
+    cast as cast_to,
+    delete,
+    func,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
@@ -24,6 +33,8 @@ Row = tuple[Any, ...]
 _COPY_FROM = 50
 # Keys in one question; short ones are compiled and planned faster.
 KEYS = 500
+# Of keys as bytes: as text, which the driver prefers for arrays, each is escaped by itself.
+_ANY = "ANY(%b)"
 
 _Insert = TypeVar("_Insert", sqlite.Insert, postgresql.Insert)
 # SQL text for `exec_driver_sql` with tuples: places instead of names.
@@ -49,17 +60,19 @@ def append(connection: Connection, target: Table, rows: list[Row]) -> None:
     Raises:
         IntegrityError: one is there.
     """
-    if not rows:
-        return
-    if connection.dialect.name == "sqlite" or len(rows) < _COPY_FROM:
-        _merge(connection, target, rows, _Meeting.FAIL)
-    else:
+    if _is_copied(connection, rows):
         _copy(connection, target, rows)
+    else:
+        _merge(connection, target, rows, _Meeting.FAIL)
 
 
 def upsert(connection: Connection, target: Table, rows: list[Row]) -> None:
     """Insert rows, or replace those of the same key; no key twice."""
-    _merge(connection, target, rows, _Meeting.REPLACE)
+    if _is_copied(connection, rows) and len(target.primary_key) == 1:
+        _delete(connection, target, rows)
+        _copy(connection, target, rows)
+    else:
+        _merge(connection, target, rows, _Meeting.REPLACE)
 
 
 def append_missing(connection: Connection, target: Table, rows: list[Row]) -> int:
@@ -87,7 +100,7 @@ def fetch(connection: Connection, target: Table, keys: Iterable[bytes]) -> Itera
             asked = f"IN ({','.join('?' * len(some))})"
             given: Row = tuple(some)
         else:
-            asked, given = "= ANY(%s)", (some,)
+            asked, given = f"= {_ANY}", (some,)
         yield from connection.exec_driver_sql(_chosen(dialect, target, asked), given)
 
 
@@ -95,6 +108,23 @@ def fetch(connection: Connection, target: Table, keys: Iterable[bytes]) -> Itera
 def _chosen(dialect: str, target: Table, asked: str) -> str:
     (key,) = target.primary_key.columns
     return f"{select(target).compile(dialect=_DIALECTS[dialect])} WHERE {key.name} {asked}"
+
+
+def _is_copied(connection: Connection, rows: list[Row]) -> bool:
+    return connection.dialect.name == "postgresql" and len(rows) >= _COPY_FROM
+
+
+def _delete(connection: Connection, target: Table, rows: list[Row]) -> None:
+    """Delete the rows of the same keys, the table's only key column."""
+    (key,) = target.primary_key.columns
+    place = target.columns.keys().index(key.name)
+    connection.exec_driver_sql(_deleted(target), ([row[place] for row in rows],))
+
+
+@lru_cache(maxsize=64)
+def _deleted(target: Table) -> str:
+    (key,) = target.primary_key.columns
+    return f"{delete(target).compile(dialect=_DIALECTS['postgresql'])} WHERE {key.name} = {_ANY}"
 
 
 def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Meeting) -> int:
@@ -109,6 +139,7 @@ def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Mee
 
 def _copy(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import sql  # noqa: PLC0415  most databases are SQLite's
+    from psycopg.types.string import BytesBinaryDumper  # noqa: PLC0415
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
@@ -116,10 +147,13 @@ def _copy(connection: Connection, target: Table, rows: list[Row]) -> None:
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(target.name), names
     )
-    with driver.cursor() as cursor, cursor.copy(statement) as copy:
-        copy.set_types(_types(target))
-        for row in rows:
-            copy.write_row(row)
+    with driver.cursor() as cursor:
+        # For BYTEA the driver would choose one that is written in Python.
+        cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
+        with cursor.copy(statement) as copy:
+            copy.set_types(_types(target))
+            for row in rows:
+                copy.write_row(row)
 
 
 @lru_cache(maxsize=64)

@@ -33,6 +33,15 @@ def test_the_same_window_twice_is_there_once(store: Store):
         assert uow.logs.count() == 101
 
 
+def test_many_logs_are_replaced_by_what_is_said_of_them_now(store: Store):
+    window = [log(number, index) for number in range(5) for index in range(20)]
+    corrected = [replace(each, tx_hash=a_hash(9)) for each in window[20:]]
+    with store.transaction() as uow:
+        uow.logs.append(window[:80])
+        uow.logs.replace(corrected)
+        assert list(uow.logs.between(0, 9)) == [*window[:20], *corrected]
+
+
 def test_logs_come_in_order_of_block_and_index(store: Store):
     window = [log(number, index) for number in range(3, 6) for index in range(3)]
     with store.transaction() as uow:

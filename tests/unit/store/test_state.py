@@ -9,6 +9,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.state.group import OpenGroup
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
+from oracle.store import bulk
 from oracle.store.database import Store
 from oracle.store.encoding import as_said, plain
 from tests.support.examples import examples
@@ -20,7 +21,15 @@ quick = examples(30)
 UNIT = 10**18
 
 
+@pytest.fixture(params=["few", "many"])
+def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are written as a few are, and as many are."""
+    if request.param == "many":
+        monkeypatch.setattr(bulk, "_COPY_FROM", 1)
+
+
 @quick
+@pytest.mark.usefixtures("amount")
 @given(rows=st.lists(samples.nodes, max_size=4, unique_by=lambda each: each.address))
 def test_nodes_come_back_as_they_were(store: Store, rows: list[Node]):
     with store.transaction() as uow:
@@ -30,6 +39,7 @@ def test_nodes_come_back_as_they_were(store: Store, rows: list[Node]):
 
 
 @quick
+@pytest.mark.usefixtures("amount")
 @given(rows=st.lists(samples.tasks, max_size=4, unique_by=lambda each: each.key))
 def test_tasks_come_back_as_they_were(store: Store, rows: list[Task]):
     with store.transaction() as uow:
@@ -63,6 +73,14 @@ def test_saving_again_replaces(store: Store):
         ]
 
 
+def test_many_rows_replace_those_of_the_same_key_and_no_other(store: Store):
+    with store.transaction() as uow:
+        uow.tasks.save([task(number, size=1) for number in range(100)])
+        uow.tasks.save([task(number, size=2) for number in range(60, 160)])
+        found = uow.tasks.named(map(task_key, range(200)))
+    assert [found[key].size for key in sorted(found)] == [1] * 60 + [2] * 100
+
+
 def test_unknown_names_are_left_out(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1)])
@@ -70,6 +88,7 @@ def test_unknown_names_are_left_out(store: Store):
         assert uow.nodes.named([]) == {}
 
 
+@pytest.mark.usefixtures("amount")
 def test_open_groups_come_back_as_they_were(store: Store):
     one = OpenGroup(group_key(1), (task_key(3), task_key(1)), closed=False)
     with store.transaction() as uow:
