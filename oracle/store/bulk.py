@@ -22,9 +22,11 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 if TYPE_CHECKING:
     from psycopg import Connection as Driver
+    from psycopg.sql import Composed
 
 Row = tuple[Any, ...]
 
@@ -138,20 +140,30 @@ def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Mee
 
 
 def _copy(connection: Connection, target: Table, rows: list[Row]) -> None:
-    from psycopg import sql  # noqa: PLC0415  most databases are SQLite's
-    from psycopg.types.string import BytesBinaryDumper  # noqa: PLC0415
+    from psycopg import Error, sql  # noqa: PLC0415  most databases are SQLite's
 
-    driver = cast("Driver[Row]", connection.connection.driver_connection)
     names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
     # As bytes: as text every byte of ours would be two digits.
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(target.name), names
     )
+    try:
+        _send(connection, statement, _types(target), rows)
+    except Error as error:
+        # As of any other statement: `translated` knows SQLAlchemy's errors only.
+        of_copy = statement.as_string(), None, error, Error
+        raise DBAPIError.instance(*of_copy, dialect=connection.dialect) from error
+
+
+def _send(connection: Connection, copying: "Composed", types: list[str], rows: list[Row]) -> None:
+    from psycopg.types.string import BytesBinaryDumper  # noqa: PLC0415  as in `_copy`
+
+    driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:
         # For BYTEA the driver would choose one that is written in Python.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
-        with cursor.copy(statement) as copy:
-            copy.set_types(_types(target))
+        with cursor.copy(copying) as copy:
+            copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
 

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
+from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.blocks import Position
+from oracle.domain.fold.working_set import MembershipChange, MembershipTurn
 from oracle.domain.state.group import OpenGroup
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
@@ -79,6 +81,15 @@ def test_many_rows_replace_those_of_the_same_key_and_no_other(store: Store):
         uow.tasks.save([task(number, size=2) for number in range(60, 160)])
         found = uow.tasks.named(map(task_key, range(200)))
     assert [found[key].size for key in sorted(found)] == [1] * 60 + [2] * 100
+
+
+@pytest.mark.usefixtures("amount")
+def test_a_position_is_written_once(store: Store):
+    turns = [MembershipChange(address(1), Position(1, 0, 0, 0), 5, MembershipTurn.JOINED)]
+    with store.transaction() as uow:
+        uow.memberships.append(turns)
+    with pytest.raises(IntegrityError), store.transaction() as uow:
+        uow.memberships.append(turns)
 
 
 def test_unknown_names_are_left_out(store: Store):
