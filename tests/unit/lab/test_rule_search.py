@@ -18,7 +18,7 @@ def test_the_first_system_is_at_one_whatever_the_goal():
 
 
 def test_weights_say_how_much_a_measure_counts():
-    first, other = measured([column(), column("seed weight_floor=5")], PLAN)
+    first, other = measured([column(), column("seed weight_floor=4")], PLAN)
     failures, gini = Goal.read("failures").of(other, first), Goal.read("gini").of(other, first)
     both = Goal.read("failures=3,gini").of(other, first)
     assert (
