@@ -40,7 +40,7 @@ class DispatchSection(Section):
     # docs/explanation/pocket.md#parameters lists those of Pocket.
     change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
     # The least weight of a node that may be drawn, as a fraction; left out: the policy's own.
-    weight_floor: Decimal | None = Field(default=None, ge=0, allow_inf_nan=False)
+    weight_floor: Decimal | None = Field(default=None, ge=0, le=4, allow_inf_nan=False)
     # Tasks in the queue for each member; the least valuable beyond are dropped.
     queue_alpha: Decimal | None = Field(default=None, gt=0, allow_inf_nan=False)
     # What a task takes whatever its size: `{ sd = 5, llm = 2, sd_ft = 60 }`.

@@ -233,6 +233,7 @@ def test_what_no_source_ever_published_has_no_default(
             {"policy": "article", "weight_floor": 0.01},
             "dispatch.weight_floor: article has tickets and no least weight",
         ),
+        ({"weight_floor": 5}, "dispatch.weight_floor: Input should be less than or equal to 4"),
     ],
 )
 def test_a_policy_and_its_numbers_are_judged_before_anything_is_drawn(
