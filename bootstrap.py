@@ -294,7 +294,7 @@ def by_hash(*names: str) -> list[str]:
     without the path of the checkout, which may hold spaces.
     """
     files = (part for name in names for part in ("--requirement", f"constraints/{name}.txt"))
-    return ["--require-hashes", "--only-binary", ":all:", *files]
+    return ["--no-deps", "--require-hashes", "--only-binary", ":all:", *files]
 
 
 def _pip_install(*what: str) -> None:
