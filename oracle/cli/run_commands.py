@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
     )(run)
 
 
-def run(  # noqa: PLR0913 - a command line's options are its parameters
+def run(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     once: Annotated[

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
     app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(_devnet)
 
 
-def _demo(  # noqa: PLR0913 - a command line's options are its parameters
+def _demo(
     *,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")

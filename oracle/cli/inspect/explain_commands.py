@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
     app.command("explain", epilog="Example: qos-oracle explain 0xfabb --round 12 --full")(explain)
 
 
-def explain(  # noqa: PLR0913 - a command line's options are its parameters
+def explain(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,

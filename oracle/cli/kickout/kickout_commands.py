@@ -127,7 +127,7 @@ def evidence(
 
 
 @kickout.command(epilog="Example: qos-oracle kickout propose 0x… --yes")
-def propose(  # noqa: PLR0913 - a command line's options are its parameters
+def propose(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,

@@ -46,7 +46,7 @@ def add_to(outbox: typer.Typer) -> None:
     )
 
 
-def rebuild(  # noqa: PLR0913 - a command line's options are its parameters
+def rebuild(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     from_chain: Annotated[

@@ -15,7 +15,7 @@ NODES = tuple(f"node-{number}" for number in range(6))
 T0 = 1_700_000_000_000
 
 
-def told(  # noqa: PLR0913  a relay has as many sides
+def told(
     node: str,
     t: int = T0,
     latency: float = 100.0,
