@@ -4,7 +4,7 @@
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY constraints constraints
-ARG BY_HASH="--no-cache-dir --disable-pip-version-check --require-hashes --only-binary :all:"
+ARG BY_HASH="--no-cache-dir --disable-pip-version-check --no-deps --require-hashes --only-binary :all:"
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     python -m venv /opt/build \
     && /opt/build/bin/pip install $BY_HASH --requirement constraints/build.txt \
@@ -14,7 +14,8 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 COPY . .
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /opt/wheel . ./native \
-    && /opt/qos-oracle/bin/pip install --no-deps --no-index /opt/wheel/*.whl
+    && /opt/qos-oracle/bin/pip install --no-deps --no-index /opt/wheel/*.whl \
+    && /opt/qos-oracle/bin/pip check
 
 # A local chain to try things on: the same Anvil that the tests use.
 FROM node:22-slim AS chain

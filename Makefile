@@ -1,6 +1,6 @@
-# `make` lists the targets. Each is one command; ./demo and ./check do not need make.
+# `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types floors contracts slow mutants mutation faults sending fidelity fidelity-mutants lies sim machine soak fuzz bench slither halmos dashboard picture docs reference house nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -8,8 +8,16 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# What ./check installs; nothing is done where it is there.
+tools:
+	@. .ci/python.sh && "$$PYTHON" bootstrap.py check
+
+install test lint format types floors contracts slow mutants mutation faults sending: tools
+fidelity fidelity-mutants lies sim machine soak fuzz slither halmos bench dashboard: tools
+picture docs reference house nightly cover initial wheel release images: tools
+constraints vendored screens: tools
+
 install:  ## Make .venv and node_modules, and install the commit hooks
-	python3 bootstrap.py check
 	pre-commit install
 
 demo:  ## Show the whole product on a local chain (ARGS="--keep" leaves it running)
@@ -92,8 +100,7 @@ picture:  ## Play the demo, and draw docs/demo.svg from what was to be seen (two
 	PYTHONPATH=ops/docs python -m picture docs/demo.svg
 
 docs:  ## Build the documents as a site into build/site; every link is looked up
-	python -m venv .venv-docs
-	python -m pip --python .venv-docs install --quiet --disable-pip-version-check --require-hashes -r constraints/docs.txt
+	python bootstrap.py docs
 	PYTHONPATH=ops/docs python -m reference build/reference
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 

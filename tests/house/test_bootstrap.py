@@ -1,114 +1,99 @@
-"""How ./demo and ./check make their environment on machines that lack something."""
+"""How ./demo and ./check create their environment on machines that lack something."""
 
-import hashlib
 import importlib
 import importlib.util
+import os
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import HTTPError
-from zipfile import ZipFile
 
 import pytest
 
 import bootstrap
-from tests.house.set_up import set_up_in, with_this_python
+from tests.house.set_up import (
+    Index,
+    Wheel,
+    link_this_python,
+    make_checkout,
+    serve_index,
+    sha256,
+    use_index,
+)
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(monkeypatch, tmp_path):
-    set_up_in(tmp_path / "venv", monkeypatch)
+def checkout(monkeypatch, tmp_path):
+    make_checkout(tmp_path / "checkout", monkeypatch)
+    return tmp_path / "checkout"
 
 
-def without_ensurepip():
+@pytest.fixture
+def environment(checkout):
+    return checkout / ".venvs/some"
+
+
+def without_ensurepip(_):
     raise subprocess.CalledProcessError(1, ["venv"], "ensurepip is not available")
 
 
-def no_pip_here(monkeypatch):
+def remove_pip(monkeypatch):
     """A Debian with python3 alone."""
-    for way in ("_by_venv", "_by_virtualenv", "_by_pip_of_the_machine"):
+    for way in ("_create_by_venv", "_create_by_virtualenv", "_create_by_pip_of_machine"):
         monkeypatch.setattr(bootstrap, way, without_ensurepip)
 
 
-@contextmanager
-def an_index(wheel: bytes, password: str = "") -> Iterator[str]:
-    """A package index as pip's settings name it, its password in the address if it has one."""
-    wanted = "Basic YWRhOnNlY3JldA=="  # ada:secret
-
-    class Index(BaseHTTPRequestHandler):
-        def do_GET(self):
-            if password and self.headers["Authorization"] != wanted:
-                self.send_error(401)
-                return
-            self.send_response(200)
-            self.end_headers()
-            link = f'<a href="../../files/{bootstrap.PIP_WHEEL}#sha256=0">pip</a>'
-            self.wfile.write(wheel if self.path.endswith(".whl") else link.encode())
-
-        def log_message(self, *_):
-            """Say nothing in the middle of the tests' own lines."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
-    threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
-    try:
-        user = f"ada:{password}@" if password else ""
-        yield f"http://{user}127.0.0.1:{server.server_port}/simple"
-    finally:
-        server.shutdown()
-        server.server_close()
+def fake_wheel(content=b"a wheel", password=""):
+    return Index({bootstrap.PIP_WHEEL: content}, password=password)
 
 
-def test_another_way_is_tried_where_ensurepip_is_missing(monkeypatch):
-    monkeypatch.setattr(bootstrap, "_by_venv", without_ensurepip)
-    monkeypatch.setattr(bootstrap, "_by_virtualenv", with_this_python)
+def test_another_way_is_tried_where_ensurepip_is_missing(monkeypatch, environment):
+    monkeypatch.setattr(bootstrap, "_create_by_venv", without_ensurepip)
+    monkeypatch.setattr(bootstrap, "_create_by_virtualenv", link_this_python)
 
-    bootstrap._environment()
+    bootstrap._create_environment(environment)
 
-    assert bootstrap.PYTHON.exists()
-
-
-def test_where_no_way_works_the_one_line_that_helps_is_said(monkeypatch):
-    no_pip_here(monkeypatch)
-    with an_index(b"something else") as address:
-        monkeypatch.setenv("PIP_INDEX_URL", address)
-
-        with pytest.raises(SystemExit, match="apt-get install --yes python3-venv"):
-            bootstrap._environment()
-
-    assert not bootstrap.VENV.exists()
+    assert bootstrap.python_of(environment).exists()
 
 
-def test_without_network_the_first_run_says_so_and_leaves_nothing(monkeypatch):
-    no_pip_here(monkeypatch)
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
+def test_where_no_way_works_the_one_line_that_helps_is_said(monkeypatch, capsys, checkout):
+    remove_pip(monkeypatch)
+    with serve_index(fake_wheel(b"something else")) as index:
+        use_index(index, monkeypatch)
+        assert bootstrap.main(["demo"]) == 1
 
-    with pytest.raises(SystemExit, match="the set-up needs the network"):
-        bootstrap._environment()
+    assert "apt-get install --yes python3-venv" in capsys.readouterr().err
+    assert [*(checkout / ".venvs").iterdir()] == []
 
-    assert not bootstrap.VENV.exists()
+
+def test_without_network_the_first_run_says_so_and_leaves_nothing(monkeypatch, capsys, checkout):
+    remove_pip(monkeypatch)
+    use_index(Index(address="http://127.0.0.1:9/simple"), monkeypatch)  # nobody listens there
+
+    assert bootstrap.main(["demo"]) == 1
+
+    assert "the set-up needs the network" in capsys.readouterr().err
+    assert [*(checkout / ".venvs").iterdir()] == []
+    assert not (checkout / ".venv").exists()
 
 
 def test_a_wheel_that_is_not_the_known_one_is_refused(monkeypatch):
-    with an_index(b"something else") as address:
-        monkeypatch.setenv("PIP_INDEX_URL", address)
+    with serve_index(fake_wheel(b"something else")) as index:
+        use_index(index, monkeypatch)
 
         with pytest.raises(OSError, match=r"of 127\.0\.0\.1 is not the one that we know"):
-            bootstrap._pip_wheel()
+            bootstrap._fetch_pip_wheel()
 
 
 def test_the_password_of_an_index_is_used_and_never_shown(monkeypatch, capsys):
-    monkeypatch.setattr(bootstrap, "PIP_SHA256", hashlib.sha256(b"a wheel").hexdigest())
-    with an_index(b"a wheel", "secret") as address:
-        monkeypatch.setenv("PIP_INDEX_URL", address)
+    monkeypatch.setattr(bootstrap, "PIP_SHA256", sha256(b"a wheel"))
+    with serve_index(fake_wheel(b"a wheel", "secret")) as index:
+        use_index(index, monkeypatch)
 
-        assert bootstrap._pip_wheel() == b"a wheel"
+        assert bootstrap._fetch_pip_wheel() == b"a wheel"
 
-        monkeypatch.setenv("PIP_INDEX_URL", address.replace("secret", "s3cret"))
+        monkeypatch.setenv("PIP_INDEX_URL", index.address.replace("secret", "s3cret"))
         with pytest.raises(HTTPError, match="401") as refused:
-            bootstrap._pip_wheel()
+            bootstrap._fetch_pip_wheel()
         refused.value.close()
 
     assert "s3cret" not in str(refused.value) + capsys.readouterr().err
@@ -126,25 +111,25 @@ def test_the_index_of_the_machine_is_read_from_where_pip_reads_it(monkeypatch, t
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("ensurepip"), reason="no wheel of pip here")
-def test_a_python_without_any_pip_gets_one_from_the_index(monkeypatch):
+def test_a_python_without_any_pip_gets_one_from_the_index(monkeypatch, environment):
     bundled = importlib.import_module("ensurepip")
     wheel = next((Path(str(bundled.__file__)).parent / "_bundled").glob("pip-*.whl"))
     monkeypatch.setattr(bootstrap, "PIP_WHEEL", wheel.name)
-    monkeypatch.setattr(bootstrap, "PIP_SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
-    no_pip_here(monkeypatch)
-    with an_index(wheel.read_bytes()) as address:
-        monkeypatch.setenv("PIP_INDEX_URL", address)
+    monkeypatch.setattr(bootstrap, "PIP_SHA256", sha256(wheel.read_bytes()))
+    remove_pip(monkeypatch)
+    with serve_index(fake_wheel(wheel.read_bytes())) as index:
+        use_index(index, monkeypatch)
 
-        bootstrap._environment()
+        bootstrap._create_environment(environment)
 
-    assert bootstrap._has_pip()
+    bootstrap._run([bootstrap.python_of(environment), "-c", "import pip"])
 
 
 def test_a_failed_command_is_shown_with_its_last_lines(monkeypatch, capsys):
-    def fail():
+    def fail(_):
         raise subprocess.CalledProcessError(1, ["pip", "install"], "first\nno such package")
 
-    monkeypatch.setattr(bootstrap, "_environment", fail)
+    monkeypatch.setattr(bootstrap, "prepare_environment", fail)
 
     assert bootstrap.main(["check"]) == 1
     assert "this failed: pip install\nfirst\nno such package" in capsys.readouterr().err
@@ -164,18 +149,18 @@ npm error A complete log of this run can be found in: /x/.npm/_logs/debug-0.log
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("output", "reason"),
     [
         (OF_PIP, "Failed to resolve 'packages.example'\")): the"),
         (OF_NPM, "(getaddrinfo EAI_AGAIN registry.example): the"),
     ],
     ids=["pip", "npm"],
 )
-def test_one_line_says_that_nobody_answered(monkeypatch, capsys, said, reason):
-    def fail():
-        raise subprocess.CalledProcessError(1, ["install"], said)
+def test_one_line_says_that_nobody_answered(monkeypatch, capsys, output, reason):
+    def fail(_):
+        raise subprocess.CalledProcessError(1, ["install"], output)
 
-    monkeypatch.setattr(bootstrap, "_environment", fail)
+    monkeypatch.setattr(bootstrap, "prepare_environment", fail)
 
     assert bootstrap.main(["demo"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -183,83 +168,107 @@ def test_one_line_says_that_nobody_answered(monkeypatch, capsys, said, reason):
     assert "needs the network" in line
 
 
-def test_what_was_installed_is_not_installed_again(monkeypatch):
-    installed = []
-    monkeypatch.setattr(bootstrap, "_pip_install", lambda *what: installed.append(what))
-    bootstrap.VENV.mkdir()
-
-    bootstrap._packages("check")
-    once = len(installed)
-    bootstrap._packages("check")
-    bootstrap._packages("demo")
-
-    assert len(installed) == once
+def commands_run(monkeypatch):
+    """Record what bootstrap would run to install packages, in place of running it."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(bootstrap, "_create_by_venv", link_this_python)
+    monkeypatch.setattr(bootstrap, "_run", commands.append)
+    return commands
 
 
-def test_other_pins_are_installed_anew(monkeypatch, tmp_path):
-    installed = []
-    monkeypatch.setattr(bootstrap, "_pip_install", lambda *what: installed.append(what))
-    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
-    bootstrap.VENV.mkdir()
-    (tmp_path / "constraints").mkdir()
-    (tmp_path / "pyproject.toml").write_text("")
-    (tmp_path / "constraints/check.txt").write_text("pytest==9.2.0")
+def test_what_was_installed_is_not_installed_again(monkeypatch, checkout):
+    commands = commands_run(monkeypatch)
 
-    bootstrap._packages("check")
-    once = len(installed)
-    (tmp_path / "constraints/check.txt").write_text("pytest==9.2.1")
-    bootstrap._packages("check")
+    environment = bootstrap.prepare_environment("check")
+    once = len(commands)
+    bootstrap.prepare_environment("check")
+    # The tools of `check` include everything that `demo` needs.
+    bootstrap.prepare_environment("demo")
 
-    assert len(installed) == 2 * once
+    assert len(commands) == once
+    assert (checkout / ".venv").resolve() == environment
 
 
-@pytest.mark.parametrize("purpose", ["demo", "check"])
-def test_nothing_is_fetched_but_wheels_that_are_known_by_their_hash(monkeypatch, purpose):
-    installed = []
-    monkeypatch.setattr(bootstrap, "_pip_install", lambda *what: installed.append(what))
-    bootstrap.VENV.mkdir()
+@pytest.mark.parametrize("changed", ["constraints/check.txt", "pyproject.toml"])
+def test_other_pins_are_installed_into_a_new_environment(monkeypatch, checkout, changed):
+    commands = commands_run(monkeypatch)
+    first = bootstrap.prepare_environment("check")
+    once = len(commands)
 
-    bootstrap._packages(purpose)
+    with (checkout / changed).open("a") as file:
+        file.write("# text\n" if changed.startswith("constraints") else 'license = "MIT"\n')
+    second = bootstrap.prepare_environment("check")
 
-    fetching = [what for what in installed if "--no-deps" not in what]
-    assert [what for what in fetching if "--require-hashes" not in what] == []
+    assert len(commands) == 2 * once
+    assert first != second == (checkout / ".venv").resolve()
+
+
+def test_settings_of_other_tools_install_nothing(monkeypatch, checkout):
+    commands = commands_run(monkeypatch)
+    bootstrap.prepare_environment("check")
+    once = len(commands)
+
+    with (checkout / "pyproject.toml").open("a") as file:
+        file.write("[tool.ruff]\nline-length = 99\n")
+    bootstrap.prepare_environment("check")
+
+    assert len(commands) == once
+
+
+@pytest.mark.parametrize("has_npm", [True, False])
+@pytest.mark.parametrize("purpose", ["demo", "check", "docs", "audit"])
+def test_nothing_is_fetched_but_wheels_that_are_known_by_their_hash(monkeypatch, purpose, has_npm):
+    commands = commands_run(monkeypatch)
+    monkeypatch.setattr(bootstrap, "_machine_npm", lambda: "npm" if has_npm else None)
+
+    bootstrap.prepare_environment(purpose)
+
+    installs = [command[len(bootstrap.PIP_INSTALL) + 1 :] for command in commands[:-1]]
+    of_checkout = ["--no-deps", "--no-build-isolation", "--editable", "."]
+    (locks, *others) = installs
+    assert locks[:4] == ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
     # The checkout has no hash; its own build brings nothing along.
-    (checkout,) = [what for what in installed if what not in fetching]
-    assert checkout == ("--no-deps", "--no-build-isolation", "--editable", ".")
+    assert others == ([of_checkout] if purpose in {"demo", "check"} else [])
+    needs_npm = bootstrap.PURPOSES[purpose].includes_checkout and not has_npm
+    assert ("constraints/node.txt" in locks) == needs_npm
+
+
+def test_npm_of_an_environment_is_not_the_machines(monkeypatch, checkout):
+    """`make` puts .venv/bin on the PATH: what is to be installed must not depend on that."""
+    npm = checkout / ".venvs/some/bin/npm"
+    npm.parent.mkdir(parents=True)
+    npm.write_text("#!/bin/sh\n")
+    npm.chmod(0o755)
+    (checkout / ".venv").symlink_to(".venvs/some")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(checkout / ".venv/bin"), str(npm.parent)]))
+
+    assert bootstrap._machine_npm() is None
 
 
 @pytest.mark.slow
-def test_a_wheel_with_other_bytes_is_not_installed(monkeypatch, tmp_path):
+def test_a_wheel_with_other_bytes_is_not_installed(monkeypatch, checkout, environment):
     """An index that gives other code under a known version, however pip was told of it."""
-    wheel = tmp_path / "index" / "some_package-1.0-py3-none-any.whl"
-    wheel.parent.mkdir()
-    with ZipFile(wheel, "w") as archive:
-        archive.writestr("some_package/__init__.py", "")
-        metadata = "Metadata-Version: 2.1\nName: some-package\nVersion: 1.0\n"
-        archive.writestr("some_package-1.0.dist-info/METADATA", metadata)
-        archive.writestr("some_package-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
-        archive.writestr("some_package-1.0.dist-info/RECORD", "")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
-    (tmp_path / "constraints").mkdir()
-    pins = tmp_path / "constraints" / "check.txt"
-    bootstrap._by_venv()
+    wheel = Wheel("some_package", "1.0")
+    index = Index()
+    index.add(wheel)
+    pins = checkout / "constraints/docs.txt"
+    bootstrap._create_by_venv(environment)
+    with serve_index(index):
+        use_index(index, monkeypatch)
 
-    pins.write_text(f"some-package==1.0 --hash=sha256:{64 * '0'}\n", "utf-8")
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        bootstrap._pip_install(*bootstrap.by_hash("check"))
-    assert "DO NOT MATCH THE HASHES" in refused.value.stdout
+        pins.write_text(f"some-package==1.0 --hash=sha256:{64 * '0'}\n", "utf-8")
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            bootstrap._install_packages("docs", environment)
+        assert "DO NOT MATCH THE HASHES" in refused.value.stdout
 
-    known = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    pins.write_text(f"some-package==1.0 --hash=sha256:{known}\n", "utf-8")
-    bootstrap._pip_install(*bootstrap.by_hash("check"))
-    assert list(bootstrap.VENV.glob("lib/python*/site-packages/some_package"))
+        pins.write_text(wheel.pin, "utf-8")
+        bootstrap._install_packages("docs", environment)
+    assert [*environment.glob("lib/python*/site-packages/some_package.py")]
 
 
 @pytest.mark.parametrize("arguments", [[], ["test"], ["demo", "check"]])
 def test_whoever_names_nothing_to_prepare_for_is_told_what_there_is(arguments, capsys):
     assert bootstrap.main(arguments) == 2
     assert capsys.readouterr().err == (
-        "name what to prepare for: bootstrap.py demo, or bootstrap.py check\n"
+        "bootstrap.py: name one purpose; expected demo, check, docs, audit\n"
     )

@@ -1,6 +1,10 @@
 """What constraints/ pins: each package by its hash, and nothing that is asked for is left out."""
 
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires
+
 import pytest
+from packaging.requirements import Requirement
 
 from release.constraints import names, project, purposes
 from release.pins import FOLDER, Pin, normalized, pins
@@ -33,6 +37,50 @@ def test_what_is_tested_is_what_is_run(name):
         if tested.get((pin.name, pin.version)) != set(pin.hashes)
     ]
     assert other == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lock_satisfies_every_requirement_of_its_packages(name):
+    """pip's resolver is not asked, so it does not notice that a lock lacks a package.
+
+    Read from the packages that are installed here, and so for this Python. `pip check` does the
+    same wherever a lock is installed.
+    """
+    versions = {normalized(pin.name): pin.version for pin in pins(FOLDER / f"{name}.txt")}
+    missing = [
+        f"{caller}: {requirement}"
+        for caller, requirement in reachable([Requirement(line) for line in WANTED[name]])
+        if not requirement.specifier.contains(
+            versions.get(normalized(requirement.name), ""), prereleases=True
+        )
+    ]
+    assert missing == []
+
+
+def reachable(wanted: list[Requirement]) -> Iterator[tuple[str, Requirement]]:
+    """Yield each requirement with the package that has it, extras included."""
+    queue = [("pyproject.toml", each) for each in wanted if applies(each, set())]
+    seen: set[tuple[str, str]] = set()
+    while queue:
+        caller, requirement = queue.pop()
+        yield caller, requirement
+        for extra in {"", *requirement.extras}:
+            if (requirement.name, extra) not in seen:
+                seen.add((requirement.name, extra))
+                nested = requirements_of(requirement.name)
+                queue += [(requirement.name, each) for each in nested if applies(each, {extra})]
+
+
+def applies(requirement: Requirement, extras: set[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras or {""})
+
+
+def requirements_of(package: str) -> list[Requirement]:
+    try:
+        return [Requirement(line) for line in requires(package) or ()]
+    except PackageNotFoundError:
+        return []
 
 
 def test_whoever_asks_for_a_package_is_pinned_too():

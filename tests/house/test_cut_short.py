@@ -1,112 +1,215 @@
-"""A set-up that is interrupted, killed, moved or cut off heals by itself at the next run."""
+"""A set-up that fails, is interrupted, killed or moved leaves the old environment as it was."""
 
 import shutil
 import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import bootstrap
-from tests.house.set_up import set_up_in, with_this_python
+from tests.house.set_up import link_this_python, make_checkout
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(monkeypatch, tmp_path):
-    set_up_in(tmp_path / "venv", monkeypatch)
+def checkout(monkeypatch, tmp_path):
+    make_checkout(tmp_path / "checkout", monkeypatch)
+    monkeypatch.setattr(bootstrap, "_create_by_venv", link_this_python)
+    monkeypatch.setattr(bootstrap, "_machine_npm", lambda: "npm")
+    return tmp_path / "checkout"
 
 
-def has_a_python():
-    """Whether its pip answers as well takes a second to ask."""
-    return bootstrap.PYTHON.exists()
+def install_nothing(*_):
+    """Every command succeeds at once."""
 
 
-@pytest.fixture
-def made(monkeypatch):
-    monkeypatch.setattr(bootstrap, "_has_pip", has_a_python)
-    monkeypatch.setattr(bootstrap, "_by_venv", with_this_python)
-    bootstrap._environment()
+def write_half_a_package(command, *_):
+    if "install" in command:
+        (Path(command[0]).parent / "half-a-package").touch()
 
 
-@pytest.mark.usefixtures("made")
-def test_what_was_cut_short_is_made_anew(monkeypatch):
-    def killed(*_):
+def change_pins(checkout):
+    (checkout / "constraints/check.txt").write_text("# other pins\n", "utf-8")
+
+
+def environments(checkout):
+    return {path.name for path in (checkout / ".venvs").iterdir()}
+
+
+FAILURES = {
+    "interrupted": KeyboardInterrupt(),
+    "disk full": OSError(28, "No space left on device"),
+    "pip failed": subprocess.CalledProcessError(1, ["pip"], "no such package"),
+    "no network": subprocess.CalledProcessError(
+        1,
+        ["pip"],
+        "Retrying after connection broken by 'NewConnectionError()': /simple/hatchling/",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("command", ["install", "--editable", "check"])
+def test_a_failed_set_up_leaves_the_environment_that_works(
+    monkeypatch, checkout, capsys, failure, command
+):
+    monkeypatch.setattr(bootstrap, "_run", install_nothing)
+    assert bootstrap.main(["check"]) == 0
+    before, target = environments(checkout), (checkout / ".venv").readlink()
+
+    def fail(line, *_):
+        if command in line:
+            write_half_a_package(line)
+            raise failure
+
+    change_pins(checkout)
+    monkeypatch.setattr(bootstrap, "_run", fail)
+    assert bootstrap.main(["check"]) in {1, 130}
+
+    assert (environments(checkout), (checkout / ".venv").readlink()) == (before, target)
+    assert bootstrap.python_of(checkout / ".venv").exists()
+    assert isinstance(failure, KeyboardInterrupt) or (
+        ".venv is as it was before" in capsys.readouterr().err
+    )
+
+
+def test_an_environment_that_was_killed_half_way_is_made_anew(monkeypatch, checkout):
+    """SIGKILL lets nothing clean up: the half is there, and has no mark."""
+    half = bootstrap.environment_path("check")
+    link_this_python(half)
+    (half / "half-a-package").touch()
+    monkeypatch.setattr(bootstrap, "_run", install_nothing)
+
+    assert bootstrap.prepare_environment("check") == half
+    assert not (half / "half-a-package").exists()
+
+
+def test_the_environment_before_stays_for_what_still_runs_in_it(monkeypatch, checkout):
+    monkeypatch.setattr(bootstrap, "_run", install_nothing)
+    first = bootstrap.prepare_environment("demo")
+    second = bootstrap.prepare_environment("check")
+    assert environments(checkout) == {first.name, second.name}
+
+    change_pins(checkout)
+    third = bootstrap.prepare_environment("check")
+
+    assert environments(checkout) == {second.name, third.name}
+    assert (checkout / ".venv").resolve() == third
+
+
+@pytest.mark.parametrize("purpose", ["docs", "audit"])
+def test_an_environment_of_another_link_stays(monkeypatch, checkout, purpose):
+    monkeypatch.setattr(bootstrap, "_run", install_nothing)
+    other = bootstrap.prepare_environment(purpose)
+    bootstrap.prepare_environment("demo")
+    bootstrap.prepare_environment("check")
+
+    change_pins(checkout)
+    bootstrap.prepare_environment("check")
+
+    assert (checkout / bootstrap.PURPOSES[purpose].link).resolve() == other
+    assert other.exists()
+
+
+def test_a_folder_of_an_earlier_version_is_replaced_by_a_link(monkeypatch, checkout):
+    link_this_python(checkout / ".venv")
+    monkeypatch.setattr(bootstrap, "_run", install_nothing)
+
+    environment = bootstrap.prepare_environment("demo")
+
+    assert (checkout / ".venv").is_symlink()
+    assert (checkout / ".venv").resolve() == environment
+    assert environments(checkout) == {environment.name}
+
+
+def test_a_set_up_that_was_killed_between_two_renames_is_finished(monkeypatch, checkout):
+    monkeypatch.setattr(bootstrap, "_run", install_nothing)
+    environment = bootstrap.prepare_environment("demo")
+    (checkout / ".venv").rename(checkout / ".venv.new")
+
+    assert bootstrap.prepare_environment("demo") == environment
+    assert (checkout / ".venv").resolve() == environment
+
+
+@pytest.mark.parametrize("move", [shutil.move, partial(shutil.copytree, symlinks=True)])
+def test_a_checkout_that_was_moved_or_copied_gets_an_environment_of_its_own(
+    monkeypatch, checkout, tmp_path, move
+):
+    monkeypatch.setattr(bootstrap, "_run", install_nothing)
+    first = bootstrap.prepare_environment("demo")
+    move(checkout, tmp_path / "elsewhere")
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path / "elsewhere")
+
+    second = bootstrap.prepare_environment("demo")
+
+    assert second.name != first.name
+    assert (tmp_path / "elsewhere/.venv").resolve() == second
+
+
+@pytest.mark.slow
+def test_programs_of_the_environment_run_after_the_swap(monkeypatch, checkout):
+    """Their first line names the folder that they were installed in, which stays where it is."""
+    monkeypatch.undo()
+    make_checkout(checkout.with_name("another checkout"), monkeypatch)
+    checkout = checkout.with_name("another checkout")
+    assert bootstrap.main(["demo"]) == 0
+    assert bootstrap.main(["check"]) == 0
+    shell = ". .venv/bin/activate && command -v hello && hello && python -m pip --version"
+    for command in (["sh", "-c", shell], [".venv/bin/hello"]):
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
+        assert "hello\n" in done.stdout
+    assert (checkout / "node_modules").is_dir()
+
+
+def test_npm_that_was_cut_short_leaves_the_packages_that_were_there(monkeypatch, checkout):
+    environment = checkout / ".venvs/some"
+    commands = []
+
+    def install(command, _, folder):
+        commands.append(command[:2])
+        (folder / "node_modules").mkdir()
+
+    def cut_short(_, __, folder):
+        (folder / "node_modules").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bootstrap, "_run", killed)
+    monkeypatch.setattr(bootstrap, "_run", install)
+    bootstrap.prepare_node_modules(environment)
+    (checkout / "node_modules/anvil").touch()
+    (checkout / "package-lock.json").write_text("{}", "utf-8")
+    monkeypatch.setattr(bootstrap, "_run", cut_short)
     with pytest.raises(KeyboardInterrupt):
-        bootstrap._pip_install("something")
-    half = bootstrap.VENV / "half-a-package"
-    half.write_text("")
+        bootstrap.prepare_node_modules(environment)
+    assert (checkout / "node_modules/anvil").exists()
 
-    bootstrap._environment()
+    monkeypatch.setattr(bootstrap, "_run", install)
+    for _ in range(2):
+        bootstrap.prepare_node_modules(environment)
 
-    assert not half.exists()
-    assert bootstrap._is_whole()
-
-
-@pytest.mark.usefixtures("made")
-def test_an_install_that_found_no_network_spoils_nothing(monkeypatch):
-    said = "Retrying after connection broken by 'NewConnectionError()': /simple/hatchling/"
-
-    def without_network(*_):
-        raise subprocess.CalledProcessError(1, ["pip"], said)
-
-    monkeypatch.setattr(bootstrap, "_run", without_network)
-    with pytest.raises(subprocess.CalledProcessError):
-        bootstrap._pip_install("something")
-
-    assert bootstrap._is_whole()
-
-
-@pytest.mark.usefixtures("made")
-def test_an_environment_that_was_moved_is_made_anew(monkeypatch, tmp_path):
-    bootstrap.VENV.rename(tmp_path / "moved")
-    set_up_in(tmp_path / "moved", monkeypatch)
-
-    assert bootstrap._has_pip()
-    assert not bootstrap._is_whole()
-
-
-def test_npm_that_was_cut_short_is_run_again(monkeypatch, tmp_path):
-    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
-    for name in ("package.json", "package-lock.json"):
-        (tmp_path / name).write_text("{}")
-    bootstrap.VENV.mkdir()
-    bootstrap._write_down("node", bootstrap._print_of("package.json", "package-lock.json"))
-
-    def killed(*_):
-        (tmp_path / "node_modules").mkdir()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(shutil, "which", lambda _: "npm")
-    monkeypatch.setattr(bootstrap, "_run", killed)
-    with pytest.raises(KeyboardInterrupt):
-        bootstrap._node_modules()
-
-    runs = []
-    monkeypatch.setattr(bootstrap, "_run", lambda command, _: runs.append(command[:2]))
-    bootstrap._node_modules()
-
-    assert runs == [["npm", "ci"]]
+    assert commands == [["npm", "ci"]] * 2
+    assert not (checkout / "node_modules/anvil").exists()
+    assert environments(checkout) == set()
 
 
 def test_whoever_interrupts_is_told_that_the_next_run_goes_on(monkeypatch, capsys):
-    def interrupted():
+    def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bootstrap, "_environment", interrupted)
+    monkeypatch.setattr(bootstrap, "prepare_environment", interrupt)
 
     assert bootstrap.main(["demo"]) == 130
-    assert capsys.readouterr().err == "interrupted: the next run finishes the set-up\n"
+    assert capsys.readouterr().err == "interrupted: the next run makes the set-up anew\n"
 
 
 def test_a_checkout_that_may_not_be_written_to_gets_one_line(monkeypatch, capsys):
-    def refused():
+    def refuse(_):
         raise PermissionError(13, "Permission denied", ".venv")
 
-    monkeypatch.setattr(bootstrap, "_environment", refused)
+    monkeypatch.setattr(bootstrap, "prepare_environment", refuse)
 
     assert bootstrap.main(["demo"]) == 1
     assert capsys.readouterr().err.endswith("Permission denied: '.venv'\n")
@@ -114,13 +217,13 @@ def test_a_checkout_that_may_not_be_written_to_gets_one_line(monkeypatch, capsys
 
 FIRST = """
 import sys, bootstrap
-with bootstrap._alone():
+with bootstrap._exclusive_set_up():
     code = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch(); sys.stdin.readline()"
     bootstrap._run([sys.executable, "-c", code, sys.argv[1]])
 """
 SECOND = """
 import bootstrap
-with bootstrap._alone():
+with bootstrap._exclusive_set_up():
     print("at work")
 """
 
@@ -128,7 +231,7 @@ with bootstrap._alone():
 @pytest.mark.slow
 def test_a_second_set_up_waits_for_what_a_killed_one_left_at_work(tmp_path):
     begun = tmp_path / "begun"
-    started = partial(subprocess.Popen, cwd=bootstrap.ROOT, text=True, stdin=subprocess.PIPE)
+    started = partial(subprocess.Popen, cwd=ROOT, text=True, stdin=subprocess.PIPE)
     with started([sys.executable, "-c", FIRST, str(begun)]) as first:
         wait_until(begun.exists)
         first.kill()

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from bootstrap import BY_HASH
 from release.wheels import build_wheel, sha256
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +23,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 COMMITTED = 1_760_000_000
 NODE = "0x" + 40 * "1"
 OF_OPERATOR = "postgresql://oracle:hunter2@10.0.0.5/oracle"
-BY_HASH = ("--require-hashes", "--only-binary", ":all:", "--requirement")
 JOINED = {"type": "node_joined", "block": 1, "tx": 0, "log": 0, "time": 100, "node": NODE}
 
 
@@ -66,9 +66,10 @@ def program(wheel, tmp_path_factory, *, bounded):
     venv.create(folder / "venv", with_pip=True)
     pip = (folder / "venv/bin/python", "-m", "pip", "install", "--quiet")
     if not bounded:
-        ran(folder, *pip, *BY_HASH, ROOT / "constraints/run.txt")
-    # What it asks for beyond its pins would be missing.
+        ran(folder, *pip, *BY_HASH, "--requirement", ROOT / "constraints/run.txt")
     ran(folder, *pip, "--no-deps", "--no-index", wheel)
+    if not bounded:
+        ran(folder, folder / "venv/bin/python", "-m", "pip", "check")
     if bounded:
         (site,) = (folder / "venv").glob("lib/python*/site-packages")
         (site / "libraries.pth").write_text(f"{get_path('purelib')}\n", "utf-8")

@@ -1,9 +1,8 @@
 """Where the audit's programs come from: Slither and Halmos by hash from PyPI, solhint from npm.
 
-They live in `.venv-audit`, apart from the daemon's libraries: Slither wants another web3.
+They live in `.venv-audit`, apart from the daemon's libraries: Slither needs another web3.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -16,27 +15,21 @@ ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent
 VENV = ROOT / ".venv-audit"
 BUILD = ROOT / "build" / "audit"
-_MARK = VENV / ".made"
 
 
 def ready() -> None:
-    """Install what is not there; what was cut short is begun anew.
+    """Install the programs that are missing or of another lock file.
 
     Raises:
         RuntimeError: pip or npm failed.
     """
-    lock = HERE / "package-lock.json"
-    wanted = _print_of(ROOT / "constraints/audit.txt", lock)
-    is_made = _MARK.is_file() and _MARK.read_text("utf-8") == wanted
-    if is_made and (HERE / "node_modules").is_dir():
+    run([sys.executable, str(ROOT / "bootstrap.py"), "audit"])
+    mark = HERE / "node_modules" / ".complete"
+    lock = (HERE / "package-lock.json").read_text("utf-8")
+    if mark.is_file() and mark.read_text("utf-8") == lock:
         return
-    shutil.rmtree(VENV, ignore_errors=True)
-    run([sys.executable, "-m", "virtualenv", "--quiet", "--no-download", str(VENV)])
-    by_hash = ("--require-hashes", "--only-binary", ":all:", "--requirement")
-    pip = (program("python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run([*pip, *by_hash, "constraints/audit.txt"])
     run([node_program("npm"), "ci", "--no-fund", "--no-audit"], folder=HERE)
-    _MARK.write_text(wanted, "utf-8")
+    mark.write_text(lock, "utf-8")
 
 
 def program(name: str) -> str:
@@ -106,10 +99,3 @@ def _no_forge() -> Path:
     forge.write_text("#!/bin/sh\necho '{}'\n", "utf-8")
     forge.chmod(0o755)
     return folder
-
-
-def _print_of(*paths: Path) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

@@ -1,0 +1,20 @@
+"""Every target installs what it needs: after ./demo alone, none of them lacks a module."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+# They install by themselves, or run a program of every machine.
+WITHOUT_TOOLS = {"help", "demo", "check", "clean"}
+
+
+def test_every_target_of_a_tool_installs_the_tools_first():
+    targets = set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE))
+    lines = re.findall(r"^([a-z -]+): tools$", MAKEFILE, re.MULTILINE)
+    assert targets - WITHOUT_TOOLS == {name for line in lines for name in line.split()}
+
+
+def test_environments_are_made_by_bootstrap_alone():
+    """There each package is installed by its hash, and a failure leaves what was there."""
+    assert not re.search(r"-m venv|--requirement|install .*-r ", MAKEFILE)
