@@ -285,6 +285,7 @@ class JsonRpcClient:
         """Return why different questions together were refused: the rate, or that they are."""
         said = replies[0].error if replies else None
         if replies and said is None:
+            self._mixed_limit = 1
             return self._wire.fault(method, ErrorKind.INVALID, f"{method}: one answer to a batch")
         refusal = from_fault(self.name, method, said)
         RPC_ERRORS.labels(method).inc()

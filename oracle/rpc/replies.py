@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from oracle.rpc.error_kinds import ErrorKind, kind_of
+from oracle.rpc.error_kinds import ErrorKind
+from oracle.rpc.provider_dialects import kind_of
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """The one door through which an endpoint's failures become ours.
 
-Words of errors differ from vendor to vendor: `fault_words` knows many, and nothing here trusts
-them. `kinds` says what each kind is answered with.
+Messages differ from provider to provider: `provider_dialects` lists many, and nothing here trusts
+them. `error_kinds` lists what follows from each kind.
 See docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
@@ -14,11 +14,10 @@ from typing import Literal
 from typing_extensions import override
 
 from oracle.errors import InputError, TransientError
-from oracle.rpc.error_kinds import (
-    BLAMELESS,
-    DIVISIBLE,
-    ErrorKind,
+from oracle.rpc.error_kinds import BLAMELESS, DIVISIBLE, ErrorKind
+from oracle.rpc.provider_dialects import (
     blocks_in,
+    is_batch_refusal,
     is_throttled_page,
     kind_of,
     range_in,
@@ -156,10 +155,13 @@ def from_status(
     asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
     if status == HTTPStatus.TOO_MANY_REQUESTS or asks_to_wait:
         return RpcError(endpoint, ErrorKind.THROTTLED, _told(status, body), retry_after=wait)
+    if not is_json and is_batch_refusal(snippet(body)):
+        return RpcError(endpoint, ErrorKind.UNSUPPORTED, _told(status, body))
     # In this order: most bodies are large, and tell of no error.
     tells = status in _TOLD_BY_BODY and is_json and b'"error"' in body
     if status in _STATUSES and not tells:
-        return RpcError(endpoint, _STATUSES[status], _told(status, body))
+        error = RpcError(endpoint, _STATUSES[status], _told(status, body))
+        return _with_limits(error, snippet(body))
     if is_json:
         return None
     if status == HTTPStatus.OK:
@@ -224,11 +226,17 @@ def from_fault(endpoint: str, method: str, error: object) -> CallRefusedError:
     is_revert = fault.code == _REVERT_CODE or data is not None or _REVERT.search(fault.message)
     of = RevertError if method in _RUN and is_revert else CallRefusedError
     refusal = of(endpoint, kind, fault, data)
-    if kind is ErrorKind.TOO_LARGE:
-        refusal.suggested = range_in(fault.message)
-        # Who suggests a range speaks of this question; who states a limit, of every one.
-        refusal.blocks = None if refusal.suggested else blocks_in(fault.message)
+    _with_limits(refusal, fault.message)
     return refusal
+
+
+def _with_limits(error: RpcError, message: str) -> RpcError:
+    """Add the range that a message suggests, or the limit that it states, and return the error."""
+    if error.kind is ErrorKind.TOO_LARGE:
+        error.suggested = range_in(message)
+        # A suggested range is about this request; a stated limit, about every request.
+        error.blocks = None if error.suggested else blocks_in(message)
+    return error
 
 
 def _data(given: object) -> str | None:

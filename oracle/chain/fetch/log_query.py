@@ -18,11 +18,14 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.responses import LogResponse
-from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError
+from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError, RpcTimeoutError
 from oracle.telemetry.indexer_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
 
-# How many answers of one range may come too late before we give up: each costs its time limit.
+# How many requests for one range may stay without a response before the tick ends: each costs the
+# whole time limit. A provider that reports its own time limit responds, and costs no patience.
 _PATIENCE = 2
+# Seconds until a smaller range may be asked for, where the tick ended for lack of patience.
+_SMALLER_SECONDS = 1.0
 # Of no block: who knows what he has not got says so.
 _INVENTED = "0x" + "1234abcd" * 8
 # What an endpoint that does not serve logs by block hash may answer.
@@ -34,9 +37,9 @@ _NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How to ask: late answers still borne, and whether what nobody understands is cut too.
+    """How to ask: requests without a response still allowed, and whether unknown errors divide.
 
-    Where another endpoint may understand the question, it is asked first.
+    Where another endpoint may understand the request, that endpoint is asked first.
     """
 
     patience: int = _PATIENCE
@@ -63,16 +66,7 @@ class LogQuery:
         try:
             logs = self._asked(endpoint, blocks)
         except RpcError as error:
-            manner = QueryOptions(
-                manner.patience - (error.kind is ErrorKind.SLOW), manner.divides_unknown
-            )
-            if not _may_divide(error, manner):
-                raise
-            if len(blocks) == 1:
-                return self._of_block(endpoint, blocks, error)
-            WINDOW_SPLITS.labels(error.kind).inc()
-            size = limits.sizer.refused(blocks, error)
-            return self._in_parts(endpoint, blocks, size, manner)
+            return self._divide(endpoint, blocks, error, manner)
         if not limits.may_be_cut_off(len(logs)):
             return logs
         if len(blocks) == 1:
@@ -80,6 +74,26 @@ class LogQuery:
         WINDOW_SPLITS.labels("may be cut off").inc()
         halves = self._in_parts(endpoint, blocks, (len(blocks) + 1) // 2, manner)
         return self._fuller(endpoint, logs, halves)
+
+    def _divide(
+        self, endpoint: Endpoint, blocks: BlockRange, error: RpcError, manner: QueryOptions
+    ) -> list[Log]:
+        """Return the logs of a refused range from smaller ranges, or raise the refusal."""
+        patience = manner.patience - isinstance(error, RpcTimeoutError)
+        is_unknown = error.kind is ErrorKind.UNKNOWN
+        if error.kind not in DIVISIBLE or (is_unknown and not manner.divides_unknown):
+            raise error
+        if patience <= 0:
+            if len(blocks) > 1:
+                # The next tick begins with the smaller range.
+                endpoint.limits.sizer.refused(blocks, error)
+                error.retry_after = _SMALLER_SECONDS
+            raise error
+        if len(blocks) == 1:
+            return self._of_block(endpoint, blocks, error)
+        WINDOW_SPLITS.labels(error.kind).inc()
+        size = endpoint.limits.sizer.refused(blocks, error)
+        return self._in_parts(endpoint, blocks, size, replace(manner, patience=patience))
 
     def pinned(
         self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_to_come: bool = True
@@ -283,9 +297,3 @@ def _missing(logs: Sequence[Log], among: Sequence[Log]) -> list[Log]:
     """Return the logs that are not among the others."""
     there = {(log.block_hash, log.index) for log in among}
     return [log for log in logs if (log.block_hash, log.index) not in there]
-
-
-def _may_divide(error: RpcError, manner: QueryOptions) -> bool:
-    if error.kind is ErrorKind.UNKNOWN:
-        return manner.divides_unknown
-    return error.kind in DIVISIBLE and manner.patience > 0

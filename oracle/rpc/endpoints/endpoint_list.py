@@ -103,10 +103,15 @@ class EndpointList:
         metrics.PROVEN_WRONG.labels(name).set(is_out)
         self.count_usable()
 
-    def seconds_left(self, failures: Iterable[RpcError]) -> float | None:
-        """Return after how long one of these may be asked who wanted to be left alone; or None."""
-        names = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
-        waits = (one.health.bucket.wait() for one in self._all if one.name in names)
+    def seconds_left(self, failures: Sequence[RpcError]) -> float | None:
+        """Return the seconds until one of these endpoints may be asked again, if one said so."""
+        throttled = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
+        waits = [one.health.bucket.wait() for one in self._all if one.name in throttled]
+        waits += [
+            error.retry_after
+            for error in failures
+            if error.kind is not ErrorKind.THROTTLED and error.retry_after is not None
+        ]
         return min(waits, default=None)
 
     def count_usable(self) -> None:

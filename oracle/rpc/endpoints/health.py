@@ -215,6 +215,9 @@ class Health:
         elif error.kind is ErrorKind.UNSUPPORTED and method not in self.speeds:
             # What has answered before is there: then it is a parameter that is not known.
             self.off_until[method] = self.clock() + _OFF_SECONDS
+        elif error.kind is ErrorKind.SLOW and not isinstance(error, RpcTimeoutError):
+            # The endpoint responded with its own time limit: the range is divided until it fits.
+            self._breaker(method).succeeded()
         elif error.kind in _BREAKING:
             self._breaker(method).failed(self.clock())
             self.last_words[method] = error.words

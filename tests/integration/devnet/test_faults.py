@@ -14,6 +14,7 @@ from oracle.devnet.fakechain.faults import (
 from oracle.devnet.fakechain.provider import Provider
 from oracle.devnet.fakechain.server import serving
 from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.rpc.provider_dialects import DIALECTS
 from tests.unit.devnet.networks import SPEAKER, Caller, grown
 
 WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}
@@ -46,7 +47,7 @@ def test_a_fault_can_be_kept_to_some_blocks(ask, provider):
 def test_what_a_fault_leaves_alone_does_not_use_it_up(ask, provider):
     provider.faults.append(messages.limited_range(2, times=1))
     assert len(ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"})) == 4
-    assert ask("eth_getLogs", WHOLE)["code"] == -32005
+    assert ask("eth_getLogs", WHOLE)["code"] == messages.RANGE_WORDS[0].code
     assert len(ask("eth_getLogs", WHOLE)) == 10
 
 
@@ -112,15 +113,8 @@ def test_blooms_are_what_a_fault_says(ask, provider):
 
 
 def test_every_message_says_its_numbers(ask, provider):
-    for words in (
-        *messages.RANGE_WORDS,
-        *messages.DENSITY_WORDS,
-        *messages.THROTTLE_WORDS,
-        *messages.TIME_WORDS,
-        *messages.NOT_THERE_WORDS,
-        *messages.PRUNED_WORDS,
-        *messages.UNSUPPORTED_WORDS,
-    ):
+    for row in DIALECTS:
+        words = messages.Words(row.code, row.example)
         provider.faults = [messages.limited_range(2, words)]
         told = ask("eth_getLogs", WHOLE)
         assert told["code"] == words.code

@@ -1,82 +1,62 @@
-"""What vendors say when they refuse, and what we make of it.
+"""The table of providers' dialects: each row is recognised by its own example.
 
 See docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
+from collections.abc import Mapping
+
 import pytest
 
-from oracle.rpc.error_kinds import ErrorKind, blocks_in, is_throttled_page, kind_of, range_in
+from oracle.rpc.error_kinds import ErrorKind
+from oracle.rpc.provider_dialects import (
+    DIALECTS,
+    Dialect,
+    Refused,
+    blocks_in,
+    is_batch_refusal,
+    is_throttled_page,
+    kind_of,
+    range_in,
+)
 
-# Code, words, kind. Who says so stands behind.
-SAID = [
-    (-32005, "daily request count exceeded, request rate limited", ErrorKind.THROTTLED),  # Infura
-    (-32007, "50/second request limit reached - reduce calls per second", ErrorKind.THROTTLED),
-    (
-        -32090,
-        "Too many requests, reason: call rate limit exhausted, retry in 10s",
-        ErrorKind.THROTTLED,
-    ),
-    (429, "Your app has exceeded its compute units per second capacity", ErrorKind.THROTTLED),
-    (-32012, "credits quota exceeded", ErrorKind.THROTTLED),
-    (-32029, "", ErrorKind.THROTTLED),
-    (-32005, "query returned more than 10000 results", ErrorKind.TOO_LARGE),  # Infura
-    (-32005, "", ErrorKind.TOO_LARGE),
-    (-32602, "Log response size exceeded. You can make eth_getLogs requests", ErrorKind.TOO_LARGE),
-    (
-        -32000,
-        "query exceeds max results 20000, retry with the range 1-5",
-        ErrorKind.TOO_LARGE,
-    ),  # reth
-    (-32000, "exceed maximum block range: 5000", ErrorKind.TOO_LARGE),  # BNB Chain
-    (
-        -32000,
-        "requested too many blocks from 1 to 5001, maximum is set to 2048",
-        ErrorKind.TOO_LARGE,
-    ),
-    (-32000, "eth_getLogs is limited to a 10,000 range", ErrorKind.TOO_LARGE),  # QuickNode
-    (
-        -32602,
-        "ranges over 10000 blocks are not supported on freetier",
-        ErrorKind.TOO_LARGE,
-    ),  # dRPC
-    (-32000, "block range is too wide", ErrorKind.TOO_LARGE),  # Ankr
-    (-32000, "Block range is too large", ErrorKind.TOO_LARGE),  # Polygon
-    (-32000, "exceeds the range allowed for your plan (5000 > 1000).", ErrorKind.TOO_LARGE),
-    (-32000, "Too many logs requested. Max logs per response is 20000.", ErrorKind.TOO_LARGE),
-    (-32000, "logs matched by query exceeds limit of 10000", ErrorKind.TOO_LARGE),  # Arbitrum
-    (-32008, "Response is too big", ErrorKind.TOO_LARGE),
-    (-32020, "backend response too large", ErrorKind.TOO_LARGE),  # OP's proxyd
-    (-32000, "query timeout exceeded", ErrorKind.SLOW),
-    (-32000, "execution aborted (timeout = 5s)", ErrorKind.SLOW),
-    (-32603, "canceling statement due to statement timeout", ErrorKind.SLOW),
-    (-32000, "context deadline exceeded", ErrorKind.SLOW),
-    (-32000, "cannot query unfinalized data", ErrorKind.NOT_THERE),  # Avalanche
-    (-32000, "requested to block 9 after last accepted block 8", ErrorKind.NOT_THERE),
-    (-32602, "BlockOutOfRangeError: block height is 3 but requested was 80", ErrorKind.NOT_THERE),
-    (-32000, "block is out of range", ErrorKind.NOT_THERE),  # Avalanche
-    (
-        -32602,
-        "Received invalid block tag 9. blockHash cannot be found",
-        ErrorKind.NOT_THERE,
-    ),  # Hardhat
-    (-32001, "Resource not found", ErrorKind.NOT_THERE),
-    (4444, "pruned history unavailable", ErrorKind.PRUNED),  # geth
-    (-32000, "old data not available due to pruning", ErrorKind.PRUNED),  # Erigon
-    (-32000, "missing trie node d3f4 (path )", ErrorKind.PRUNED),
-    (
-        -32601,
-        "the method eth_getBlockReceipts does not exist/is not available",
-        ErrorKind.UNSUPPORTED,
-    ),
-    (-32004, "Method eth_getBlockReceipts is not supported", ErrorKind.UNSUPPORTED),  # Hardhat
-    (-32099, "请求失败", ErrorKind.UNKNOWN),
-    (-32000, "internal error", ErrorKind.UNKNOWN),
-]
+VALUES: Mapping[str, object] = {
+    "limit": 5_000,
+    "first": 100,
+    "last": 20_099,
+    "half": 10_100,
+    "hexes": "0x64, 0x2774",
+    "asked": 20_000,
+    "method": "eth_getBlockReceipts",
+}
 
 
-@pytest.mark.parametrize(("code", "words", "kind"), SAID)
-def test_words_have_a_kind(code: int, words: str, kind: ErrorKind):
-    assert kind_of(code, words) is kind
+def name_of(row: Dialect) -> str:
+    return f"{row.provider} {row.code} {row.example[:30]}"
+
+
+@pytest.mark.parametrize("row", DIALECTS, ids=name_of)
+def test_every_example_has_the_kind_of_its_row(row: Dialect):
+    message = row.example.format(**VALUES)
+
+    assert kind_of(row.code, message) is row.kind
+    assert kind_of(0, message) is (row.kind if row.pattern else ErrorKind.UNKNOWN)
+    assert is_batch_refusal(message) is (row.refused is Refused.BATCH)
+
+
+@pytest.mark.parametrize("row", [row for row in DIALECTS if "{limit}" in row.example], ids=name_of)
+def test_stated_limit_is_read_where_it_counts_blocks(row: Dialect):
+    message = row.example.format(**VALUES)
+
+    stated = blocks_in(message) if row.refused is Refused.BLOCKS else None
+    assert stated == (5_000 if row.refused is Refused.BLOCKS else None)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(-32099, "请求失败"), (-32000, "internal error"), (0, ""), (-32603, "busy")],
+)
+def test_unknown_message_has_no_kind(code: int, message: str):
+    assert kind_of(code, message) is ErrorKind.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from oracle.devnet.fakechain.faults import (
 )
 from oracle.devnet.fakechain.requests import FakeRequest, Http
 from oracle.devnet.fakechain.upstream import Upstream
+from oracle.rpc.provider_dialects import Refused
 
 # How likely an honest request is the first of a mood, and the most requests that one lasts.
 RATE = 0.02
@@ -108,10 +109,11 @@ def _told() -> dict[str, InjectedFault]:
         "refuses more than 2 blocks": messages.limited_range(2),
         "refuses more than 1 log": messages.limited_results(1),
         "does not know blocks yet": messages.fails(
-            messages.NOT_THERE_WORDS[2], methods=["eth_getLogs", "eth_getBlockByNumber"]
+            messages.Words(-32000, "header not found"),
+            methods=["eth_getLogs", "eth_getBlockByNumber"],
         ),
         "has no receipts": messages.fails(
-            messages.UNSUPPORTED_WORDS[0], methods="eth_getBlockReceipts"
+            messages.words_of(Refused.METHOD)[0], methods="eth_getBlockReceipts"
         ),
     }
 

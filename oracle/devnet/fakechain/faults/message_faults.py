@@ -1,4 +1,4 @@
-"""Faults that are told: JSON-RPC errors in the words of many vendors.
+"""Faults that are reported: JSON-RPC errors in the dialects of many providers.
 
 `{limit}` in a message is the limit, `{first}` and `{last}` the range that was asked for.
 See docs/reference/rpc-requirements.md#errors-when-reading.
@@ -9,6 +9,7 @@ from typing import NamedTuple, Unpack
 
 from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, only
 from oracle.devnet.fakechain.requests import FakeRequest, FakeRpcError
+from oracle.rpc.provider_dialects import DIALECTS, Refused
 
 
 class Words(NamedTuple):
@@ -18,64 +19,19 @@ class Words(NamedTuple):
     message: str
 
 
-# A range of too many blocks, as it is said.
-RANGE_WORDS = (
-    Words(-32005, "limited to a {limit} blocks range"),
-    Words(-32600, "You can make eth_getLogs requests with up to a {limit} block range."),
-    Words(-32602, "Max range: {limit}"),
-    Words(-32000, "maximum block range: {limit}"),
-    Words(-32000, "maximum allowed is {limit}"),
-    Words(-32000, "maximum is set to {limit}"),
-    Words(-32000, "exceed max block range, = {limit}"),
-    Words(-32000, "at most {limit} blocks can be asked for"),
-    Words(-32000, "block range exceeds the range allowed for your plan ({asked} > {limit})"),
-    Words(-32000, "max blocks distance: {limit}"),
-    Words(-32701, "over {limit} blocks are not supported"),
-    Words(-32000, "block range is too large, max is {limit}"),
-)
-# Too many logs.
-DENSITY_WORDS = (
-    Words(-32005, "query returned more than {limit} results"),
-    Words(-32602, "query exceeds max results {limit}, retry with the range {first}-{half}"),
-    Words(-32000, "Log response size exceeded. this block range should work: [{hexes}]"),
-    Words(-32008, "Response is too big"),
-    Words(-32005, "too many logs"),
-    Words(-32000, "response size too large, limit of {limit}"),
-)
-THROTTLE_WORDS = (
-    Words(-32005, "daily request count exceeded, request rate limited"),
-    Words(-32029, "Too Many Requests: limit of 25 per second"),
-    Words(-32007, "50/second request limit reached - reduce calls per second"),
-    Words(-32012, "credits quota exceeded"),
-    Words(-32090, "Too many requests, rate limit reached"),
-    Words(42903, "Your app has exceeded its throughput limit"),
-    Words(429, "Your app has exceeded its compute units per second capacity"),
-)
-TIME_WORDS = (
-    Words(-32000, "execution aborted (timeout = 5s)"),
-    Words(-32002, "request timed out"),
-    Words(-32603, "canceling statement due to statement timeout"),
-)
-NOT_THERE_WORDS = (
-    Words(-32000, "cannot query unfinalized data"),
-    Words(-32000, "requested to block 9 after last accepted block 8"),
-    Words(-32000, "header not found"),
-    Words(-32000, "unknown block"),
-    Words(-32014, "missing data"),
-    Words(-32602, "BlockOutOfRangeError: block is out of range"),
-)
-PRUNED_WORDS = (
-    Words(4444, "pruned history unavailable"),
-    Words(-32000, "history has been pruned for this block"),
-    Words(-32000, "historical state is not available: history unavailable"),
-)
-UNSUPPORTED_WORDS = (
-    Words(-32601, "the method {method} does not exist/is not available"),
-    Words(-32004, "Method {method} is not supported"),
-)
+def words_of(refused: Refused) -> tuple[Words, ...]:
+    """Return every provider's message for what is refused, as the table of dialects has it."""
+    return tuple(Words(row.code, row.example) for row in DIALECTS if row.refused is refused)
+
+
+RATE_WORDS = words_of(Refused.RATE)
+# Those that state their limit.
+RANGE_WORDS = tuple(one for one in words_of(Refused.BLOCKS) if "{limit}" in one.message)
+DENSITY_WORDS = words_of(Refused.RESULTS)
+# -32005 means the rate as well as the size.
+QUOTA, SIZE = RATE_WORDS[0], DENSITY_WORDS[0]
+# A message that no row of the table matches.
 FOREIGN_WORDS = Words(-32099, "请求失败")
-# -32005 says both.
-QUOTA, SIZE = THROTTLE_WORDS[0], DENSITY_WORDS[0]
 
 
 def fails(words: Words, **limits: Unpack[FaultLimits]) -> InjectedFault:

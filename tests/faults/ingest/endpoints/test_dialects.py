@@ -1,0 +1,275 @@
+"""Every row of the table of dialects over HTTP: from the only endpoint, or the last one alive."""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from oracle.chain.verification.calibration import Calibration
+from oracle.chain.verification.verification_policy import LEAST
+from oracle.devnet.fakechain.fault import FaultLimits, InjectedFault
+from oracle.devnet.fakechain.faults import message_faults, transport_faults
+from oracle.devnet.fakechain.faults.message_faults import Words
+from oracle.devnet.fakechain.provider import Provider
+from oracle.devnet.fakechain.requests import FakeRequest, Http
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.rpc.provider_dialects import DIALECTS, Dialect, Refused
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import endpoints_of, follow
+from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.proofs import Site
+from tests.support.ingest.reading import ranges
+
+# How many blocks, and how many logs, the endpoint takes at once.
+BLOCKS, LOGS = 3, 4
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def name_of(row: Dialect) -> str:
+    return f"{row.provider} {row.code} {row.example[:30]}"
+
+
+def rows(*refused: Refused) -> pytest.MarkDecorator:
+    chosen = [row for row in DIALECTS if row.refused in refused]
+    return pytest.mark.parametrize("row", chosen, ids=name_of)
+
+
+ALIVE = pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "last alive"])
+
+
+def opened(
+    chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, is_alone: bool
+) -> tuple[Indexer, Provider]:
+    """An indexer over the last endpoint, and a dead one before it; and that endpoint."""
+    chain.quiet(FINALITY)
+    urls = chain.urls[1:] if is_alone else chain.urls
+    chain.providers[0].faults.append(transport_faults.status(502))
+    return open_indexer(*urls, clock=clock, reports=False), chain.providers[1]
+
+
+def is_wide(asked: FakeRequest) -> bool:
+    return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] >= BLOCKS
+
+
+def fault_of(row: Dialect, limits: FaultLimits) -> InjectedFault:
+    return message_faults.fails(Words(row.code, row.example), **limits)
+
+
+@ALIVE
+@rows(Refused.BLOCKS, Refused.TIME)
+def test_refused_range_is_divided_until_it_fits(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    row: Dialect,
+    *,
+    is_alone: bool,
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    words = Words(row.code, row.example)
+    provider.faults.append(message_faults.limited_range(BLOCKS, words))
+
+    waited = follow(indexer, clock)
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert ranges(provider)
+    # No tick fails: a run that ends at the first failure comes to its end.
+    assert waited == 0
+
+
+@rows(Refused.TIME)
+def test_run_once_ends_well_over_an_endpoint_that_reports_its_time_limit(
+    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: Dialect
+):
+    a_chain.quiet(FINALITY)
+    site = Site(a_chain, tmp_path, capsys)
+    words = Words(row.code, row.example)
+    a_chain.provider.faults.append(message_faults.limited_range(BLOCKS, words))
+
+    assert site.once(0) == (0, "")
+    assert site.cursor() == a_chain.head.number
+
+
+@pytest.mark.parametrize("status", [408, 504, 524])
+def test_gateway_timeout_is_divided_until_it_fits(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, status: int
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
+    provider.faults.append(transport_faults.status(status, when=is_wide, methods="eth_getLogs"))
+
+    waited = follow(indexer, clock)
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert waited == 0
+
+
+def test_range_without_a_response_is_smaller_in_the_next_tick(
+    a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
+    for endpoint in endpoints_of(indexer):
+        endpoint.client._wire._timeout_seconds = 0.3
+    gate = Event()
+    provider.faults.append(transport_faults.held(gate, methods="eth_getLogs", when=is_wide))
+    try:
+        with pytest.raises(TransientError) as ended:
+            indexer.index()
+        follow(indexer, clock)
+    finally:
+        gate.set()
+
+    # `run --once` waits for it instead of giving up.
+    assert ended.value.retry_after is not None
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@ALIVE
+@rows(Refused.RESULTS)
+def test_refused_answer_is_divided_until_it_fits(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    row: Dialect,
+    *,
+    is_alone: bool,
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    words = Words(row.code, row.example)
+    provider.faults.append(message_faults.limited_results(LOGS, words))
+
+    follow(indexer, clock)
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@ALIVE
+@rows(Refused.RATE, Refused.HEAD)
+def test_refusal_that_passes_is_waited_for(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    row: Dialect,
+    *,
+    is_alone: bool,
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    fault = fault_of(row, {"methods": "eth_getLogs", "times": 3})
+    provider.faults.append(fault)
+
+    follow(indexer, clock)
+
+    assert fault.hits == 3
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@ALIVE
+@rows(Refused.HISTORY)
+def test_pruned_history_is_never_taken_for_empty(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    row: Dialect,
+    *,
+    is_alone: bool,
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    provider.faults.append(fault_of(row, {"methods": "eth_getLogs"}))
+
+    for _ in range(5):
+        with pytest.raises(TransientError):
+            indexer.step()
+        clock.pass_by(60)
+    provider.faults.clear()
+    follow(indexer, clock)
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+@ALIVE
+@rows(Refused.METHOD)
+@pytest.mark.parametrize("is_proven", [True, False], ids=["proven", "unproven"])
+def test_missing_method_is_done_without(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    row: Dialect,
+    *,
+    is_alone: bool,
+    is_proven: bool,
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    if not is_proven:
+        indexer.source.prove_by(LEAST, Calibration(clock))
+    refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
+    by_hash = fault_of(
+        row, {"when": lambda asked: asked.method == "eth_getLogs" and asked.by_hash}
+    )
+    provider.faults += [refused, by_hash, message_faults.limited_results(LOGS)]
+
+    follow(indexer, clock)
+
+    assert indexer.canonical_logs() == a_chain.logs()
+
+
+def refused_as_json(row: Dialect) -> InjectedFault:
+    """One JSON-RPC error for the whole batch."""
+    message = row.example.format(method="eth_getBlockByNumber", limit=1)
+
+    def changed(asked: object, answers: list[dict[str, object]]) -> object:
+        error = {"code": row.code, "message": message}
+        is_batch = len(answers) > 1
+        return {"jsonrpc": "2.0", "id": None, "error": error} if is_batch else answers
+
+    return InjectedFault("batch refused, JSON", change_batch=changed)
+
+
+def refused_as_text(status: int) -> Callable[[Dialect], InjectedFault]:
+    """Plain text for the whole batch, under an HTTP status."""
+
+    def fault(row: Dialect) -> InjectedFault:
+        message = row.example.format(method="eth_getBlockByNumber", limit=1)
+        refusal = Http(status, message.encode(), {"Content-Type": "text/plain"})
+
+        def changed(asked: object, answers: list[dict[str, object]]) -> object:
+            return refusal if len(answers) > 1 else answers
+
+        return InjectedFault("batch refused, text", change_batch=changed)
+
+    return fault
+
+
+@ALIVE
+@rows(Refused.BATCH)
+@pytest.mark.parametrize(
+    "refusal",
+    [refused_as_json, refused_as_text(200), refused_as_text(400), refused_as_text(500)],
+    ids=["JSON", "text 200", "text 400", "text 500"],
+)
+def test_refused_batch_is_sent_as_single_requests(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    clock: VirtualClock,
+    row: Dialect,
+    refusal: Callable[[Dialect], InjectedFault],
+    *,
+    is_alone: bool,
+):
+    indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
+    fault = refusal(row)
+    provider.faults.append(fault)
+
+    follow(indexer, clock)
+    answers = endpoints_of(indexer)[-1].client.batch_of([("eth_chainId", []), ("net_version", [])])
+
+    assert indexer.canonical_logs() == a_chain.logs()
+    assert len(answers) == 2
+    assert endpoints_of(indexer)[-1].client.batch_limit == 1
+    # It was tried and halved a few times, not for each batch.
+    assert 0 < fault.hits <= 10
