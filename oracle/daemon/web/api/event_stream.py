@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
 
 from oracle.daemon.web.answer_cache import is_history
+from oracle.daemon.web.api.input_types import AddressInput
 from oracle.daemon.web.api.problems import problem, problem_of
 from oracle.errors import OracleError
 from oracle.queries.api.records.event_feed import (
@@ -174,7 +175,7 @@ def event_routes(streams: EventStreams) -> APIRouter:
     )
     async def _events(
         kinds: Annotated[str | None, Query(pattern="^[a-z_]+(,[a-z_]+)*$")] = None,
-        node: Annotated[str | None, Query(pattern="^0x[0-9a-f]{40}$")] = None,
+        node: Annotated[AddressInput | None, Query()] = None,
         after: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:

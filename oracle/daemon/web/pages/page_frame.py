@@ -14,11 +14,13 @@ from typing import Any
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
 from oracle.daemon.web.played_act import PlayedAct
+from oracle.domain.ids import TaskKey
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
 from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
-from oracle.queries.text.text_tables import in_utc
+from oracle.queries.text.text_tables import foreign, in_utc
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
@@ -86,6 +88,31 @@ class PageRequest:
         if len(told) > longest:
             raise QuestionError(f"{name}: is longer than {longest} signs")
         return told or None
+
+
+def address_prefix(text: str) -> str:
+    """Return the beginning of an address in lower case; the `0x` may be left out.
+
+    Raises:
+        QuestionError: `text` is not hex, too long, or a full address with a wrong checksum.
+    """
+    entered = text.strip()
+    has_prefix = entered[:2].lower() == "0x"
+    try:
+        prefix = parse_address_prefix(entered if has_prefix else f"0x{entered}")
+    except HexNameError as error:
+        raise QuestionError(f"{foreign(entered)}: {error}") from error
+    if prefix == "0x" and not has_prefix:
+        raise QuestionError("address: nothing entered; expected 0x and up to 40 hex digits")
+    return prefix
+
+
+def task_key(text: str) -> TaskKey:
+    """Return the key of a task in lower case. Raises QuestionError: not 0x and 64 hex digits."""
+    try:
+        return TaskKey(parse_hash(text.strip()))
+    except HexNameError as error:
+        raise QuestionError(f"{foreign(text)}: {error}") from error
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401

@@ -5,27 +5,24 @@ from urllib.parse import quote
 
 from fastapi.responses import RedirectResponse, Response
 
-from oracle.daemon.web.pages.nodes_page import prefix_of
-from oracle.daemon.web.pages.page_frame import PageRequest, page
+from oracle.chain.hex_names import HASH_INPUT_PATTERN
+from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page, task_key
 from oracle.daemon.web.pages.status_line import framed
-from oracle.domain.ids import TaskKey
 from oracle.queries.api.node_list import named
 from oracle.queries.api.records.task_view import task_view
-from oracle.queries.api.source import ApiLook, NotKnownError, QuestionError
+from oracle.queries.api.source import ApiLook, NotKnownError
 
 _SEE_OTHER = 303
-_KEY = re.compile(r"0x[0-9a-f]{64}")
+_KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def task_page(look: ApiLook, asked: PageRequest) -> Response:
     """The life of a task, and the group that scored it."""
-    wanted = asked.path["key"].lower()
-    if not _KEY.fullmatch(wanted):
-        raise QuestionError("a task is 0x and 64 digits 0 to f")
-    task = look.uow.tasks.named([TaskKey(wanted)]).get(TaskKey(wanted))
+    key = task_key(asked.path["key"])
+    task = look.uow.tasks.named([key]).get(key)
     if task is None:
-        raise NotKnownError(f"no task {wanted} was seen")
+        raise NotKnownError(f"no task {key} was seen")
     results = [] if task.group is None else look.uow.results.of_group(task.group)
     mine = [one for one in results if any(member.task == task.key for member in one.members)]
     return page(
@@ -54,9 +51,9 @@ def place_of(look: ApiLook, text: str) -> str:
         NotKnownError: nothing begins so.
         AmbiguousError: several nodes do.
     """
-    wanted = text.strip().lower()
-    if _NUMBER.fullmatch(wanted):
-        return f"/rounds/{int(wanted)}"
-    if _KEY.fullmatch(wanted):
-        return f"/tasks/{wanted}"
-    return f"/nodes/{quote(named(look, prefix_of(wanted)).address)}"
+    query = text.strip()
+    if _NUMBER.fullmatch(query):
+        return f"/rounds/{int(query)}"
+    if _KEY.fullmatch(query):
+        return f"/tasks/{task_key(query)}"
+    return f"/nodes/{quote(named(look, address_prefix(query)).address)}"
