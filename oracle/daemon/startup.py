@@ -102,12 +102,15 @@ def read_api_of(
         InputError: the database does not fit the program.
     """
     # Its models take a tenth of a second, and only who serves it has them.
+    from oracle.daemon.web.api.event_stream import StreamLimits  # noqa: PLC0415
     from oracle.daemon.web.api.read_api import ReadApiOptions, read_api  # noqa: PLC0415
 
     archive = EventArchive(app.store, app.reader, app.rules)
     source = ApiSource(archive, NodeOrder(app.rules), head, clock, app.dispatch_settings)
     told = app.config
-    options = ReadApiOptions(told.api.cors, told.oracle.evidence_folder, told.api.max_streams, act)
+    api = told.api
+    streams = StreamLimits(api.max_streams, api.max_streams_per_address, api.stream_seconds)
+    options = ReadApiOptions(api.cors, told.oracle.evidence_folder, streams, act)
     return read_api(source, options)
 
 

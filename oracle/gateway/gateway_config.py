@@ -50,7 +50,6 @@ class GatewaySection(ListenerSection):
             answer_seconds=plain.limits.answer_seconds,
             requests_per_second=plain.limits.requests_per_second,
             body_bytes=MOST_BODY,
-            keeps_open=True,
             most_answers=_MOST_ANSWERS,
         )
         return Listener(plain.section, plain.host, plain.port, limits, plain.tls)

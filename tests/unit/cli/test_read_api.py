@@ -108,6 +108,24 @@ def test_a_beginning_that_several_share_is_a_list_and_no_guess(api):
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/select", "POST"),
+        ("POST", "/v1/nodes", "GET, HEAD"),
+        ("DELETE", "/v1/nodes/0xab", "GET, HEAD"),
+        ("PUT", "/v1/status", "GET, HEAD"),
+    ],
+)
+def test_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(
+    api, method, path, allowed
+):
+    answer = api.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert api.request(method, "/v1/nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/v1/nodes/0x" + "ee" * 20, 404),

@@ -33,14 +33,14 @@ NAVIGATION = (
     ("Health", "/health"),
     ("Rules", "/rules"),
 )
+POLICY = "content-security-policy"
 # Scripts, styles and pictures come from here and are in files: a text of a stranger that found
 # its way into a page would still not run.
 HEADERS = {
-    "content-security-policy": (
+    POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cross-origin-opener-policy": "same-origin",
