@@ -13,7 +13,7 @@ from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
-from oracle.daemon.lease.lease_keeper import LeaseHeldError, try_take
+from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_take
 from oracle.daemon.read_app import ReadApp
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
@@ -158,10 +158,10 @@ def await_lease(
         InputError: the database cannot be written.
     """
     epochs: list[int] = []
-    seen = [] if before is None else [before]
+    seen, holder = [] if before is None else [before], HolderWatch()
 
     def look() -> Mapping[str, object] | None:
-        epoch, held = try_take(app.store, command)
+        epoch, held = try_take(app.store, command, holder)
         indexer_metrics.EPOCH.set(held.epoch)
         if epoch is None:
             if seen:
@@ -188,7 +188,7 @@ def refuse_living(held: LeaseState, before: LeaseState | None = None) -> None:
         LeaseHeldError: it lives.
     """
     has_acted = before is not None and (
-        held.epoch != before.epoch or held.seconds_left > before.seconds_left
+        held.epoch != before.epoch or held.until_ms != before.until_ms
     )
     if has_acted or fate_of(held.holder) is Fate.LIVES:
         raise LeaseHeldError(held)
