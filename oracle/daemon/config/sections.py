@@ -46,7 +46,8 @@ Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(split_list)]
 
 
 class Database(Section):
-    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
+    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. A relative FILE lies beside the
+    # configuration file; in an environment variable it is relative to the current folder.
     url: str = Field(repr=False, min_length=1)
 
 
