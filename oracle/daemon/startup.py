@@ -18,6 +18,7 @@ from oracle.daemon.read_app import ReadApp
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.played_act import PlayedAct
+from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
@@ -106,8 +107,16 @@ def read_api_of(
     from oracle.daemon.web.api.read_api import ReadApiOptions, read_api  # noqa: PLC0415
 
     archive = EventArchive(app.store, app.reader, app.rules)
-    source = ApiSource(archive, NodeOrder(app.rules), head, clock, app.dispatch_settings)
     told = app.config
+    source = ApiSource(
+        archive,
+        NodeOrder(app.rules),
+        head,
+        clock,
+        app.dispatch_settings,
+        token=app.reader.profile.token,
+        labels={Address(at): label for at, label in told.network.labels.items()},
+    )
     api = told.api
     streams = StreamLimits(api.max_streams, api.max_streams_per_address, api.stream_seconds)
     options = ReadApiOptions(api.cors, told.oracle.evidence_folder, streams, act)

@@ -51,6 +51,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "profile",
         "contracts",
         "options",
+        "labels",
     ),
     "feed": (
         "profile",

@@ -39,6 +39,7 @@ def split_list(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
+Label = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[\w][\w .:#/@+-]*$")]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
 Url = Annotated[str, AfterValidator(_http_url)]
 # In TOML a list, in the environment `a,b`.
@@ -90,6 +91,9 @@ class NetworkSection(Section):
     # Options of the profile that are not to be as it has them: `{ blame_missing_upload =
     # false }`.
     options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
+    # Names of addresses, shown on the pages and in the read API, and found by the search:
+    # `{ "0x…" = "rack 3" }`.
+    labels: dict[ContractAddress, Label] = Field(default_factory=dict)
 
 
 class TracingSection(Section):

@@ -12,14 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 
 from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
+from oracle.chain.profiles.profile import Token
 from oracle.daemon.web.played_act import PlayedAct
 from oracle.domain.ids import TaskKey
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
-from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
+from oracle.queries.text.human_numbers import (
+    amount,
+    capital,
+    counted,
+    in_words,
+    moment,
+    ordinal,
+    span,
+)
 from oracle.queries.text.text_tables import foreign, in_utc
 
 FOLDER = Path(__file__).parent
@@ -143,6 +153,7 @@ def environment() -> Environment:
         ordinal=ordinal,
         two=two_digits,
         short=shortened,
+        amount=amount_text,
         state=state_words,
         shown=with_two_digits,
         harmless=harmless,
@@ -170,10 +181,21 @@ def with_two_digits(text: str) -> str:
     return _FRACTION.sub(r"\1", text)
 
 
-def shortened(hashed: str) -> str:
-    """Return the beginning and the end of an address or a hash; the link has all of it."""
+@pass_context
+def shortened(context: Context, hashed: str) -> str:
+    """Return the label of an address, or the beginning and the end of an address or a hash."""
+    label: str | None = context.get("labels", {}).get(hashed)
+    if label is not None:
+        return label
     first, last = _SHOWN_OF_HASH
     return hashed if len(hashed) < _HASH_FROM else f"{hashed[:first]}…{hashed[-last:]}"
+
+
+@pass_context
+def amount_text(context: Context, units: int | str) -> str:
+    """Write an amount of the smallest unit in the network's token."""
+    token: Token = context["token"]
+    return amount(int(units), token.symbol, token.decimals)
 
 
 def state_words(state: str) -> str:

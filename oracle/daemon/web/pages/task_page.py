@@ -10,7 +10,7 @@ from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.queries.api.node_list import named
 from oracle.queries.api.records.task_view import task_view
-from oracle.queries.api.source import ApiLook, NotKnownError
+from oracle.queries.api.source import AmbiguousError, ApiLook, NotKnownError
 
 _SEE_OTHER = 303
 _KEY = re.compile(HASH_INPUT_PATTERN)
@@ -44,7 +44,7 @@ def search_page(look: ApiLook, asked: PageRequest) -> Response:
 def place_of(look: ApiLook, text: str) -> str:
     """Return the path of the page that a text stands for.
 
-    A number is a round, 64 digits are a task, fewer an address or the beginning of one.
+    A number is a round, 64 digits are a task, a label or fewer digits a node.
 
     Raises:
         QuestionError: it is nothing of these.
@@ -56,4 +56,8 @@ def place_of(look: ApiLook, text: str) -> str:
         return f"/rounds/{int(query)}"
     if _KEY.fullmatch(query):
         return f"/tasks/{task_key(query)}"
-    return f"/nodes/{quote(named(look, address_prefix(query)).address)}"
+    labelled = look.source.labelled(query) if query else []
+    if len(labelled) > 1:
+        raise AmbiguousError(query, list(labelled))
+    address = labelled[0] if labelled else named(look, address_prefix(query)).address
+    return f"/nodes/{quote(address)}"
