@@ -249,9 +249,9 @@ def test_what_only_explains_or_says_where_does_not(tmp_path: Path):
 
     assert opened(tmp_path, "# more\n" + placed).profile.identity == identity
     assert opened(tmp_path, GOOD.replace("a network", "yours")).profile.identity == identity
-    token = 'token = { symbol = "CNX", decimals = 6 }\n'
-    assert opened(tmp_path, token + GOOD).profile.token == Token("CNX", 6)
-    assert opened(tmp_path, token + GOOD).profile.identity == identity
+    shown = 'token = { symbol = "CNX", decimals = 6 }\n'
+    assert opened(tmp_path, shown + GOOD).profile.token == Token("CNX", 6)
+    assert opened(tmp_path, shown + GOOD).profile.identity == identity
 
 
 @pytest.mark.parametrize("name", shipped_names())
