@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeVar
 
 import structlog
@@ -23,7 +22,6 @@ from oracle.daemon.endpoints.endpoint_patience import EndpointPatience, patient
 from oracle.daemon.lease.lease_keeper import leading, leased, try_take
 from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
-from oracle.daemon.service_manager import supervised
 from oracle.daemon.startup import (
     await_answers,
     await_lease,
@@ -140,8 +138,7 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
     stop.check()
     app.create_store()
     with leased(app.store, _COMMAND) as epoch:
-        liveness = JobLiveness(time.monotonic)
-        work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends, liveness))
+        work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends))
         work.wait = stop.event.wait
         run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
@@ -166,35 +163,22 @@ def _reached(app: App, sends: _Sends) -> dict[str, object]:
     return {"folded": at, "publishing": sends.reports, "dispatching": sends.starts}
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    """What every phase of the daemon's life shares."""
-
-    app: App
-    sends: _Sends
-    stop: StopSignal
-    liveness: JobLiveness
-
-
 def _daemon(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> None:
     """Be the daemon."""
-    process = _Process(app, sends, stop, JobLiveness(time.monotonic))
-    with supervised(process.liveness.stuck_reason):
-        _awaited(process, app.require_chain)
-        if stop.reason is None:
-            app.create_store()
-            metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
-            epoch = _lease(process, is_standby=is_standby)
-            if epoch is not None:
-                with leading(app.store, epoch, stop.end, process.liveness.stuck_reason):
-                    _lead(process, epoch)
+    _awaited(app, stop, app.require_chain)
+    if stop.reason is None:
+        app.create_store()
+        metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
+        epoch = _lease(app, sends, stop, is_standby=is_standby)
+        if epoch is not None:
+            with leading(app.store, epoch, stop.end):
+                _lead(app, epoch, sends, stop)
     structlog.get_logger().info("stopped", by=stop.reason)
 
 
-def _lead(process: _Process, epoch: int) -> None:
+def _lead(app: App, epoch: int, sends: _Sends, stop: StopSignal) -> None:
     """Do the work of the one that writes."""
-    app, sends, stop = process.app, process.sends, process.stop
-    work = _awaited(process, lambda: _prepared(app, epoch, sends, process.liveness))
+    work = _awaited(app, stop, lambda: _prepared(app, epoch, sends))
     if work is None:
         return
     with serving_all(app, work.watch) as addresses:
@@ -215,7 +199,7 @@ def _lead(process: _Process, epoch: int) -> None:
             run_steps(steps, stop.event, work.watch.liveness, waker)
 
 
-def _lease(process: _Process, *, is_standby: bool) -> int | None:
+def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> int | None:
     """Take the lease; return its epoch, None: told to end first.
 
     A standby waits for it with everything checked that can be; who does not stand by, for that of
@@ -224,9 +208,9 @@ def _lease(process: _Process, *, is_standby: bool) -> int | None:
     Raises:
         LeaseHeldError: the holder lives, and we do not stand by.
     """
-    app, stop, before = process.app, process.stop, None
+    before = None
     if is_standby:
-        if process.sends.reports and _awaited(process, lambda: check_contract(app)) is None:
+        if sends.reports and _awaited(app, stop, lambda: check_contract(app)) is None:
             return None
     else:
         # The lease before the port: a second daemon hears who the first one is.
@@ -234,7 +218,7 @@ def _lease(process: _Process, *, is_standby: bool) -> int | None:
         if epoch is not None:
             return epoch
         refuse_living(before)
-    watch = DaemonHealth(process.liveness)
+    watch = DaemonHealth(JobLiveness(time.monotonic))
     freeze_garbage()
     with serving_all(app, watch) as addresses:
         if before is None:
@@ -245,7 +229,7 @@ def _lease(process: _Process, *, is_standby: bool) -> int | None:
         return await_lease(app, watch, stop, _COMMAND, before=before)
 
 
-def _awaited(process: _Process, work: Callable[[], T]) -> T | None:
+def _awaited(app: App, stop: StopSignal, work: Callable[[], T]) -> T | None:
     """Return what `work` does; where no endpoint lets it, say why not, until one does.
 
     None: told to end first.
@@ -253,19 +237,19 @@ def _awaited(process: _Process, work: Callable[[], T]) -> T | None:
     try:
         return work()
     except TransientError as error:
-        app, watch = process.app, DaemonHealth(process.liveness)
+        watch = DaemonHealth(JobLiveness(time.monotonic))
         with serving_all(app, watch) as addresses:
             structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
-            return await_answers(app, watch, process.stop, work)
+            return await_answers(app, watch, stop, work)
 
 
-def _prepared(app: App, epoch: int, sends: _Sends, liveness: JobLiveness) -> DaemonSteps:
+def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:
     """Check everything that can be checked before the first turn."""
     app.store.fence(epoch)
     # Who led before may have found out somebody since this process began.
     app.recall_quarantine()
     app.identify()
-    work = DaemonSteps(app, epoch, DaemonHealth(liveness))
+    work = DaemonSteps(app, epoch, DaemonHealth(JobLiveness(time.monotonic)))
     closed = finality_halt.show(app.store)
     if closed is not None:
         structlog.get_logger().error("halted", reason=closed)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import typer
 
+from oracle.errors import FatalError
 from oracle.rpc.background import in_background
 
 # What a shell adds to the number of the signal that ended a command.
@@ -41,6 +42,11 @@ class StopSignal:
     def reason(self) -> str | None:
         """The name of the signal; None: none came."""
         return None if self.number is None else signal.Signals(self.number).name
+
+    @property
+    def has_ended_unasked(self) -> bool:
+        """Whether it was ended, and no signal came."""
+        return self._is_over and self.number is None
 
     def tell(self, number: int) -> None:
         """Note the signal, and end what waits for the event."""
@@ -75,10 +81,16 @@ def until_told(work: Callable[[StopSignal], None]) -> None:
     It is done on a thread of its own, so that a signal is heard whatever it waits for. Where it
     has not ended STOP_SECONDS after the first signal, or a second one comes, the whole process
     ends at once, as if it were killed, with 128 and the number of the signal.
+
+    Raises:
+        FatalError: the work was ended by itself, without a signal and without a reason: a
+            supervisor that restarts failures must not take this for a wish.
     """
     stop = StopSignal()
     with listening(stop, cut_off=os._exit):
         in_background(lambda: work(stop), "command").result()
+    if stop.has_ended_unasked:
+        raise FatalError("the process ended without a signal; the log says what happened before")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from oracle.daemon.lease.lease_keeper import leading, take
 from oracle.daemon.startup import freeze_garbage
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.http_server import serving
-from oracle.errors import InputError
+from oracle.errors import FatalError, InputError
 from oracle.gateway.check_schedule import ChainCheck, CheckSchedule, StakeWatch
 from oracle.gateway.gateway_config import GatewayConfig
 from oracle.gateway.node_checks import CheckedNode, NodeChecks
@@ -26,7 +26,8 @@ def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iter
     Raises:
         InputError: the port is in use, the database is a daemon's, or cannot be used.
         LeaseHeldError: another gateway works on this database.
-        FatalError: at the end: another one has taken over meanwhile.
+        FatalError: at the end: another one has taken over meanwhile, or nothing could be written
+            any more.
     """
     with ExitStack() as opened:
         store = opened.enter_context(Store.open(config.database.url, create=True))
@@ -48,6 +49,8 @@ def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iter
         opened.callback(schedule.end)
         schedule.start()
         yield opened.enter_context(serving(app, config.gateway.listener))
+        if service.writer.end_reason is not None:
+            raise FatalError(f"nothing is written any more: {service.writer.end_reason}")
 
 
 def _refuse_daemons(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Writes what has to survive a restart, on a thread of its own, at most a second behind.
+"""Writes what has to survive a restart, on a thread of its own: at once, in groups.
 
 See docs/explanation/gateway.md#what-survives-a-restart.
 """
@@ -6,6 +6,7 @@ See docs/explanation/gateway.md#what-survives-a-restart.
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 
 import structlog
 
@@ -37,16 +38,21 @@ _Told = tuple[int, str, str, str, float | None, str, str | None]
 class RecordWriter:
     """`put` and the others may be called by any thread; `failure` says why nothing is written.
 
-    `lose` is called, from its thread, where the database is another process's now.
+    `lose` is called, from its thread, where nothing will be written any more: the database is
+    another process's now, or the writer broke. `end_reason` says why, then.
     """
 
     def __init__(
         self, store: Store, rules: GatewayRules, next_number: int, lose: Callable[[], None]
     ) -> None:
         self.failure: str | None = None
+        self.end_reason: str | None = None
         self._store = store
         self._rules = rules
-        self._number = next_number
+        # The number of the next outcome, and of the first one that is not stored.
+        self._number = self._stored = next_number
+        # Who waits until everything below a number is stored, the lowest number first.
+        self._awaited: deque[tuple[int, Future[bool]]] = deque()
         self._lose = lose
         self._first: Callable[[], object] = lambda: None
         self._outcomes: deque[StoredOutcome] = deque()
@@ -54,6 +60,7 @@ class RecordWriter:
         self._checks: dict[tuple[str, str], StoredCheck] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gateway writer", daemon=True)
         self._failures = 0
         self._now = 0
@@ -67,9 +74,27 @@ class RecordWriter:
     def end(self) -> None:
         """Write what is left, and no more."""
         self._ended.set()
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
         self.flush()
+        self._answer_waiting(is_over=True)
+
+    def stored(self) -> "Future[bool]":
+        """Return whether everything put so far is stored, once that is known.
+
+        False where it will not be known: the writer does not run, or gave outcomes up. While the
+        database is away the future stays open, and its owner decides how long to wait.
+        """
+        future: Future[bool] = Future()
+        with self._lock:
+            is_stored = self._stored >= self._number
+            if is_stored or not self._thread.is_alive():
+                future.set_result(is_stored)
+                return future
+            self._awaited.append((self._number, future))
+        self._wake.set()
+        return future
 
     def put(self, outcomes: Sequence[ToldOutcome], now: int) -> None:
         """Let outcomes be written that were taken in at `now`."""
@@ -91,8 +116,11 @@ class RecordWriter:
             for number, row in enumerate(rows, self._number):
                 self._outcomes.append(StoredOutcome(number, now, *row))
             self._number += len(rows)
-            while len(self._outcomes) > _MOST_WAITING:
-                self._outcomes.popleft()
+            if len(self._outcomes) > _MOST_WAITING:
+                while len(self._outcomes) > _MOST_WAITING:
+                    self._outcomes.popleft()
+                _resolve(self._awaited, is_stored=False)
+                self._awaited.clear()
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
     def put_epoch(self, epoch: DrawEpoch) -> None:
@@ -115,13 +143,18 @@ class RecordWriter:
 
     def _run(self) -> None:
         try:
-            while not self._ended.wait(_EVERY_SECONDS):
+            while not self._ended.is_set():
+                # Whoever waits for its outcomes wakes it; a database that is away is given time.
+                self._wake.wait(_EVERY_SECONDS)
+                if self.failure is not None:
+                    self._ended.wait(_EVERY_SECONDS)
+                self._wake.clear()
                 self._first()
                 self.flush()
-        except BaseException:
+        except BaseException as error:
             # A bug: nothing that has to survive would be written any more.
             self.failure = "the writer has ended"
-            self._lose()
+            self._give_up(f"{self.failure}: {type(error).__name__}: {error}")
             raise
 
     def _write_some(self) -> bool:
@@ -140,8 +173,27 @@ class RecordWriter:
             self._failed(error)
             return False
         self.failure = None
+        if outcomes:
+            with self._lock:
+                self._stored = outcomes[-1].number + 1
+        self._answer_waiting()
         gateway_metrics.UNWRITTEN.set(len(self._outcomes))
         return size == _MOST_ROWS
+
+    def _answer_waiting(self, *, is_over: bool = False) -> None:
+        """Tell those whose outcomes are stored; `is_over`: tell the others that theirs are not."""
+        with self._lock:
+            done = [one for one in self._awaited if one[0] <= self._stored]
+            rest = [one for one in self._awaited if one[0] > self._stored]
+            self._awaited = deque(() if is_over else rest)
+        _resolve(done, is_stored=True)
+        if is_over:
+            _resolve(rest, is_stored=False)
+
+    def _give_up(self, reason: str) -> None:
+        self.end_reason = reason
+        self._answer_waiting(is_over=True)
+        self._lose()
 
     def _write(
         self,
@@ -183,4 +235,11 @@ class RecordWriter:
                 "gateway_not_written", reason=self.failure, in_all=self._failures
             )
         if isinstance(error, FatalError):
-            self._lose()
+            self._give_up(self.failure)
+
+
+def _resolve(awaited: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
+    for _, future in awaited:
+        # One that nobody waits for any more was cancelled.
+        if future.set_running_or_notify_cancel():
+            future.set_result(is_stored)

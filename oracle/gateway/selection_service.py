@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 
 from oracle.domain.ids import Address
 from oracle.gateway.draw_seeds import DrawEpoch
@@ -75,6 +76,10 @@ class SelectionService:
         if any(one.outcome.kind is OutcomeKind.MISCONFIGURED for one in outcomes):
             self.check_soon()
         return counts
+
+    def stored(self) -> "Future[bool]":
+        """Return whether everything that was taken so far is stored, once that is known."""
+        return self.writer.stored()
 
     def select(self, asked: SelectionRequest) -> NodeSelection:
         """Draw nodes.

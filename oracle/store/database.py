@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
-from oracle.store.db_errors import translated
+from oracle.store.db_errors import UnknownCommitError, is_lost, shown, translated
 from oracle.store.engine import parsed, reading_engine, writing_engine
 from oracle.store.gateway.gateway_repositories import GatewayRepositories
 from oracle.store.history.activity_repository import ActivityRepository
@@ -162,6 +162,8 @@ class Store:
         self._url = url
         # Whether this process has ever written to it.
         self._was_written = False
+        # Whether the server never confirmed our last COMMIT, nor refused it.
+        self._has_unknown_commit = False
         self._epoch: int | None = None
 
     @classmethod
@@ -189,22 +191,48 @@ class Store:
         """Write: committed on a clean exit, rolled back by any exception.
 
         Raises:
+            UnknownCommitError: the connection was lost during COMMIT. The next transaction, of
+                any kind, waits until the server has decided, and shows what it decided.
             TransientError: another writer holds the database, the connection was lost, or it
                 could be written a while ago and cannot now: a disk, or a server, that comes back.
             InputError: the database could never be written.
             FatalError: it is fenced, and another process has taken over.
         """
+        self._await_unknown_commit()
+        is_committing = False
         try:
             with self._translating(), self._writing.begin() as connection:
                 uow = UnitOfWork(connection)
                 if self._epoch is not None:
                     uow.lease.guard(self._epoch)
                 yield uow
+                is_committing = True
         except InputError as error:
             if self._was_written and isinstance(error.__cause__, DBAPIError):
                 raise TransientError(str(error)) from error
             raise
+        except TransientError as error:
+            if is_committing and is_lost(error.__cause__):
+                self._has_unknown_commit = True
+                raise UnknownCommitError(shown(self._url)) from error
+            raise
         self._was_written = True
+
+    def _await_unknown_commit(self) -> None:
+        """Wait until the server has ended the transaction whose COMMIT it did not confirm.
+
+        That transaction holds the writers' lock until then: whoever read the state sooner would
+        do the same work a second time.
+
+        Raises:
+            TransientError: the server is away, or the transaction is still under way.
+        """
+        if not self._has_unknown_commit:
+            return
+        with self._translating(), self._writing.begin():
+            # To begin is to take the writers' lock.
+            pass
+        self._has_unknown_commit = False
 
     @contextmanager
     def reading(self) -> Iterator[UnitOfWork]:
@@ -213,6 +241,7 @@ class Store:
         Raises:
             TransientError: the connection was lost.
         """
+        self._await_unknown_commit()
         with self._translating(), self._reading.begin() as connection:
             yield UnitOfWork(connection)
 

@@ -1,5 +1,7 @@
 """What the database's errors mean: try again, or tell the user. No message holds a password."""
 
+import sqlite3
+
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError as NoConnection
 
@@ -11,6 +13,8 @@ _USERS_FAULTS = {
 }
 # Whole classes of SQLSTATE that pass by themselves: connection, resources, shutdown, locks.
 _PASSING_CLASSES = ("08", "53", "57", "40", "55")
+# Of these the connection itself is over: lost, or ended by the server.
+_LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
 # A standby, or one whose disk is nearly full; it is promoted, or the disk is emptied.
 _READ_ONLY = "25006"
@@ -34,6 +38,20 @@ _SQLITE_PASSING = {
     "busy": _ANOTHER_WRITER,
     "full": "the disk is full",
 }
+
+
+class UnknownCommitError(TransientError):
+    """A transaction of which nobody knows whether it was committed: its answer was lost.
+
+    It is neither a success nor a failure. Whatever memory holds of it is dropped, and what
+    follows begins with the state that the database shows.
+    """
+
+    def __init__(self, database: str) -> None:
+        super().__init__(
+            f"{database}: the connection was lost during COMMIT; the changes are stored or not, "
+            "the next transaction shows which"
+        )
 
 
 def shown(url: URL) -> str:
@@ -76,12 +94,27 @@ def _of_postgresql(error: DBAPIError, url: URL) -> OracleError | None:
         return InputError(f"{shown(url)}: {fault}")
     if state == _READ_ONLY:
         return TransientError(f"{shown(url)}: the database is read-only")
-    is_lost = error.connection_invalidated or (isinstance(error, OperationalError) and not state)
     if state == _LOCK_NOT_AVAILABLE:
         return TransientError(f"{shown(url)}: {_ANOTHER_WRITER}")
-    if is_lost or state[:2] in _PASSING_CLASSES:
+    if is_lost(error) or state[:2] in _PASSING_CLASSES:
         return TransientError(f"{shown(url)}: {words}")
     return None
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Return whether an error of SQLAlchemy means that the connection to PostgreSQL was lost.
+
+    A server that shuts down (SQLSTATE class 57) or loses its connection (08) may have committed.
+    """
+    if not isinstance(error, DBAPIError):
+        return False
+    state = getattr(error.orig, "sqlstate", None) or ""
+    is_silent = isinstance(error, OperationalError) and not state and not _is_sqlite(error)
+    return error.connection_invalidated or is_silent or state[:2] in _LOST_CLASSES
+
+
+def _is_sqlite(error: DBAPIError) -> bool:
+    return isinstance(error.orig, sqlite3.Error)
 
 
 def _refusal(state: str, words: str) -> str | None:

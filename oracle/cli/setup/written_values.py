@@ -1,6 +1,7 @@
 """Reads what people write on the command line: addresses, numbers, hashes, limits."""
 
-from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
+import re
+
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 
@@ -8,17 +9,16 @@ _WORD_BYTES = 32
 
 
 def address_in(written: str) -> Address:
-    """Return an address, or the zero address for an empty text. Raises InputError: not valid."""
+    """Return an address, zero where none is given. Raises InputError: it is none."""
     if not written:
         return ZERO_ADDRESS
-    try:
-        return parse_address(written)
-    except HexNameError as error:
-        raise InputError(f"{written}: {error}") from error
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", written) is None:
+        raise InputError(f"{written}: an address is 0x and 40 hex digits")
+    return Address(written.lower())
 
 
 def addresses_in(written: str) -> list[Address]:
-    """Return comma-separated addresses. Raises InputError: one of them is not valid."""
+    """Return addresses that commas part. Raises InputError: one of them is none."""
     return [address_in(one.strip()) for one in written.split(",")]
 
 
@@ -30,11 +30,10 @@ def number_in(written: str) -> int:
 
 
 def hash_in(written: str) -> bytes:
-    """Return the 32 bytes of a hash. Raises InputError: not 0x and 64 hex digits."""
-    try:
-        return bytes.fromhex(parse_hash(written)[2:])
-    except HexNameError as error:
-        raise InputError(f"{written}: {error}") from error
+    """Return 32 bytes. Raises InputError: they are written otherwise."""
+    if re.fullmatch(r"0x[0-9a-fA-F]{64}", written) is None:
+        raise InputError(f"{written}: a hash is 0x and 64 hex digits")
+    return bytes.fromhex(written[2:])
 
 
 def word_in(written: str) -> bytes:

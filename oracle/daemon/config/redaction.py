@@ -51,7 +51,6 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "profile",
         "contracts",
         "options",
-        "labels",
     ),
     "feed": (
         "profile",
@@ -180,14 +179,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "web": _LISTENER,
     "statements": _LISTENER,
-    "api": (
-        *_LISTENER,
-        "enabled",
-        "cors",
-        "max_streams",
-        "max_streams_per_address",
-        "stream_seconds",
-    ),
+    "api": (*_LISTENER, "enabled", "cors", "max_streams"),
     "notify": (
         "name",
         "secret_file",

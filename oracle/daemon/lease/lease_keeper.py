@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import structlog
 
 from oracle.daemon.lease.lease_holder import Fate, fate_of, holder_name
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
+from oracle.store.db_errors import UnknownCommitError
 from oracle.store.engine import STALLED_SECONDS
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics
@@ -59,33 +59,10 @@ def take(store: Store, command: str) -> int:
     return epoch
 
 
-@dataclass(slots=True)
-class HolderWatch:
-    """Notices a holder that renews no more, by the monotonic clock of who waits.
-
-    The lease's end is by the database's wall clock: where that is stepped back, a dead holder
-    would keep everybody out for as long as the step.
-    """
-
-    clock: Callable[[], float] = time.monotonic
-    _lease: tuple[int, int] | None = None
-    _since: float = 0.0
-
-    def is_silent(self, held: LeaseState) -> bool:
-        """Tell whether this holder has not renewed for as long as a lease lasts."""
-        lease = (held.epoch, held.until_ms)
-        if lease != self._lease:
-            self._lease, self._since = lease, self.clock()
-        return self.clock() - self._since > LEASE_SECONDS
-
-
-def try_take(
-    store: Store, command: str, watch: HolderWatch | None = None
-) -> tuple[int | None, LeaseState]:
+def try_take(store: Store, command: str) -> tuple[int | None, LeaseState]:
     """Take the lease where it is free or over, or its holder is gone; return its epoch or None.
 
-    And how it stands. Where another holds it, nothing is written: whoever stands by may ask often,
-    with a `watch`.
+    And how it stands. Where another holds it, nothing is written: whoever stands by may ask often.
     Where it is over, and its holder stalled inside a transaction, that transaction is ended if
     the database can.
 
@@ -94,16 +71,20 @@ def try_take(
     """
     with store.reading() as uow:
         held = uow.lease.current()
-    is_gone = held.holder is not None and (
-        fate_of(held.holder) is Fate.GONE or (watch is not None and watch.is_silent(held))
-    )
+    is_gone = held.holder is not None and fate_of(held.holder) is Fate.GONE
     if held.holder is not None and held.seconds_left >= 0 and not is_gone:
         return None, held
-    gone = held.epoch if is_gone else None
+    gone, ours = held.epoch if is_gone else None, holder_name(command)
     try:
         with store.transaction() as uow:
-            epoch = uow.lease.take(holder_name(command), LEASE_SECONDS, gone=gone)
+            epoch = uow.lease.take(ours, LEASE_SECONDS, gone=gone)
             now = uow.lease.current()
+    except UnknownCommitError:
+        with store.reading() as uow:
+            now = uow.lease.current()
+        if now.holder != ours or now.epoch != held.epoch + 1:
+            raise
+        epoch = now.epoch
     except TransientError as error:
         raise TransientError(f"{error}{_in_the_way(store, held)}") from error
     if is_gone and epoch is not None:
@@ -138,22 +119,12 @@ def renew(store: Store, epoch: int) -> None:
 class LeaseKeeper:
     """Renews the lease until it is told to end; calls `lose` once where that cannot be done.
 
-    One thread renews, and may hang in a database that does not answer; the other one watches it,
-    and the work that the lease is held for: who holds it and does nothing keeps standbys out.
-    `failure` says why the lease is no longer ours, None: it is. `can_give_back`: the lease ended
-    for the sake of the work, and the database still answers.
+    One thread renews, and may hang in a database that does not answer; the other one watches it.
+    `failure` says why the lease is no longer ours, None: it is.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        epoch: int,
-        lose: Callable[[], None],
-        stuck_reason: Callable[[], str | None],
-    ) -> None:
+    def __init__(self, store: Store, epoch: int, lose: Callable[[], None]) -> None:
         self.failure: FatalError | None = None
-        self.can_give_back = True
-        self._stuck_reason = stuck_reason
         self._store = store
         self._epoch = epoch
         self._lose = lose
@@ -201,54 +172,37 @@ class LeaseKeeper:
                         f"{self._reason}; another process may take over any moment"
                     )
                 )
-            reason = self._stuck_reason()
-            if reason is not None:
-                failure = FatalError(
-                    f"{reason}; the lease is given back, so that another may lead"
-                )
-                self._fail(failure, can_give_back=True)
 
-    def _fail(self, failure: FatalError, *, can_give_back: bool = False) -> None:
+    def _fail(self, failure: FatalError) -> None:
         with self._losing:
             if self._ended.is_set():
                 return
             self._ended.set()
-            self.failure, self.can_give_back = failure, can_give_back
+            self.failure = failure
         indexer_metrics.HELD.set(0)
         self._lose()
 
 
-def _never_stuck() -> str | None:
-    """Return None: nothing watches the work."""
-
-
 @contextmanager
-def leading(
-    store: Store,
-    epoch: int,
-    lose: Callable[[], None],
-    stuck_reason: Callable[[], str | None] = _never_stuck,
-) -> Iterator[int]:
+def leading(store: Store, epoch: int, lose: Callable[[], None]) -> Iterator[int]:
     """Keep the lease around the daemon's work, and give it back; yields its epoch.
 
     `lose` is called, from a thread, where it is lost. Such a lease is left alone: its database
-    may not even answer. `stuck_reason` tells why the work goes on no more; then the lease is given
-    back early, for a standby. What a stuck thread writes later carries an epoch that is over.
+    may not even answer.
 
     Raises:
-        FatalError: it was lost, could not be renewed for too long, or the work is stuck; nothing
-            may be written.
+        FatalError: it was lost, or could not be renewed for too long; nothing may be written.
     """
     indexer_metrics.HELD.set(1)
     indexer_metrics.EPOCH.set(epoch)
-    keeper = LeaseKeeper(store, epoch, lose, stuck_reason)
+    keeper = LeaseKeeper(store, epoch, lose)
     keeper.start()
     try:
         yield epoch
     finally:
         keeper.end()
         indexer_metrics.HELD.set(0)
-        if keeper.can_give_back:
+        if keeper.failure is None:
             _give_back(store, epoch)
     if keeper.failure is not None:
         raise keeper.failure

@@ -1,11 +1,13 @@
 """The service's HTTP: who may ask, what is asked, and an answer for whatever else comes.
 
-A plain ASGI application: each request is answered in the server's loop, from memory
-(docs/how-to/run-a-gateway.md#what-it-answers).
+A plain ASGI application: each request is answered in the server's loop, from memory; outcomes are
+answered when they are stored (docs/how-to/run-a-gateway.md#what-it-answers).
 """
 
+import asyncio
 import hmac
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from hashlib import sha256
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from oracle.gateway.gateway_records import TooManyRecordsError
 from oracle.gateway.session_selector import NobodyPassesError
-from oracle.gateway.web.gateway_calls import GatewayCalls, Unready
+from oracle.gateway.web.gateway_calls import GatewayCalls, Taken, Unready
 from oracle.gateway.web.request_bodies import BodyError
 from oracle.telemetry.features import gateway_metrics
 
@@ -25,6 +27,8 @@ _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 # Whoever is refused before its body was read is not listened to any further.
 _CLOSE = (b"connection", b"close")
 _NODES = "/v1/nodes/"
+# Outcomes that are not stored by then are answered with 202: they count, and are written later.
+_STORED_SECONDS = 2.0
 
 
 class _Answer(NamedTuple):
@@ -98,9 +102,9 @@ class GatewayApp:
         body = await _body(receive)
         if body is None:
             return _refused(400, "ended too early", closes=True)
-        return self._done(route, body if name is None else name.encode("utf-8", "replace"))
+        return await self._done(route, body if name is None else name.encode("utf-8", "replace"))
 
-    def _done(self, route: _Route, body: bytes) -> _Answer:
+    async def _done(self, route: _Route, body: bytes) -> _Answer:
         try:
             said = route.call(self._calls, body)
         except BodyError as error:
@@ -109,6 +113,10 @@ class GatewayApp:
             return _refused(*_STATUS[type(error)])
         if isinstance(said, bytes):
             return _Answer(200, said, (_TEXT,))
+        if isinstance(said, Taken):
+            is_stored = await _await_stored(said.stored)
+            told = msgspec.json.encode({**said.told, "stored": is_stored})
+            return _Answer(200 if is_stored else 202, told)
         if isinstance(said, Unready):
             return _Answer(503, msgspec.json.encode(said.told))
         return _Answer(200, msgspec.json.encode(said))
@@ -125,6 +133,14 @@ def _refused(status: int, told: object, *, closes: bool = False) -> _Answer:
     gateway_metrics.REFUSED.labels(str(status)).inc()
     body = msgspec.json.encode({"error": told} if isinstance(told, str) else told)
     return _Answer(status, body, (_JSON, _CLOSE) if closes else (_JSON,))
+
+
+async def _await_stored(stored: "Future[bool]") -> bool:
+    """Return whether outcomes are stored; False where that is not known in time."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(stored), _STORED_SECONDS)
+    except TimeoutError:
+        return False
 
 
 async def _body(receive: Receive) -> bytes | None:

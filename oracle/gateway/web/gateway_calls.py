@@ -4,6 +4,7 @@ Times in milliseconds since 1970, latencies in milliseconds, rates from 0 to 1.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import NamedTuple
 
 from oracle import __version__
@@ -22,6 +23,13 @@ class Unready(NamedTuple):
     told: dict[str, object]
 
 
+class Taken(NamedTuple):
+    """A batch that counts in memory from now on; `stored` becomes known when it is written."""
+
+    told: dict[str, int]
+    stored: "Future[bool]"
+
+
 class GatewayCalls:
     """Each takes a body, and returns what becomes JSON; may raise what `GatewayApp` knows."""
 
@@ -29,13 +37,13 @@ class GatewayCalls:
         self._service = service
         self._clock = clock
 
-    def outcomes(self, body: bytes) -> dict[str, int]:
+    def outcomes(self, body: bytes) -> Taken:
         """Take in a batch of outcomes: all of it, or with an error nothing."""
         service = self._service
         counts = service.take(outcomes_in(body, self._clock(), service.rules.ahead_ms))
         for became, many in zip(counts._fields, counts, strict=True):
             gateway_metrics.OUTCOMES.labels(became).inc(many)
-        return counts._asdict()
+        return Taken(counts._asdict(), service.stored())
 
     def select(self, body: bytes) -> dict[str, object]:
         """Draw nodes for a relay of a session."""

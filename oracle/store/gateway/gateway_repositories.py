@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, select
 
-from oracle.store.bulk import append, append_missing, upsert
+from oracle.store.bulk import append_missing, upsert
 from oracle.store.tables.gateway_tables import draw_epoch, node_check, relay_outcome
 
 
@@ -62,12 +62,8 @@ class RelayOutcomeRepository:
         self._connection = connection
 
     def append(self, outcomes: list[StoredOutcome]) -> None:
-        """Write new ones.
-
-        Raises:
-            IntegrityError: a number is there already.
-        """
-        append(self._connection, relay_outcome, [tuple(one) for one in outcomes])
+        """Write those whose number is not there: a batch may be written twice, and counts once."""
+        append_missing(self._connection, relay_outcome, [tuple(one) for one in outcomes])
 
     def all(self) -> Iterator[StoredOutcome]:
         """Yield all that are kept, in the order in which they were taken in."""

@@ -34,15 +34,11 @@ _END_STALLED = text(
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative.
-
-    `until_ms`: its end by the database's clock; every renewal changes it.
-    """
+    """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative."""
 
     holder: str | None
     epoch: int
     seconds_left: float
-    until_ms: int = 0
 
 
 class Lease:
@@ -53,13 +49,12 @@ class Lease:
 
     def current(self) -> LeaseState:
         """Return who holds it; an epoch of 0 means that nobody ever did."""
-        left = lease.c.until_ms - self._now()
-        columns = select(lease.c.holder, lease.c.epoch, left, lease.c.until_ms)
+        columns = select(lease.c.holder, lease.c.epoch, lease.c.until_ms - self._now())
         row = self._connection.execute(columns).one_or_none()
         return (
             LeaseState(None, 0, 0.0)
             if row is None
-            else LeaseState(row[0], row[1], row[2] / _SECOND, row[3])
+            else LeaseState(row[0], row[1], row[2] / _SECOND)
         )
 
     def take(self, holder: str, seconds: float, *, gone: int | None = None) -> int | None:

@@ -83,7 +83,7 @@ def test_a_gateway_is_told_stopped_and_started_and_knows_what_it_was_told(config
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
         fast = {"outcomes": [{**row, "id": f"x{n}"} for n in range(30)]}
         assert asked(running, "/v1/outcomes", fast).json() == {
-            "taken": 30, "repeated": 0, "late": 0,
+            "taken": 30, "repeated": 0, "late": 0, "stored": True,
         }  # fmt: skip
         running._until(lambda: asked(running, "/v1/checks").json()[CHAIN]["other"]["at_ms"])
         told = asked(running, "/v1/select", {**SELECT, "prove": True, "explain": True}).json()

@@ -4,21 +4,16 @@ No transaction is open while a stream waits: each look at the database is its ow
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Annotated, NamedTuple
 
 import structlog
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
 
 from oracle.daemon.web.answer_cache import is_history
-from oracle.daemon.web.api.input_types import AddressInput
 from oracle.daemon.web.api.problems import problem, problem_of
-from oracle.daemon.web.rate_limit import network_of
 from oracle.errors import OracleError
 from oracle.queries.api.records.event_feed import (
     ID_PATTERN,
@@ -39,6 +34,7 @@ _COMMENT_SECONDS = 15.0
 _RETRY = b"retry: 3000\n"
 _COMMENT = b": still here\n\n"
 _AT_ONCE = 500
+_BUSY = 503
 
 
 class EventFilter(NamedTuple):
@@ -71,26 +67,13 @@ class _Batch:
         return self._joined[wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """How many streams a server holds open: in all, and for one client address.
-
-    An IPv6 client counts as its network of 64 bits. A stream ends after `max_seconds`, so that
-    places become free; the client resumes it by `Last-Event-ID`.
-    """
-
-    total: int = 1200
-    per_address: int = 64
-    max_seconds: float = 3600.0
-
-
 class EventStreams:
     """All streams of a server; lives in its loop."""
 
-    def __init__(self, source: ApiSource, limits: StreamLimits) -> None:
+    def __init__(self, source: ApiSource, most: int) -> None:
         self._source = source
-        self.limits = limits
-        self._open_by_network: Counter[str] = Counter()
+        self._most = most
+        self._open = 0
         # Where the index was at the last look; -1: nobody has looked.
         self.epoch = -1
         self._is_history = False
@@ -100,30 +83,23 @@ class EventStreams:
         self._lock: asyncio.Lock | None = None
 
     @contextmanager
-    def count_stream(self, address: str) -> Iterator[None]:
-        """Count a stream of a client; while any is open, one look a second serves all."""
-        network = network_of(address)
-        self._open_by_network[network] += 1
+    def one(self) -> Iterator[None]:
+        """Count as one who listens; while anybody does, one look a second is for all."""
+        self._open += 1
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._keep_watch())
         try:
             yield
         finally:
-            self._open_by_network -= Counter((network,))
-            if not self._open_by_network:
+            self._open -= 1
+            if not self._open:
                 self._watch.cancel()
                 self._watch = None
 
-    def capacity_problem(self, address: str) -> Response | None:
-        """Return 503 or 429 if the server, or this client, has as many streams as it may."""
-        if self._open_by_network.total() >= self.limits.total:
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
-        limit = self.limits.per_address
-        if self._open_by_network[network_of(address)] >= limit:
-            return problem(
-                HTTPStatus.TOO_MANY_REQUESTS, f"your address has {limit} event streams open"
-            )
-        return None
+    @property
+    def is_full(self) -> bool:
+        """Whether as many listen as may."""
+        return self._open >= self._most
 
     async def newest(self) -> EventCursor:
         """Return the place behind everything."""
@@ -197,9 +173,8 @@ def event_routes(streams: EventStreams) -> APIRouter:
         responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
     )
     async def _events(
-        request: Request,
         kinds: Annotated[str | None, Query(pattern="^[a-z_]+(,[a-z_]+)*$")] = None,
-        node: Annotated[AddressInput | None, Query()] = None,
+        node: Annotated[str | None, Query(pattern="^0x[0-9a-f]{40}$")] = None,
         after: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
@@ -209,16 +184,15 @@ def event_routes(streams: EventStreams) -> APIRouter:
         first; without, only what is new. After `reorg` forget what lay above its block: what took
         its place follows. `kinds`: a list with commas.
         """
-        address = "" if request.client is None else request.client.host
-        if refusal := streams.capacity_problem(address):
-            return refusal
+        if streams.is_full:
+            return problem(_BUSY, "as many as may listen do so already")
         told = last_event_id or after
         try:
             place = EventCursor.parsed(told) if told else await streams.newest()
         except OracleError as error:
             return problem_of(error)
         wanted = EventFilter(None if kinds is None else frozenset(kinds.split(",")), node)
-        frames = _frames(streams, address, place, wanted)
+        frames = _frames(streams, place, wanted)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(frames, media_type=_MEDIA_TYPE, headers=headers)
 
@@ -226,15 +200,14 @@ def event_routes(streams: EventStreams) -> APIRouter:
 
 
 async def _frames(
-    streams: EventStreams, address: str, place: EventCursor, wanted: EventFilter
+    streams: EventStreams, place: EventCursor, wanted: EventFilter
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     said_at = loop.time()
-    ends_at = said_at + streams.limits.max_seconds
-    with streams.count_stream(address):
+    with streams.one():
         # The place at once: who is cut off before the first event knows where to go on.
         yield _RETRY + f"id: {place}\n\n".encode()
-        while loop.time() < ends_at:
+        while True:
             epoch = streams.epoch
             try:
                 batch = await streams.after(place)
@@ -254,5 +227,4 @@ async def _frames(
                 said_at, silent = loop.time(), 0.0
                 yield _COMMENT
             if batch is not None:
-                seconds = min(_COMMENT_SECONDS - silent, max(0.0, ends_at - loop.time()))
-                await streams.moved(epoch, seconds)
+                await streams.moved(epoch, _COMMENT_SECONDS - silent)

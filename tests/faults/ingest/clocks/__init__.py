@@ -1,1 +1,0 @@
-"""Clocks of the machine that are set while a daemon runs."""

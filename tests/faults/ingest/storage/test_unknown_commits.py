@@ -1,0 +1,110 @@
+"""A COMMIT whose answer is lost is neither done nor undone: the database shows which.
+
+Real PostgreSQL, behind a proxy that breaks the connection before, at or after the COMMIT.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from oracle.daemon.lease.lease_keeper import take
+from oracle.devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
+from oracle.store.database import Store
+from oracle.store.db_errors import UnknownCommitError
+from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.endpoints import follow
+from tests.support.ingest.indexer import in_ranges
+from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
+
+LOSS = pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda one: one.name.lower())
+
+
+@pytest.fixture
+def proxied(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
+    with lossy(postgresql_url) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [*product(CommitLoss, repeat=1), *product(CommitLoss, repeat=2)],
+    ids=lambda losses: " then ".join(one.name.lower() for one in losses),
+)
+def test_index_equals_one_of_confirmed_commits_whatever_became_of_lost_ones(
+    a_chain: AChain,
+    open_indexer: OpenIndexer,
+    proxied: tuple[LossyProxy, str],
+    losses: tuple[CommitLoss, ...],
+):
+    proxy, url = proxied
+    undisturbed = open_indexer(*a_chain.urls)
+    undisturbed.index()
+    indexer = in_ranges(open_indexer(*a_chain.urls, url=url, clock=VirtualClock()), 5)
+    first = indexer.step()
+    assert first is not None
+
+    proxy.lose(*losses)
+    follow(indexer, VirtualClock())
+
+    assert proxy.hits == len(losses)
+    assert indexer.cursor == undisturbed.cursor
+    assert indexer.canonical_logs() == undisturbed.canonical_logs()
+    assert indexer.gaps() == []
+    assert indexer.digest() == undisturbed.digest()
+
+
+@LOSS
+def test_lost_commit_is_reported_and_the_next_reader_sees_what_became_of_it(
+    proxied: tuple[LossyProxy, str], loss: CommitLoss
+):
+    proxy, url = proxied
+    with Store.open(url) as store:
+        with store.transaction() as uow:
+            uow.bookmarks.set("colour", "red")
+        proxy.lose(loss)
+
+        with pytest.raises(UnknownCommitError), store.transaction() as uow:
+            uow.bookmarks.set("colour", "blue")
+
+        with store.reading() as uow:
+            seen = uow.bookmarks.get("colour")
+        assert seen == ("red" if loss is CommitLoss.REQUEST else "blue")
+
+
+@LOSS
+def test_work_that_fails_before_its_commit_is_no_unknown_commit(
+    proxied: tuple[LossyProxy, str], loss: CommitLoss
+):
+    proxy, url = proxied
+    with Store.open(url) as store:
+        with pytest.raises(TransientError) as raised, store.transaction():
+            raise TransientError("no endpoint answers")
+        proxy.lose(loss)
+        assert not isinstance(raised.value, UnknownCommitError)
+        assert proxy.hits == 0
+
+
+@LOSS
+def test_lease_is_ours_where_the_answer_to_taking_it_was_lost(
+    proxied: tuple[LossyProxy, str], loss: CommitLoss
+):
+    proxy, url = proxied
+    with Store.open(url) as store:
+        proxy.lose(loss)
+
+        def taken() -> int:
+            try:
+                return take(store, "run")
+            except TransientError:
+                return take(store, "run")
+
+        epoch = taken()
+        store.fence(epoch)
+
+        with store.transaction() as uow:
+            uow.lease.guard(epoch)
+            assert uow.lease.current().epoch == epoch == 1
+        assert proxy.hits == 1

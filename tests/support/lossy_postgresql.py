@@ -1,0 +1,138 @@
+"""A TCP proxy in front of PostgreSQL that breaks the connection around a COMMIT of a writer."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from sqlalchemy.engine import make_url
+
+_PART = 1 << 16
+_PATIENCE_SECONDS = 60.0
+# What a writing transaction of ours begins with, and how it ends (oracle/store/engine.py).
+_WRITER, _COMMIT = b"pg_advisory_xact_lock", b"COMMIT"
+
+
+class CommitLoss(Enum):
+    """Where the connection breaks."""
+
+    ANSWER = "the server commits, and its answer never arrives"
+    REQUEST = "the server never sees the COMMIT, and rolls back"
+    LATE = "the server sees the COMMIT after the client is gone"
+
+
+class LossyProxy:
+    """Passes everything on; `lose` has the next COMMIT of a writer lost, `hits` counts losses."""
+
+    def __init__(self, server: Path) -> None:
+        self._server = server
+        self._armed: list[CommitLoss] = []
+        self._lock = Lock()
+        self.hits = 0
+        # Set when another writer waits for the lock of the one that is late.
+        self._next_writer = Event()
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._door.getsockname()[1]
+        Thread(target=self._accept, daemon=True).start()
+
+    def lose(self, *losses: CommitLoss) -> None:
+        with self._lock:
+            self._armed += losses
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._door.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(str(self._server))
+                _Connection(self, client, server).start()
+
+    def taken(self) -> CommitLoss | None:
+        with self._lock:
+            if not self._armed:
+                return None
+            self.hits += 1
+            return self._armed.pop(0)
+
+    def writer_begins(self) -> None:
+        self._next_writer.set()
+
+    def await_next_writer(self) -> None:
+        self._next_writer.clear()
+        assert self._next_writer.wait(_PATIENCE_SECONDS)
+
+
+class _Connection:
+    def __init__(self, proxy: LossyProxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy, self._client, self._server = proxy, client, server
+        self._is_cut = False
+
+    def start(self) -> None:
+        for pump in (self._from_client, self._from_server):
+            Thread(target=pump, daemon=True).start()
+
+    def _from_client(self) -> None:
+        is_writer = False
+        with suppress(OSError):
+            while data := self._client.recv(_PART):
+                if _WRITER in data:
+                    is_writer = True
+                    self._proxy.writer_begins()
+                loss = self._proxy.taken() if is_writer and _COMMIT in data else None
+                is_writer = is_writer and _COMMIT not in data
+                if loss is not None:
+                    self._cut(loss, data)
+                    return
+                self._server.sendall(data)
+        _end(self._server)
+
+    def _cut(self, loss: CommitLoss, data: bytes) -> None:
+        self._is_cut = True
+        if loss is CommitLoss.ANSWER:
+            self._server.sendall(data)
+            # `_from_server` gets the answer, and ends the client's connection in its place.
+            return
+        if loss is CommitLoss.LATE:
+            _end(self._client)
+            self._proxy.await_next_writer()
+            self._server.sendall(data)
+            return
+        _end(self._server)
+        _end(self._client)
+
+    def _from_server(self) -> None:
+        with suppress(OSError):
+            while data := self._server.recv(_PART):
+                if self._is_cut:
+                    break
+                self._client.sendall(data)
+        _end(self._client)
+        if self._is_cut:
+            _end(self._server)
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError):
+        connection.close()
+
+
+@contextmanager
+def lossy(url: str) -> Iterator[tuple[LossyProxy, str]]:
+    """Yield a proxy for the database at `url` (on a Unix socket), and the URL that leads to it."""
+    told = make_url(url)
+    folder = told.query["host"]
+    assert isinstance(folder, str)
+    proxy = LossyProxy(Path(folder) / ".s.PGSQL.5432")
+    query = "sslmode=disable&gssencmode=disable"
+    address = f"{told.username}@127.0.0.1:{proxy.port}/{told.database}"
+    try:
+        yield proxy, f"postgresql://{address}?{query}"
+    finally:
+        proxy.close()
