@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
+import {PackedViews} from "./PackedViews.sol";
+
 /// @title Who may set what
 /// @notice The admin, in a real network a timelock, names the dispatcher, the treasury and the oracle, and sets the
 /// limits of time and stake. The admin moves no money and ends no task or membership.
-abstract contract Administration {
+abstract contract Administration is PackedViews {
     /// @notice What the admin may change. It holds at once, also for tasks that are under way; but rejoinDelay and
     /// kickCooldown hold for those who leave from now on.
     /// @param minStake least stake to join, wei
@@ -50,6 +52,9 @@ abstract contract Administration {
     /// all. It holds for groups created from now on.
     bool public paysByPoints;
 
+    /// @dev The widths of Settings' fields, as _returnFields takes them.
+    bytes32 private constant SETTINGS_FIELDS = bytes32(bytes7(hex"0c030302030404"));
+
     Settings internal _settings;
 
     /// @notice `offered` may accept to become admin; 0 withdraws the offer.
@@ -86,12 +91,12 @@ abstract contract Administration {
     error BadSettings();
 
     modifier onlyAdmin() {
-        if (msg.sender != admin) revert NotAdmin(msg.sender);
+        _checkAdmin();
         _;
     }
 
     modifier onlyDispatcher() {
-        if (msg.sender != dispatcher) revert NotDispatcher(msg.sender);
+        _checkDispatcher();
         _;
     }
 
@@ -115,8 +120,14 @@ abstract contract Administration {
     }
 
     /// @notice The limits that hold now.
-    function settings() external view returns (Settings memory) {
-        return _settings;
+    function settings() external view returns (Settings calldata found) {
+        uint256 slot;
+        // It is never read: _returnFields ends the call.
+        assembly ("memory-safe") {
+            slot := _settings.slot
+            found := 0
+        }
+        _returnFields(slot, SETTINGS_FIELDS);
     }
 
     /// @notice Offers the admin's role; it changes hands when the other side accepts.
@@ -152,6 +163,14 @@ abstract contract Administration {
     /// @notice Changes the limits.
     function setSettings(Settings calldata to) external onlyAdmin {
         _setSettings(to);
+    }
+
+    function _checkAdmin() private view {
+        if (msg.sender != admin) revert NotAdmin(msg.sender);
+    }
+
+    function _checkDispatcher() private view {
+        if (msg.sender != dispatcher) revert NotDispatcher(msg.sender);
     }
 
     function _setDispatcher(address to) private {

@@ -28,7 +28,8 @@ abstract contract Contests is Tasks {
         (Group storage group, Group storage second) = (_groups[key], _groups[secondKey]);
         if (group.standing != GroupStanding.Contested || group.peer != 0) revert NotContested(key);
         if (block.timestamp > _windowEnd(group)) revert NotContested(key);
-        bool fits = second.standing == GroupStanding.Open && !second.started && second.created == second.size;
+        bool fits = second.standing == GroupStanding.Open && second.latestDeadline == 0;
+        fits = fits && second.created == second.size;
         if (!fits || second.orderHash != group.orderHash || second.size != group.size) {
             revert NotItsLike(key, secondKey);
         }
@@ -48,12 +49,12 @@ abstract contract Contests is Tasks {
         _checkMembers(key, group.size, keys);
         bytes32 right = answerOf(key, result);
         bool isProven = _isProven(key, group, result) && _isGiven(keys, right);
-        if (group.isSecond && right != group.verdict) isProven = false;
+        if (group.isSecond && (!group.decided || right != group.verdict)) isProven = false;
 
         group.standing = GroupStanding.Validated;
         uint256 taken = 0;
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (_tasks[keys[i]].held) taken += _free(keys[i], isProven, right, group.verdict);
+            if (_tasks[keys[i]].held) taken += _free(keys[i], isProven, right, group);
         }
         // The dispatcher has paid one node for the second group's result: the floor of that comes out of the stakes.
         uint256 cost = group.isSecond || result == 0 ? 0 : _tasks[keys[0]].toll;
@@ -92,12 +93,11 @@ abstract contract Contests is Tasks {
 
     /// @dev One answer of a contest is done with.
     /// @return taken the stake, where the node is slashed, wei
-    function _free(bytes32 key, bool isProven, bytes32 right, bytes32 verdict) private returns (uint256 taken) {
+    function _free(bytes32 key, bool isProven, bytes32 right, Group storage group) private returns (uint256 taken) {
         Task storage task = _tasks[key];
-        task.held = false;
-        _nodes[task.node].open -= 1;
+        _release(task);
         if (isProven && task.answer != right) return _slash(task.node);
-        if (task.answer != verdict) emit NodeCleared(task.node, key);
+        if (!group.decided || task.answer != group.verdict) emit NodeCleared(task.node, key);
         _settle(task.node);
     }
 }

@@ -54,6 +54,9 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice How many nodes are members now; paused ones count.
     uint256 public activeCount;
 
+    /// @dev The widths of Node's fields, as _returnFields takes them.
+    bytes32 private constant NODE_FIELDS = bytes32(bytes12(hex"20a0a0840202020504040101"));
+
     mapping(address => Node) internal _nodes;
 
     /// @notice A kicked-out node may join again.
@@ -65,7 +68,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice The address is no member.
     error NotMember(address node);
 
-    /// @notice The stake is below the least one.
+    /// @notice The stake is below the least one; of stake that is added the least is 1.
     error StakeTooLow(uint256 stake, uint256 least);
 
     /// @notice The address was kicked out and may join again from `until` on, type(uint40).max = when readmitted.
@@ -151,9 +154,10 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         _settle(msg.sender);
     }
 
-    /// @notice Adds the ether sent to the stake.
+    /// @notice Adds the ether sent to the stake; an event for nothing is refused.
     function addStake() external payable {
         Node storage node = _member(msg.sender);
+        if (msg.value == 0) revert StakeTooLow(0, 1);
         node.stake += msg.value;
         emit NodeStakeChanged(msg.sender, node.stake);
     }
@@ -165,8 +169,9 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeVersionUpdated(msg.sender, major, minor, patch);
     }
 
-    /// @notice Promises to answer within so many seconds, whatever longer time a task gives. While it is paused: nobody
-    /// promises one thing to the oracle, and another for the task that is coming.
+    /// @notice Promises to answer within so many seconds, whatever longer time a task gives; of a task whose floor gives
+    /// more than that the floor counts. While it is paused: nobody promises one thing to the oracle, and another for the
+    /// task that is coming.
     function setTimeout(uint32 timeout) external {
         Node storage node = _member(msg.sender);
         if (node.standing != Standing.Paused) revert NotPaused(msg.sender);
@@ -194,8 +199,15 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     // --- What everybody may see ---
 
     /// @notice All that is kept of an address.
-    function nodeOf(address node) external view returns (Node memory) {
-        return _nodes[node];
+    function nodeOf(address node) external view returns (Node calldata found) {
+        Node storage kept = _nodes[node];
+        uint256 slot;
+        // It is never read: _returnFields ends the call.
+        assembly ("memory-safe") {
+            slot := kept.slot
+            found := 0
+        }
+        _returnFields(slot, NODE_FIELDS);
     }
 
     // --- Inside ---

@@ -45,8 +45,8 @@ interface NetworkEvents {
     /// @notice The node left by its own will. It is said when all that the node did is judged.
     event NodeQuit(address indexed node);
 
-    /// @notice The node's answer differs from the majority's of its group: its stake waits for what a second group says,
-    /// or for the end of the window.
+    /// @notice The node's answer is not the verdict of its group, or was not revealed in time, or the group, of which
+    /// another was not, has none: its stake waits for what a second group says, or for the end of the window.
     event NodeContested(address indexed node, bytes32 indexed task);
 
     /// @notice The contest is over, and nothing was proven against the node: its stake is its own again.
@@ -129,6 +129,9 @@ interface NetworkEvents {
     /// @notice The node shows that what it committed to is an error report: the task cannot be run.
     event TaskErrorRevealed(bytes32 indexed task, address indexed node);
 
+    /// @notice The node, which timed out because it did not reveal its answer in time, shows it for its contest.
+    event AnswerShownLate(bytes32 indexed task, address indexed node, bytes32 answer);
+
     /// @notice The result was accepted, alone or in its group.
     event TaskValidated(bytes32 indexed task);
 
@@ -152,7 +155,8 @@ interface NetworkEvents {
     /// @notice The answer differs from the majority's; the fee went back to the creator, NodeContested follows.
     event TaskInvalidated(bytes32 indexed task, address indexed node);
 
-    /// @notice Ended without a verdict, and not by the node's fault.
+    /// @notice Ended without a verdict, and not by the node's fault. A cancelled task costs its creator the toll, as do those of
+    /// a group that found no majority (3, or 7 beside it); a result in a group that was given up (6) is paid the toll.
     /// @param node who ran it, 0 = nobody
     /// @param reason 0 none, 1 timeout (in the queue), 2 model_download_failed, 3 incorrect_result, 4 fee_too_low,
     /// 5 cancelled, 6 group_timeout, 7 error_reported, 8 creator_validation_timeout, 9 result_upload_timeout, 10 unknown

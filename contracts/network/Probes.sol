@@ -24,6 +24,10 @@ abstract contract Probes is TaskOrders, TaskStarts {
         uint256 fees = fee * nodes.length;
         uint256 held = withdrawable[msg.sender];
         if (held < fees) revert PurseTooSmall(held, fees);
+        // Before the work: a node that pauses first must not cost the dispatcher what the orders cost.
+        for (uint256 i = 0; i < nodes.length; ++i) {
+            _idle(nodes[i]);
+        }
         withdrawable[msg.sender] = held - fees;
         for (uint256 i = 0; i < nodes.length; ++i) {
             _create(order, bytes32(uint256(order.id) + i), fee);

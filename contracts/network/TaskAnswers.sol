@@ -57,16 +57,24 @@ abstract contract TaskAnswers is Tasks {
     }
 
     /// @notice Shows what it committed to, in time: `revealTimeout` seconds from when the last of the group's tasks was
-    /// settled. Whoever is no member any more may still do so.
+    /// settled. Whoever is no member any more may still do so. A node that timed out here may show its answer until its
+    /// contest is settled: that brings no fee, and keeps its stake where the answer was right.
     /// @param answer hash of the result, 0 = the task cannot be run
     /// @param salt as it was committed to
     function revealAnswer(bytes32 key, bytes32 answer, bytes32 salt) external {
-        Task storage task = _expect(key, Status.Committed);
+        Task storage task = _tasks[key];
+        bool isLate = _isHidden(task);
+        if (!isLate) _expect(key, Status.Committed);
         if (task.node != msg.sender) revert NotItsTask(msg.sender, key);
-        uint256 deadline = _deadline(task);
+        uint256 deadline = isLate ? block.timestamp : _deadline(task);
         if (block.timestamp > deadline) revert TooLate(key, deadline);
         if (commitmentOf(key, msg.sender, answer, salt) != task.answer) revert WrongReveal(key);
-        (task.status, task.answer) = (answer == 0 ? Status.ErrorReported : Status.Submitted, answer);
+        task.answer = answer;
+        if (isLate) {
+            emit AnswerShownLate(key, msg.sender, answer);
+            return;
+        }
+        task.status = answer == 0 ? Status.ErrorReported : Status.Submitted;
         _showMember(task.group);
         if (answer == 0) emit TaskErrorRevealed(key, msg.sender);
         else emit TaskRevealed(key, msg.sender, answer);
@@ -103,11 +111,11 @@ abstract contract TaskAnswers is Tasks {
         _nodes[msg.sender].open += 1;
     }
 
-    /// @dev Last second for the answer, or for the reveal of it. In a group given up a late answer has its own time.
+    /// @dev Last second for the answer, or for the reveal of it.
     function _deadline(Task storage task) private view returns (uint256) {
         if (task.status == Status.Started) return uint256(task.startedAt) + task.timeout;
-        uint40 from = _groups[task.group].revealsFrom;
+        uint256 from = _groups[task.group].revealsFrom;
         if (from == 0) revert RevealsLater(task.group);
-        return uint256(from > task.finishedAt ? from : task.finishedAt) + _settings.revealTimeout;
+        return from + _settings.revealTimeout;
     }
 }

@@ -28,6 +28,9 @@ abstract contract TaskOrders is Tasks {
     /// @notice Longest time that a task may give a node, seconds.
     uint32 public constant MAX_TIMEOUT = 1 days;
 
+    /// @notice A task that waited for longer than this is cancelled for nothing, seconds.
+    uint256 public constant CANCEL_WAIT = 1 days;
+
     /// @notice Most tasks of one group.
     uint8 public constant MAX_GROUP = 16;
 
@@ -55,6 +58,9 @@ abstract contract TaskOrders is Tasks {
     /// @notice A task is dropped for Timeout or FeeTooLow.
     error BadReason(uint8 reason);
 
+    /// @notice A node was given a task of the group: it is not taken back any more.
+    error GroupRuns(bytes32 group);
+
     // --- The creator ---
 
     /// @notice Creates a task with the ether sent as its fee; of a task that times out the least fee is lost.
@@ -63,11 +69,21 @@ abstract contract TaskOrders is Tasks {
         return _create(order, order.id, msg.value);
     }
 
-    /// @notice Takes back a task that no node has; the fee is credited to the creator.
+    /// @notice Takes back a task that no node has. Of the fee the creator loses the toll, but for a task that waited for
+    /// more than CANCEL_WAIT: a creator that sees which node is drawn, and cancels to have another one drawn, pays for
+    /// each draw. Of a group only what can never start is taken back so, for nothing.
     function cancelTask(bytes32 key) external {
         Task storage task = _own(key);
-        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
-        _abort(key, Reason.Cancelled, task.creator);
+        bool isAlone = _checkTakeable(key, task);
+        _cancel(key, task, Reason.Cancelled, isAlone);
+    }
+
+    /// @notice Takes back a group of which no node has a task yet, whole; each of its tasks costs what cancelTask costs.
+    /// @param keys the names of exactly the tasks that the group has until now, in any order
+    function cancelGroup(bytes32[] calldata keys) external {
+        // Those of one group are of one creator.
+        if (keys.length != 0) _own(keys[0]);
+        _takeBack(keys, Reason.Cancelled);
     }
 
     // --- The dispatcher ---
@@ -78,22 +94,58 @@ abstract contract TaskOrders is Tasks {
         emit TaskQueued(key);
     }
 
-    /// @notice Aborts a task that no node has: it waited too long (1), or it pays too little (4).
+    /// @notice Aborts a task that no node has: it waited too long (1), or it pays too little (4). Of a group alone what can
+    /// never start is dropped so.
     function dropTask(bytes32 key, uint8 reason) external onlyDispatcher {
         Task storage task = _tasks[key];
-        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
-        if (reason != uint8(Reason.Timeout) && reason != uint8(Reason.FeeTooLow)) revert BadReason(reason);
-        _abort(key, Reason(reason), task.creator);
+        _checkTakeable(key, task);
+        _cancel(key, task, _dropReason(reason), false);
+    }
+
+    /// @notice Aborts all tasks of a group of which no node has one yet.
+    /// @param keys the names of exactly the tasks that the group has until now, in any order
+    function dropGroup(bytes32[] calldata keys, uint8 reason) external onlyDispatcher {
+        _takeBack(keys, _dropReason(reason));
     }
 
     // --- Inside ---
+
+    function _dropReason(uint8 reason) private pure returns (Reason) {
+        if (reason != uint8(Reason.Timeout) && reason != uint8(Reason.FeeTooLow)) revert BadReason(reason);
+        return Reason(reason);
+    }
+
+    /// @dev Whether the task may end by itself although it waits: it is in no group, or in one that never starts it.
+    function _checkTakeable(bytes32 key, Task storage task) private view returns (bool isAlone) {
+        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        isAlone = task.group == 0;
+        if (!isAlone && !_isDead(_groups[task.group])) revert InGroup(key, task.group);
+    }
+
+    function _cancel(bytes32 key, Task storage task, Reason reason, bool costs) private {
+        costs = costs && block.timestamp <= uint256(task.createdAt) + CANCEL_WAIT;
+        _abort(key, reason, costs ? treasury : task.creator, task.creator);
+    }
+
+    function _takeBack(bytes32[] calldata keys, Reason reason) private {
+        bytes32 key = keys.length == 0 ? bytes32(0) : _tasks[keys[0]].group;
+        if (key == 0) revert WrongMembers(key);
+        Group storage group = _groups[key];
+        if (group.standing != GroupStanding.Open) revert GroupClosed(key);
+        if (group.latestDeadline != 0) revert GroupRuns(key);
+        _checkMembers(key, group.created, keys);
+        group.standing = GroupStanding.Lapsed;
+        for (uint256 i = 0; i < keys.length; ++i) {
+            _cancel(keys[i], _tasks[keys[i]], reason, reason == Reason.Cancelled);
+        }
+    }
 
     /// @param id under which the task is created, in the order's place
     /// @param fee wei that are here for it
     function _create(Order calldata order, bytes32 id, uint256 fee) internal returns (bytes32 key) {
         key = keyOf(msg.sender, id);
         if (_tasks[key].status != Status.Unknown) revert TaskExists(key);
-        _checkOrder(order);
+        uint256 minTimeout = _checkOrder(order);
         uint256 toll = leastFee(order.kind, order.size);
         if (fee < toll) revert FeeTooLow(fee, toll);
         bytes32 group = order.groupId == 0 ? bytes32(0) : keyOf(msg.sender, order.groupId);
@@ -101,13 +153,16 @@ abstract contract TaskOrders is Tasks {
         _write(key, order, group, place);
         // No chain has 2^128 wei.
         (_tasks[key].fee, _tasks[key].toll) = (uint128(fee), uint128(toll));
+        // At most the order's timeout.
+        _tasks[key].minTimeout = uint32(minTimeout);
         _announce(key, order, group, fee);
     }
 
-    function _checkOrder(Order calldata order) private view {
+    /// @return least the least timeout that it may give
+    function _checkOrder(Order calldata order) private view returns (uint256 least) {
         if (order.kind > LAST_KIND) revert BadKind(order.kind);
         if (order.size == 0) revert BadSize();
-        uint256 least = leastTimeout(order.kind, order.size);
+        least = leastTimeout(order.kind, order.size);
         if (order.timeout < least || order.timeout > MAX_TIMEOUT) revert BadTimeout(order.timeout, least);
         if (bytes(order.requiredGpu).length != 0) _checkName(order.requiredGpu);
         _checkModels(order.models);
@@ -149,7 +204,7 @@ abstract contract TaskOrders is Tasks {
     function _write(bytes32 key, Order calldata order, bytes32 group, uint8 place) private {
         Task storage task = _tasks[key];
         (task.creator, task.place, task.status) = (msg.sender, place, Status.Created);
-        task.group = group;
+        (task.createdAt, task.group) = (uint40(block.timestamp), group);
         if (bytes(order.requiredGpu).length != 0) task.requiredGpu = keccak256(bytes(order.requiredGpu));
         (task.requiredGpuVram, task.minVram) = (order.requiredGpuVram, order.minVram);
         (task.major, task.minor, task.patch) = (order.major, order.minor, order.patch);

@@ -79,30 +79,44 @@ abstract contract TaskStarts is Tasks {
         bytes32 group = keys.length == 0 ? bytes32(0) : _tasks[keys[0]].group;
         if (group == 0 || accounts.length != keys.length) revert WrongMembers(group);
         _checkMembers(group, _groups[group].size, keys);
+        // All that a node can change by itself is looked at before anything is written: a member that pauses first must
+        // not cost the dispatcher the starts of the others.
+        for (uint256 i = 0; i < keys.length; ++i) {
+            _checkStart(keys[i], accounts[i]);
+        }
         emit GroupStarted(group, keys, accounts);
         for (uint256 i = 0; i < keys.length; ++i) {
-            // A node that is named twice is busy the second time.
+            // A node that is named twice took part the second time.
             if (asOf != 0) emit TaskDrawn(keys[i], accounts[i], asOf);
-            _start(keys[i], accounts[i]);
+            _give(keys[i], accounts[i]);
         }
     }
 
     // --- Inside ---
 
     function _start(bytes32 key, address account) internal {
-        Task storage task = _tasks[key];
-        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
-        Node storage node = _member(account);
+        _checkStart(key, account);
+        _give(key, account);
+    }
+
+    /// @dev The member, which has no task and takes one.
+    function _idle(address account) internal view returns (Node storage node) {
+        node = _member(account);
         if (node.task != 0) revert NodeBusy(account, node.task);
         if (node.quits) revert QuitPending(account);
         if (node.standing == Standing.Paused) revert NodeIsPaused(account);
+    }
+
+    function _give(bytes32 key, address account) private {
+        Task storage task = _tasks[key];
         if (!_isSelectable(account)) revert NotSelectable(account);
-        _checkFit(key, task, account, node);
-        _takePart(task.group, account);
-        (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
-        uint32 own = type(uint32).max - node.lessTime;
+        uint32 own = type(uint32).max - _nodes[account].lessTime;
+        // Who promises less than the floor gives would end tasks at once, at their creators' toll.
+        if (own < task.minTimeout) own = task.minTimeout;
         if (own < task.timeout) task.timeout = own;
-        node.task = key;
+        (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
+        _takePart(task.group, account, uint40(block.timestamp) + task.timeout);
+        _nodes[account].task = key;
         emit TaskStarted(key, account);
     }
 
@@ -116,7 +130,10 @@ abstract contract TaskStarts is Tasks {
     }
 
     /// @dev A named GPU must be there exactly, name and memory; without a name the memory must suffice.
-    function _checkFit(bytes32 key, Task storage task, address account, Node storage node) private view {
+    function _checkStart(bytes32 key, address account) private view {
+        Task storage task = _tasks[key];
+        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        Node storage node = _idle(account);
         bool fits = task.requiredGpu == 0
             ? node.gpuVram >= task.minVram
             : node.gpuName == task.requiredGpu && node.gpuVram == task.requiredGpuVram;
@@ -125,13 +142,14 @@ abstract contract TaskStarts is Tasks {
         if (node.major != task.major || !later) revert WrongVersion(account, key);
     }
 
-    function _takePart(bytes32 key, address account) private {
+    function _takePart(bytes32 key, address account, uint40 deadline) private {
         if (key == 0) return;
         Group storage group = _groups[key];
-        if (group.standing != GroupStanding.Open) revert GroupClosed(key);
+        if (_isDead(group)) revert GroupClosed(key);
         if (group.created != group.size) revert GroupIncomplete(group.created, group.size);
         if (_tookPart[key][account]) revert TookPart(account, key);
         if (_tookPart[group.peer][account]) revert TookPart(account, group.peer);
-        (_tookPart[key][account], group.started) = (true, true);
+        _tookPart[key][account] = true;
+        if (deadline > group.latestDeadline) group.latestDeadline = deadline;
     }
 }

@@ -8,6 +8,15 @@ import {Tasks} from "./Tasks.sol";
 /// answers are compared. An answer that its creator does not judge in time may be ended by anyone; a result is
 /// then paid for, so that silence never costs a creator less than its word.
 abstract contract TaskVerdicts is Tasks {
+    /// @param decided more than half of the group, but for those that did not reveal, gave one answer
+    /// @param contested a node gave another answer, or did not reveal its own
+    /// @param verdict that answer, where decided; 0 = the error report
+    struct Tally {
+        bool decided;
+        bool contested;
+        bytes32 verdict;
+    }
+
     /// @notice No such group of the sender's.
     error UnknownGroup(bytes32 group);
 
@@ -32,7 +41,7 @@ abstract contract TaskVerdicts is Tasks {
         Task storage task = _own(key);
         _checkAlone(key, task);
         _expect(key, Status.ErrorReported);
-        _abort(key, Reason.ErrorReported, task.creator);
+        _abort(key, Reason.ErrorReported, task.creator, task.creator);
     }
 
     /// @notice Compares the answers of a group whose tasks are all revealed, or have ended.
@@ -41,9 +50,11 @@ abstract contract TaskVerdicts is Tasks {
     ///   - Verdict a result: who gave it is validated; the fastest of them succeeds, the others are refunded. Every
     ///     other answer is invalidated.
     ///   - Verdict the error: who reported it is aborted (error_reported); every result is invalidated.
-    ///   Where an answer is invalidated the group is contested: the stakes of all who answered stay until a second
-    ///   group has spoken, or the window is over (Contests).
-    ///   - No verdict: every answer is aborted (incorrect_result, or error_reported).
+    ///   - No verdict: every answer is aborted (incorrect_result, or error_reported), at the creator's toll: a group that
+    ///     is made to find nothing is not free.
+    ///   Where an answer is invalidated, or was not revealed, the group is contested: the stakes of all its nodes that
+    ///   answered stay until a second group has spoken, or the window is over (Contests). Answers that were not revealed
+    ///   do not count in the size.
     /// Whatever happens, GroupValidated is said and the group is closed. Only the one success is paid to a node.
     /// @param groupId as the creator called it
     /// @param keys the names of exactly the group's tasks, in any order
@@ -55,14 +66,16 @@ abstract contract TaskVerdicts is Tasks {
         _checkReady(key, group);
         _checkMembers(key, group.size, keys);
 
-        group.standing = GroupStanding.Validated;
         emit GroupValidated(key, keys);
-        (bool found, bytes32 verdict) = _verdict(keys);
-        (group.decided, group.verdict) = (found, verdict);
-        if (found && _isContested(keys, verdict)) _contest(group, keys);
-        if (!found) _judgeUndecided(keys);
-        else if (verdict == 0) _judgeFailed(keys);
-        else _judgeAgreed(keys, verdict, group.byPoints);
+        Tally memory tally = _count(keys);
+        (group.decided, group.verdict) = (tally.decided, tally.verdict);
+        group.standing = tally.contested ? GroupStanding.Contested : GroupStanding.Validated;
+        if (tally.contested) group.contestedAt = uint40(block.timestamp);
+        bytes32 fastest = tally.verdict == 0 ? bytes32(0) : _fastest(keys, tally.verdict);
+        if (fastest != 0 && group.byPoints) _shareFee(keys, fastest, tally.verdict);
+        for (uint256 i = 0; i < keys.length; ++i) {
+            _judge(keys[i], tally, fastest);
+        }
     }
 
     // --- Anyone ---
@@ -70,39 +83,57 @@ abstract contract TaskVerdicts is Tasks {
     /// @notice Ends an answer that its creator did not judge in time: alone `validationTimeout` after the answer, in
     /// a group `validationTimeout` after the last of its answers was revealed. The group is then given up: nobody can
     /// have it compared, and its other answers may be ended at once. A result is paid to the node, an error report's
-    /// fee to the creator.
+    /// fee to the creator; of a group that was not complete in time a result is paid the toll alone, for nobody knows what
+    /// it is worth. An answer that was not revealed is ended already: its node gets its stake back.
     function endUnvalidated(bytes32 key) external {
         Task storage task = _tasks[key];
-        if (!_isAnswered(task)) revert WrongStatus(key, task.status);
+        bool isHidden = _isHidden(task);
+        if (!isHidden && !_isAnswered(task)) revert WrongStatus(key, task.status);
         (Reason reason, uint256 deadline) = _patience(task);
         if (block.timestamp <= deadline) revert StillTime(key, deadline);
-        if (task.group != 0) _groups[task.group].standing = GroupStanding.Lapsed;
-        _abort(key, reason, task.status == Status.Submitted ? task.node : task.creator);
+        if (reason != Reason.GroupTimeout && task.group != 0) _groups[task.group].standing = GroupStanding.Lapsed;
+        if (isHidden) {
+            _release(task);
+            _settle(task.node);
+            return;
+        }
+        address paid = task.status == Status.Submitted ? task.node : task.creator;
+        _abort(key, reason, paid, reason == Reason.GroupTimeout ? task.creator : paid);
     }
 
-    /// @notice Gives a group up in which an answer has waited for more than `groupTimeout` for those of others. No task
-    /// of it starts any more and nobody has it compared; who has answered reveals now, and endUnvalidated pays for it.
-    /// @param key a task of the group that is answered and not revealed
+    /// @notice Gives a group up that is not complete `groupTimeout` after the latest deadline of what was started. No task
+    /// of it starts any more and nobody has it compared; the nodes that have answered reveal now, and endUnvalidated pays
+    /// the toll for it.
+    /// @param key a task of the group
     function giveUpGroup(bytes32 key) external {
-        Task storage task = _expect(key, Status.Committed);
-        Group storage group = _groups[task.group];
-        if (group.revealsFrom != 0) revert GroupClosed(task.group);
-        uint256 deadline = uint256(task.finishedAt) + _settings.groupTimeout;
+        bytes32 groupKey = _tasks[key].group;
+        Group storage group = _groups[groupKey];
+        bool waits = group.standing == GroupStanding.Open && group.revealsFrom == 0 && group.latestDeadline != 0;
+        if (!waits) revert GroupClosed(groupKey);
+        uint256 deadline = uint256(group.latestDeadline) + _settings.groupTimeout;
         if (block.timestamp <= deadline) revert StillTime(key, deadline);
-        (group.standing, group.revealsFrom) = (GroupStanding.Lapsed, uint40(block.timestamp));
+        (group.standing, group.revealsFrom) = (GroupStanding.GivenUp, uint40(block.timestamp));
     }
 
     // --- Inside ---
 
-    /// @return found more than half of the group gave this answer
-    /// @return verdict the answer, 0 = the error report
-    function _verdict(bytes32[] calldata keys) private view returns (bool found, bytes32 verdict) {
+    /// @dev What the answers say. Those that were not revealed in time are left out of the size: the node that hides its
+    /// answer because it sees the other one must not take the verdict from it.
+    function _count(bytes32[] calldata keys) private view returns (Tally memory tally) {
+        (uint256 most, uint256 answers, uint256 size) = (0, 0, keys.length);
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (!_isAnswered(_tasks[keys[i]])) continue;
-            verdict = _tasks[keys[i]].answer;
-            if (_votes(keys, verdict) * 2 > keys.length) return (true, verdict);
+            Task storage task = _tasks[keys[i]];
+            if (task.held) --size;
+            if (!_isAnswered(task)) continue;
+            ++answers;
+            // One that is the most frequent until now has been counted.
+            if (most != 0 && task.answer == tally.verdict) continue;
+            uint256 votes = _votes(keys, task.answer);
+            if (votes > most) (most, tally.verdict) = (votes, task.answer);
         }
-        return (false, 0);
+        tally.decided = most * 2 > size;
+        if (!tally.decided) tally.verdict = 0;
+        tally.contested = answers != 0 && (size != keys.length || (tally.decided && most != answers));
     }
 
     function _votes(bytes32[] calldata keys, bytes32 answer) private view returns (uint256 votes) {
@@ -111,36 +142,30 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    /// @dev Whether somebody gave another answer.
-    function _isContested(bytes32[] calldata keys, bytes32 verdict) private view returns (bool) {
-        for (uint256 i = 0; i < keys.length; ++i) {
-            if (_isAnswered(_tasks[keys[i]]) && _tasks[keys[i]].answer != verdict) return true;
+    /// @dev Ends an answer. In a contest it holds the stake: of the minority, of the majority, which may have lied, and of
+    /// the nodes that did not reveal.
+    function _judge(bytes32 key, Tally memory tally, bytes32 fastest) private {
+        Task storage task = _tasks[key];
+        bool isOther = !tally.decided || task.answer != tally.verdict;
+        if (!task.held) {
+            if (!_isAnswered(task)) return;
+            if (tally.contested) _hold(task);
+            _endJudged(key, task, tally, fastest);
+        } else if (!tally.contested) {
+            _release(task);
+            _settle(task.node);
         }
-        return false;
+        if (tally.contested && isOther) emit NodeContested(task.node, key);
     }
 
-    /// @dev Holds the stakes of all who answered: of who is in the minority, and of the majority, which may have lied.
-    function _contest(Group storage group, bytes32[] calldata keys) private {
-        (group.standing, group.contestedAt) = (GroupStanding.Contested, uint40(block.timestamp));
-        for (uint256 i = 0; i < keys.length; ++i) {
-            Task storage task = _tasks[keys[i]];
-            if (!_isAnswered(task)) continue;
-            task.held = true;
-            _nodes[task.node].open += 1;
-        }
-    }
-
-    function _judgeAgreed(bytes32[] calldata keys, bytes32 verdict, bool byPoints) private {
-        bytes32 fastest = _fastest(keys, verdict);
-        if (byPoints) _shareFee(keys, fastest, verdict);
-        for (uint256 i = 0; i < keys.length; ++i) {
-            bytes32 key = keys[i];
-            Task storage task = _tasks[key];
-            if (!_isAnswered(task)) continue;
-            if (task.answer != verdict) {
-                _invalidate(key);
-                continue;
-            }
+    function _endJudged(bytes32 key, Task storage task, Tally memory tally, bytes32 fastest) private {
+        bool isError = task.status == Status.ErrorReported;
+        if (!tally.decided || (isError && tally.verdict == 0)) {
+            address tollTo = tally.decided ? task.creator : treasury;
+            _abort(key, isError ? Reason.ErrorReported : Reason.IncorrectResult, tollTo, task.creator);
+        } else if (task.answer != tally.verdict) {
+            _invalidate(key);
+        } else {
             emit TaskValidated(key);
             if (key == fastest) _succeed(key);
             else _refund(key);
@@ -186,23 +211,6 @@ abstract contract TaskVerdicts is Tasks {
         return faster == 0 ? 10 : faster == 1 ? 5 : 2;
     }
 
-    function _judgeFailed(bytes32[] calldata keys) private {
-        for (uint256 i = 0; i < keys.length; ++i) {
-            Task storage task = _tasks[keys[i]];
-            if (task.status == Status.Submitted) _invalidate(keys[i]);
-            else if (task.status == Status.ErrorReported) _abort(keys[i], Reason.ErrorReported, task.creator);
-        }
-    }
-
-    function _judgeUndecided(bytes32[] calldata keys) private {
-        for (uint256 i = 0; i < keys.length; ++i) {
-            Task storage task = _tasks[keys[i]];
-            if (!_isAnswered(task)) continue;
-            Reason reason = task.status == Status.Submitted ? Reason.IncorrectResult : Reason.ErrorReported;
-            _abort(keys[i], reason, task.creator);
-        }
-    }
-
     /// @dev The least time from start to answer among those that gave this one; of equals, the task created first.
     function _fastest(bytes32[] calldata keys, bytes32 answer) private view returns (bytes32 fastest) {
         uint256 least = type(uint256).max;
@@ -225,9 +233,9 @@ abstract contract TaskVerdicts is Tasks {
             return (Reason.CreatorValidationTimeout, uint256(task.finishedAt) + _settings.validationTimeout);
         }
         Group storage group = _groups[task.group];
-        if (group.standing == GroupStanding.Lapsed) {
-            return (group.readyAt != 0 ? Reason.CreatorValidationTimeout : Reason.GroupTimeout, 0);
-        }
+        if (group.standing == GroupStanding.Contested) revert GroupClosed(task.group);
+        if (group.standing == GroupStanding.GivenUp) return (Reason.GroupTimeout, 0);
+        if (group.standing == GroupStanding.Lapsed) return (Reason.CreatorValidationTimeout, 0);
         _checkReady(task.group, group);
         return (Reason.CreatorValidationTimeout, uint256(group.readyAt) + _settings.validationTimeout);
     }

@@ -41,38 +41,45 @@ abstract contract Tasks is Members, Floors {
         Unknown
     }
 
-    /// @notice Whether a group still waits for its comparison. Contested: it was compared, and who gave another answer
-    /// than most may be slashed by what a second group says.
+    /// @notice Whether a group still waits for its comparison. Contested: it was compared, and the nodes that gave another
+    /// answer than most, or did not reveal theirs, may be slashed by what a second group says. Lapsed: its creator
+    /// cancelled it before the start, or did not have it compared in time. GivenUp: it was not complete in time.
     enum GroupStanding {
         Unknown,
         Open,
         Contested,
         Validated,
-        Lapsed
+        Lapsed,
+        GivenUp
     }
 
     /// @param creator who paid, and who validates
     /// @param place in its group, from 0
     /// @param status where it stands
-    /// @param held it has ended, and its node's stake still answers for it in a contest
+    /// @param held it has ended, and its node's stake still answers for it in a contest; or it timed out because its
+    /// node did not reveal, and its group is not compared yet
+    /// @param createdAt unix seconds
     /// @param node who runs or ran it, 0 = nobody
     /// @param startedAt unix seconds, 0 = not started
     /// @param finishedAt when the answer or the commitment came, unix seconds, 0 = not yet
     /// @param group 0 = none
     /// @param fee wei
-    /// @param toll what of the fee the creator loses at a timeout, wei
-    /// @param answer the commitment while it is Committed; then the answer, 0 = none or an error report
+    /// @param toll what of the fee the creator loses at a timeout, a cancellation or in an undecided group, wei
+    /// @param answer the commitment while it is Committed, or where it was not revealed; then the answer, 0 = none or an
+    /// error report
     /// @param requiredGpu keccak256 of the GPU's name, 0 = any
     /// @param requiredGpuVram GB
     /// @param minVram GB
     /// @param major version that the node must have, with minor and patch
     /// @param timeout seconds from the start; when it has started, the node's own where that is less
+    /// @param minTimeout seconds, the least timeout of the day of its creation: the node's own is no shorter for it
     /// @param serial how many tasks were created before it
     struct Task {
         address creator;
         uint8 place;
         Status status;
         bool held;
+        uint40 createdAt;
         address node;
         uint40 startedAt;
         uint40 finishedAt;
@@ -87,6 +94,7 @@ abstract contract Tasks is Members, Floors {
         uint16 minor;
         uint16 patch;
         uint32 timeout;
+        uint32 minTimeout;
         uint64 serial;
     }
 
@@ -98,7 +106,7 @@ abstract contract Tasks is Members, Floors {
     /// @param revealsFrom since when all are settled, or the group is given up: now its nodes reveal; 0 = not yet
     /// @param readyAt since when all are shown, unix seconds, 0 = not yet
     /// @param contestedAt when it was contested, unix seconds, 0 = never
-    /// @param started a node was given a task of it
+    /// @param latestDeadline last second for the answer of any of its tasks that were started, unix seconds, 0 = none was
     /// @param decided the comparison found a majority
     /// @param byPoints its fee is shared by points; else the fastest takes all
     /// @param isSecond it does the work of `peer` over again
@@ -114,7 +122,7 @@ abstract contract Tasks is Members, Floors {
         uint40 revealsFrom;
         uint40 readyAt;
         uint40 contestedAt;
-        bool started;
+        uint40 latestDeadline;
         bool decided;
         bool isSecond;
         bool byPoints;
@@ -122,6 +130,10 @@ abstract contract Tasks is Members, Floors {
         bytes32 orderHash;
         bytes32 verdict;
     }
+
+    /// @dev The widths of Task's and Group's fields, as _returnFields takes them.
+    bytes32 private constant TASK_FIELDS = bytes32(bytes21(hex"1401010105940505a09010a0a08404020202040408"));
+    bytes32 private constant GROUP_FIELDS = bytes32(bytes15(hex"010101010105050505010101a0a0a0"));
 
     uint64 internal _taskCount;
     mapping(bytes32 => Task) internal _tasks;
@@ -150,13 +162,27 @@ abstract contract Tasks is Members, Floors {
     }
 
     /// @notice All that is kept of a task.
-    function taskOf(bytes32 task) external view returns (Task memory) {
-        return _tasks[task];
+    function taskOf(bytes32 task) external view returns (Task calldata found) {
+        Task storage kept = _tasks[task];
+        uint256 slot;
+        // It is never read: _returnFields ends the call.
+        assembly ("memory-safe") {
+            slot := kept.slot
+            found := 0
+        }
+        _returnFields(slot, TASK_FIELDS);
     }
 
     /// @notice All that is kept of a group.
-    function groupOf(bytes32 group) external view returns (Group memory) {
-        return _groups[group];
+    function groupOf(bytes32 group) external view returns (Group calldata found) {
+        Group storage kept = _groups[group];
+        uint256 slot;
+        // It is never read: _returnFields ends the call.
+        assembly ("memory-safe") {
+            slot := kept.slot
+            found := 0
+        }
+        _returnFields(slot, GROUP_FIELDS);
     }
 
     // --- Inside ---
@@ -181,6 +207,11 @@ abstract contract Tasks is Members, Floors {
         return task.status == Status.Submitted || task.status == Status.ErrorReported;
     }
 
+    /// @dev Whether its node committed to an answer and timed out without revealing it, and its stake answers for that.
+    function _isHidden(Task storage task) internal view returns (bool) {
+        return task.held && task.status == Status.TimedOut;
+    }
+
     /// @param group the name of exactly these tasks' group
     /// @param size how many it has
     function _checkMembers(bytes32 group, uint8 size, bytes32[] calldata keys) internal view {
@@ -193,6 +224,12 @@ abstract contract Tasks is Members, Floors {
         }
         // As many places as tasks: none was named twice.
         if (seen != (1 << uint256(size)) - 1) revert WrongMembers(group);
+    }
+
+    /// @dev Whether no task of the group that still waits is started any more: it is closed, or so many of its tasks have
+    /// ended that the others are no majority. While a task waits none is revealed, so that `shown` counts ended ones.
+    function _isDead(Group storage group) internal view returns (bool) {
+        return group.standing != GroupStanding.Open || uint256(group.shown) * 2 >= group.size;
     }
 
     function _checkAlone(bytes32 key, Task storage task) internal view {
@@ -233,29 +270,44 @@ abstract contract Tasks is Members, Floors {
         (Task storage task,) = _end(key, Status.Invalidated);
         emit TaskInvalidated(key, task.node);
         _credit(task.creator, task.fee);
-        emit NodeContested(task.node, key);
     }
 
     /// @dev The toll goes to neither the node, which would be paid for silence, nor to others of its group, who would
-    /// gain by its silence.
+    /// gain by its silence. A node that hides its answer from the comparison keeps its stake there until that.
     function _timeOut(bytes32 key) internal {
-        (Task storage task, uint8 last) = _end(key, Status.TimedOut);
+        Task storage task = _tasks[key];
+        bool hides = task.status == Status.Committed && _groups[task.group].standing == GroupStanding.Open;
+        (, uint8 last) = _end(key, Status.TimedOut);
+        if (hides) _hold(task);
         emit TaskTimedOut(key, task.node, last);
-        _credit(treasury, task.toll);
-        _credit(task.creator, task.fee - task.toll);
+        _pay(task, treasury, task.creator);
         _settle(task.node);
     }
 
-    /// @dev The fee goes to `payee`.
-    function _abort(bytes32 key, Reason reason, address payee) internal {
-        address node = _endAborted(key, reason, payee);
+    /// @dev The toll goes to `tollTo`, the rest of the fee to `payee`.
+    function _abort(bytes32 key, Reason reason, address tollTo, address payee) internal {
+        address node = _endAborted(key, reason, tollTo, payee);
         if (node != address(0)) _settle(node);
+    }
+
+    /// @dev The node's stake answers for the task from now on.
+    function _hold(Task storage task) internal {
+        task.held = true;
+        _nodes[task.node].open += 1;
+    }
+
+    /// @dev The node's stake answers for the task no more; the caller settles with the node.
+    function _release(Task storage task) internal {
+        task.held = false;
+        _nodes[task.node].open -= 1;
     }
 
     /// @dev What a node runs ends with its membership; the node is not settled: its membership ends in another way.
     function _abortRunning(address account) internal {
         bytes32 key = _nodes[account].task;
-        if (key != 0) _endAborted(key, Reason.Cancelled, _tasks[key].creator);
+        if (key == 0) return;
+        address creator = _tasks[key].creator;
+        _endAborted(key, Reason.Cancelled, creator, creator);
     }
 
     /// @dev Takes the whole stake for a wrong result, also of a node that has left meanwhile.
@@ -272,11 +324,17 @@ abstract contract Tasks is Members, Floors {
         }
     }
 
-    function _endAborted(bytes32 key, Reason reason, address payee) private returns (address node) {
+    function _endAborted(bytes32 key, Reason reason, address tollTo, address payee) private returns (address node) {
         (Task storage task, uint8 last) = _end(key, Status.Aborted);
         node = task.node;
         emit TaskAborted(key, node, uint8(reason), last);
-        _credit(payee, task.fee);
+        _pay(task, tollTo, payee);
+    }
+
+    function _pay(Task storage task, address tollTo, address payee) private {
+        uint256 toll = tollTo == payee ? 0 : task.toll;
+        _credit(tollTo, toll);
+        _credit(payee, task.fee - toll);
     }
 
     /// @return task the task

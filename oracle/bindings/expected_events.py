@@ -49,6 +49,8 @@ _EFFECTS = (
     _Effect("TaskNetwork", "startGroup", "GroupStarted", {"tasks": "keys", "nodes": "accounts"}),
     _Effect("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _Effect("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
+    # All of them end, or none: the first stands for all.
+    _Effect("TaskNetwork", "dropGroup", "TaskAborted", {"task": "keys[0]"}),
     _Effect("TaskNetwork", "probe", "ProbeStarted", {"nodes": "nodes"}),
     _Effect("TaskNetwork", "validateTask", "TaskSucceeded", {"task": "key"}),
     _Effect("TaskNetwork", "acceptError", "TaskAborted", {"task": "key"}),
@@ -83,10 +85,16 @@ def missing_effect(
 
 def _expected(effect: _Effect, calldata: str, digest: Hash | None) -> dict[str, object]:
     given = call_arguments(effect.contract, effect.function, calldata)
-    wanted = {theirs: _plain(given[ours]) for theirs, ours in effect.inputs.items()}
+    wanted = {theirs: _plain(_argument(given, ours)) for theirs, ours in effect.inputs.items()}
     if effect.digest is not None and digest is not None:
         wanted[effect.digest] = bytes.fromhex(digest[2:])
     return wanted
+
+
+def _argument(given: Mapping[str, Any], name: str) -> object:
+    """Return an argument of a call, or of a list the first: `keys[0]`."""
+    whole = name.removesuffix("[0]")
+    return given[name] if whole == name else given[whole][0]
 
 
 def _values(effect: _Effect, said: Mapping[str, object]) -> dict[str, object]:

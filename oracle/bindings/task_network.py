@@ -73,6 +73,11 @@ def drop_call(task: TaskKey) -> str:
     return call_input(CONTRACT, "dropTask", _raw(task), _FEE_TOO_LOW)
 
 
+def drop_group_call(tasks: Sequence[TaskKey]) -> str:
+    """Return the calldata that takes all tasks of a group that no node has out of the queue."""
+    return call_input(CONTRACT, "dropGroup", [_raw(task) for task in tasks], _FEE_TOO_LOW)
+
+
 def request_download_call(node: Address, model: str) -> str:
     """Return the calldata that asks a node to download a model."""
     return call_input(CONTRACT, "requestDownload", node, model)

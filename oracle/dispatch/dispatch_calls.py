@@ -12,6 +12,7 @@ from typing_extensions import override
 from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.task_network import (
     drop_call,
+    drop_group_call,
     queue_call,
     request_download_call,
     start_as_of_call,
@@ -23,7 +24,7 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import StoredNetworkView, active_draws_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import wanted_downloads
-from oracle.dispatch.drawer import line_at, never_startable_at
+from oracle.dispatch.drawer import dropped_at, line_at
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state.node import Membership
@@ -34,6 +35,7 @@ from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, queue_of
 from oracle.systems.crynux.crynux_queue import capacity_for
 from oracle.systems.legacy.trio_line import age_of
+from oracle.systems.waiting_line import Drop
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
@@ -149,32 +151,37 @@ def _downloads(uow: UnitOfWork) -> Iterator[Want]:
 def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
     """Tell of the tasks that found no node, and drop those for which there is no room.
 
-    Dropped as well is what the policy never starts: its fee would lie there for nothing.
+    A group is dropped whole: not where a node was drawn for one of its tasks, or has one.
     """
     cursor = uow.cursor.get()
     if cursor is None:
         return
     view = StoredNetworkView(uow)
-    for task in never_startable_at(view, settings):
-        yield _drop(task.key)
-    plan = AssignmentPlan(active_draws_in(uow), frozenset())
-    queue = queue_of(line_at(view, settings), plan, cursor.number)
-    if not queue:
-        return
-    counts = uow.nodes.counts().items()
-    members = sum(many for (active, _, _), many in counts if active is Membership.MEMBER)
-    capacity = capacity_for(members, settings.alpha)
-    for one in reversed(queue[capacity:]):
-        yield from (_drop(task.key) for task in one.tasks)
-    for one in queue[:capacity]:
-        for task in one.tasks:
-            if not task.queued:
+    drawn = active_draws_in(uow)
+    queue = queue_of(line_at(view, settings), AssignmentPlan(drawn, frozenset()), cursor.number)
+    capacity = _capacity(uow, settings) if queue else 0
+    overflow = [entry.task for entry in reversed(queue[capacity:])]
+    dropped: set[TaskKey] = set()
+    for drop in dropped_at(view, settings, overflow):
+        if drawn.keys().isdisjoint(drop.tasks):
+            dropped.update(drop.tasks)
+            yield _want_drop(drop)
+    for entry in queue[:capacity]:
+        for task in entry.tasks:
+            if not task.queued and task.key not in dropped:
                 about = CallKey(QUEUE_TASK, f"task={task.key}")
                 yield Want(about, (task.key,), _QUEUE)
 
 
-def _drop(task: TaskKey) -> Want:
-    return Want(CallKey(DROP_TASK, f"task={task}"), (task,), _DROP)
+def _capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
+    counts = uow.nodes.counts().items()
+    members = sum(many for (active, _, _), many in counts if active is Membership.MEMBER)
+    return capacity_for(members, settings.alpha)
+
+
+def _want_drop(drop: Drop) -> Want:
+    subject = f"task={drop.tasks[0]}" if drop.group is None else f"group={drop.group}"
+    return Want(CallKey(DROP_TASK, subject), drop.tasks, _DROP)
 
 
 def calldata_of(want: Want, heads: Heads) -> str:
@@ -188,8 +195,10 @@ def calldata_of(want: Want, heads: Heads) -> str:
 def _other_calldata(want: Want) -> str:
     if want.download is not None:
         return request_download_call(want.download.node, want.download.model)
-    is_drop = want.about.kind == DROP_TASK
-    return drop_call(want.tasks[0]) if is_drop else queue_call(want.tasks[0])
+    if want.about.kind == QUEUE_TASK:
+        return queue_call(want.tasks[0])
+    is_group = want.about.subject.startswith("group=")
+    return drop_group_call(want.tasks) if is_group else drop_call(want.tasks[0])
 
 
 def _start_calldata(want: Want, heads: Heads) -> str:
@@ -275,7 +284,7 @@ class QueueCall(_DispatchCall):
 
 
 class DropCall(_DispatchCall):
-    """A task leaves the queue, which has no room for it."""
+    """A task, or a group as one, leaves the queue, which has no room for it."""
 
     name = DROP_TASK
     reserve_share = _KEPT_FOR_STARTS

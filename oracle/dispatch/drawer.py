@@ -29,7 +29,18 @@ from oracle.systems.legacy.trio_line import never_startable, trios_of
 from oracle.systems.legacy.trio_pool import TrioPool
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
-from oracle.systems.waiting_line import InLine, Line, LineUp, WaitingTasks, in_turn, line_of
+from oracle.systems.waiting_line import (
+    Drop,
+    InLine,
+    Line,
+    LineUp,
+    WaitingTasks,
+    drop_with,
+    in_turn,
+    is_dead_group,
+    line_of,
+    tasks_by_group,
+)
 
 
 class NetworkView(Protocol):
@@ -198,9 +209,25 @@ def line_at(view: NetworkView, settings: DispatchSettings) -> list[InLine]:
     return in_turn(_line_up_of(settings)(*_waiting_in(view)))
 
 
-def never_startable_at(view: NetworkView, settings: DispatchSettings) -> list[Task]:
-    """Return the waiting tasks that the policy never starts, whoever is free."""
-    return [] if settings.trios is None else never_startable(*_waiting_in(view))
+def dropped_at(
+    view: NetworkView, settings: DispatchSettings, overflow: Iterable[Task]
+) -> list[Drop]:
+    """Return what leaves the queue together, beside what there is no room for.
+
+    Those that the policy never starts, whoever is free, and those of dead groups: their fees
+    would lie there for nothing. A group is named once, and not while a task of it has a node.
+    """
+    waiting, fellows = _waiting_in(view)
+    groups = tasks_by_group(fellows)
+    if settings.trios is not None:
+        lost = never_startable(waiting, fellows)
+    else:
+        lost = [task for task in waiting if task.group and is_dead_group(groups[task.group])]
+    drops = (
+        drop_with(task, () if task.group is None else groups[task.group])
+        for task in (*lost, *overflow)
+    )
+    return list(dict.fromkeys(drop for drop in drops if drop is not None))
 
 
 def _line_up_of(settings: DispatchSettings) -> LineUp:

@@ -5,7 +5,6 @@ a block costs are the tasks that changed, and the classes of those that ask for 
 """
 
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Set as AbstractSet
 from fractions import Fraction
 from typing import NamedTuple
@@ -62,6 +61,13 @@ class InLine(NamedTuple):
         """Return what the seed of the draw is made of beside the block: one seed for all."""
         group = self.task.group
         return group if self.fellows and group is not None else self.task.key
+
+
+class Drop(NamedTuple):
+    """Tasks that leave the queue together; `group` None: one task by itself."""
+
+    tasks: tuple[TaskKey, ...]
+    group: GroupKey | None
 
 
 # Puts waiting tasks in line, by all tasks of the groups of those that are in one.
@@ -209,26 +215,63 @@ def line_of(
 ) -> list[InLine]:
     """Put waiting tasks in order: the most valuable first, then the older.
 
-    `fellows` holds every task of the groups of those that are in one. A task whose group was
-    given up can never start, and one whose group is not all there cannot yet: they are left out.
+    `fellows` holds every task of the groups of those that are in one. A task whose group is dead
+    can never start, and one whose group is not all there cannot yet: they are left out.
     """
-    barred: dict[GroupKey, set[Address]] = {}
-    given_up, there = set(), Counter[GroupKey]()
-    for fellow in fellows:
-        if fellow.group is not None and fellow.created_at is not None:
-            there[fellow.group] += 1
-        if fellow.group is not None and fellow.node is not None:
-            barred.setdefault(fellow.group, set()).add(fellow.node)
-        if fellow.abort_reason in _GIVEN_UP:
-            given_up.add(fellow.group)
+    groups = tasks_by_group(fellows)
+    barred = {
+        group: frozenset(task.node for task in tasks if task.node is not None)
+        for group, tasks in groups.items()
+        if sum(task.created_at is not None for task in tasks) >= _size_of(tasks)
+        and not is_dead_group(tasks)
+    }
     line = []
     for task in waiting:
         if task.group is None:
             line.append(InLine(task, value_of(task), frozenset()))
-        elif task.group not in given_up and there[task.group] >= (task.group_size or 0):
-            nodes = frozenset(barred.get(task.group, ()))
-            line.append(InLine(task, value_of(task), nodes))
+        elif task.group in barred:
+            line.append(InLine(task, value_of(task), barred[task.group]))
     return in_turn(line)
+
+
+def is_dead_group(tasks: Collection[Task]) -> bool:
+    """Return whether no waiting task of a group is started any more, given all its tasks.
+
+    The group was given up, a task of it ended before it had a node, or so many have ended that
+    the others are no majority: whatever the rest answered, nobody would compare it.
+    """
+    ended = [task for task in tasks if task.ending is not None]
+    is_given_up = any(task.abort_reason in _GIVEN_UP for task in tasks)
+    is_broken = any(task.started_at is None and not task.runs for task in ended)
+    return is_given_up or is_broken or 0 < _size_of(tasks) <= 2 * len(ended)
+
+
+def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
+    """Return the tasks that are in a group, by their group, in the order given."""
+    groups: dict[GroupKey, list[Task]] = {}
+    for task in tasks:
+        if task.group is not None:
+            groups.setdefault(task.group, []).append(task)
+    return groups
+
+
+def drop_with(task: Task, fellows: Collection[Task]) -> Drop | None:
+    """Return what leaves the queue where a waiting task does; None: it cannot leave.
+
+    `fellows`: all tasks of its group. A group leaves whole, and before any of it has a node; what
+    is left of a dead one leaves task by task (contracts/network/TaskOrders.sol).
+    """
+    if task.group is None or is_dead_group(fellows):
+        return Drop((task.key,), None)
+    if not all(map(is_waiting, fellows)):
+        return None
+    oldest_first = sorted(fellows, key=lambda fellow: (fellow.created_at or NOWHERE, fellow.key))
+    return Drop(tuple(fellow.key for fellow in oldest_first), task.group)
+
+
+def _size_of(tasks: Collection[Task]) -> int:
+    """Return how many tasks a group has in the end, 0 where nobody says so."""
+    return max((task.group_size or 0 for task in tasks), default=0)
 
 
 def in_turn(line: Iterable[InLine]) -> list[InLine]:

@@ -4,18 +4,16 @@ Where a network gives every node a task of its own, a task of the legacy system 
 three; it is drawn for, started, valued and dropped as one (docs/explanation/legacy.md#dispatch).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from oracle.domain.blocks import Position
-from oracle.domain.ids import GroupKey, TaskKey
+from oracle.domain.ids import TaskKey
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_queue import is_waiting
 from oracle.systems.legacy.grading import TRIO
-from oracle.systems.waiting_line import InLine, in_turn
-
-_NOWHERE = Position(-1, 0, 0, 0)
+from oracle.systems.waiting_line import NOWHERE, InLine, in_turn, tasks_by_group
 
 
 def trios_of(
@@ -26,7 +24,7 @@ def trios_of(
     `fellows` holds every task of the groups of those that wait. The value of a group is that of
     its tasks together; its age is its last task's, without which it could not start.
     """
-    groups = _by_group(fellows)
+    groups = tasks_by_group(sorted(fellows, key=age_of))
     named = {task.group for task in waiting if task.group is not None}
     whole = [tasks for group, tasks in groups.items() if group in named and _is_whole(tasks)]
     return in_turn(
@@ -42,7 +40,9 @@ def as_one_task(waiting: Sequence[Task]) -> list[Task]:
     tasks wait is left out.
     """
     alone = [task for task in waiting if task.group is None]
-    groups = [tasks for tasks in _by_group(waiting).values() if _is_whole(tasks)]
+    groups = [
+        tasks for tasks in tasks_by_group(sorted(waiting, key=age_of)).values() if _is_whole(tasks)
+    ]
     whole = [
         replace(
             tasks[0], fee=sum(task.fee or 0 for task in tasks), created_at=tasks[-1].created_at
@@ -58,21 +58,13 @@ def never_startable(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Ta
     Those in no group, or in one of another size; and what is left of a group of which a task
     has ended, or was started by itself. A group that is not complete yet may still become one.
     """
-    groups = _by_group(fellows)
+    groups = tasks_by_group(fellows)
     found = [
         task
         for task in waiting
         if task.group is None or _is_broken(groups.get(task.group, [task]))
     ]
     return sorted(found, key=age_of)
-
-
-def _by_group(tasks: Iterable[Task]) -> Mapping[GroupKey, list[Task]]:
-    groups: dict[GroupKey, list[Task]] = {}
-    for task in sorted(tasks, key=age_of):
-        if task.group is not None:
-            groups.setdefault(task.group, []).append(task)
-    return groups
 
 
 def _is_whole(tasks: Sequence[Task]) -> bool:
@@ -86,4 +78,4 @@ def _is_broken(tasks: Sequence[Task]) -> bool:
 
 def age_of(task: Task) -> tuple[Position, TaskKey]:
     """Return what tasks are in order by: the place of their creation."""
-    return task.created_at or _NOWHERE, task.key
+    return task.created_at or NOWHERE, task.key

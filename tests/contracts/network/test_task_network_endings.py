@@ -88,7 +88,8 @@ def test_the_creator_takes_back_what_nobody_started(network: Network, last: Last
     said = network.by(network.creator, network.does.cancelTask(task)).only("TaskAborted")
 
     assert said == {"task": task, "node": NOBODY, "reason": Why.CANCELLED, "lastStatus": last}
-    assert network.owed(network.creator) == FEE
+    assert network.owed(network.creator) == FEE - TOLL
+    assert network.owed(network.treasury) == TOLL
 
 
 def test_a_started_task_is_taken_back_or_dropped_by_nobody(network: Network, alice: str):

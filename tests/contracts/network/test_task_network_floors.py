@@ -115,9 +115,17 @@ def test_a_timeout_pays_the_toll_to_nobody_who_could_gain_by_it(network: Network
     assert [network.owed(node) for node in network.nodes] == [0] * len(network.nodes)
 
 
-def test_a_task_that_nobody_started_is_taken_back_free(network: Network):
-    network.by(network.creator, network.does.cancelTask(network.create()))
-    assert network.owed(network.creator) == FEE
+@pytest.mark.parametrize(("waited", "toll"), [(0, TOLL), (DAY, TOLL), (DAY + 1, 0)])
+def test_cancel_before_start_costs_the_toll_until_a_day_has_passed(
+    network: Network, waited: int, toll: int
+):
+    """Whoever sees a draw and cancels to have another one pays for each; who waits does not."""
+    task = network.create()
+    network.chain.at(network.chain.time + waited or network.chain.time + 1)
+    network.by(network.creator, network.does.cancelTask(task))
+
+    assert network.owed(network.creator) == FEE - toll
+    assert network.owed(network.treasury) == toll
 
 
 # --- attacks ---

@@ -88,6 +88,13 @@ def test_a_member_tells_its_news(network: Network, alice: str):
     assert stake == {"node": alice, "stake": MIN_STAKE + ETHER}
 
 
+def test_stake_of_nothing_is_refused(network: Network, alice: str):
+    """An event for gas alone, in a loop, is the cheapest noise that the network has."""
+    with pytest.raises(RevertedError, match=r"StakeTooLow\(0, 1\)"):
+        network.by(alice, network.does.addStake())
+    network.by(alice, network.does.addStake(), value=1)
+
+
 @pytest.mark.parametrize("act", ["pause", "resume", "quit", "addStake", "version", "model"])
 def test_who_is_no_member_has_nothing_to_say(network: Network, act: str):
     calls = {"version": ("updateVersion", (1, 2, 3)), "model": ("addModel", ("sdxl",))}

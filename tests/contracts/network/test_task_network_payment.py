@@ -7,7 +7,7 @@ import pytest
 from oracle.domain.scoring.group_ranking import fee_shares
 from tests.support.evm.chain import Chain, RevertedError
 from tests.support.evm.groups import GROUP, compare, members
-from tests.support.evm.network import Network, word
+from tests.support.evm.network import FLOOR, Network, word
 
 pytestmark = pytest.mark.evm
 
@@ -99,3 +99,28 @@ def test_a_node_is_held_to_its_own_timeout_where_that_is_less(network: Network):
 
     assert network.told(quick)["timeout"] == 60
     assert network.told(long)["timeout"] == 61
+
+
+@pytest.mark.parametrize("promised", [0, 1, 59])
+def test_own_timeout_below_the_floor_gives_the_floors_time(network: Network, promised: int):
+    """A promise of nothing would end every task at once, at its creator's toll."""
+    alice = network.nodes[0]
+    for call in (network.does.pause(), network.does.setTimeout(promised), network.does.resume()):
+        network.by(alice, call)
+    task = network.begun(alice, timeout=120)
+
+    assert network.told(task)["timeout"] == 60
+    with pytest.raises(RevertedError, match="TooEarly"):
+        network.time_out(task)
+    network.submit(task, alice)
+
+
+def test_floor_of_the_order_counts_for_a_promise_after_a_change(network: Network):
+    """What the admin sets later neither lengthens nor shortens what was ordered before."""
+    task = network.create(timeout=120)
+    network.by(network.admin, network.does.setFloor(0, (*FLOOR[:2], 100, 0)))
+    alice = network.nodes[0]
+    for call in (network.does.pause(), network.does.setTimeout(1), network.does.resume()):
+        network.by(alice, call)
+    network.start(task, alice)
+    assert network.told(task)["timeout"] == 60

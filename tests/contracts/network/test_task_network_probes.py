@@ -55,6 +55,14 @@ def test_a_node_that_may_not_have_it_leaves_everything_as_it_was(network: Networ
     assert network.node(network.nodes[0])["task"] == NOTHING
 
 
+def test_node_that_pauses_first_costs_no_orders(network: Network):
+    network.by(network.nodes[2], network.does.pause())
+    with pytest.raises(RevertedError, match="NodeIsPaused"):
+        probe(network, network.nodes[:3])
+    block = network.chain.rpc("eth_getBlockByNumber", "latest", False)
+    assert int(block["gasUsed"], 16) < 60_000
+
+
 def test_more_than_the_dispatcher_is_credited_with_is_refused(network: Network):
     with pytest.raises(RevertedError, match="PurseTooSmall"):
         probe(network, network.nodes[:3], fee=ETHER // 2)

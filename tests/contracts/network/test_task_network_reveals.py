@@ -3,9 +3,8 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.groups import compare, ends, members, play
+from tests.support.evm.groups import compare, ends, members
 from tests.support.evm.network import (
-    ETHER,
     NOTHING,
     SALT,
     TIMEOUT,
@@ -21,7 +20,6 @@ from tests.support.evm.network import (
 pytestmark = pytest.mark.evm
 
 REVEAL = 120
-GROUP_TIMEOUT = 3600
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +150,8 @@ def test_who_does_not_reveal_has_timed_out(network: Network, tasks: list[bytes])
 
     assert said == {"task": tasks[2], "node": network.nodes[2], "lastStatus": Last.SUBMITTED}
     assert network.owed(network.treasury) == TOLL
-    assert network.node(network.nodes[2])["open"] == 0
+    # Its stake waits for the comparison.
+    assert network.node(network.nodes[2])["open"] == 1
     assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
@@ -223,55 +222,3 @@ def test_an_answer_of_one_group_is_none_of_another(network: Network):
     assert told == [answer_of(first, 7), answer_of(second, 7)]
     assert told[0] != told[1]
     assert network.does.answerOf(first, NOTHING).call() == NOTHING
-
-
-# --- groups that never get ready ---
-
-
-def test_an_answer_does_not_wait_for_ever_for_the_rest_of_its_group(network: Network):
-    tasks = members(network)
-    network.start(tasks[0], network.nodes[0])
-    network.commit(tasks[0], network.nodes[0], word(1))
-    answered = network.chain.time
-    network.start(tasks[1], network.nodes[1])
-
-    network.chain.at(answered + GROUP_TIMEOUT)
-    with pytest.raises(RevertedError, match="StillTime"):
-        network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
-    network.chain.at(answered + GROUP_TIMEOUT + 1)
-    network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
-    with pytest.raises(RevertedError, match="GroupClosed"):
-        network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
-    network.reveal(tasks[0])
-    network.by(network.nodes[0], network.does.endUnvalidated(tasks[0]))
-
-    assert network.owed(network.nodes[0]) == ETHER
-    # No other member starts, what runs may end, and the creator gets back what nobody ran.
-    with pytest.raises(RevertedError, match="GroupClosed"):
-        network.start(tasks[2], network.nodes[2])
-    network.time_out(tasks[1])
-    network.by(network.creator, network.does.cancelTask(tasks[2]))
-    assert network.owed(network.creator) == 5 * ETHER - TOLL
-
-
-def test_a_late_answer_to_a_group_given_up_has_its_own_time_to_reveal(network: Network):
-    tasks = members(network, 2, timeout=GROUP_TIMEOUT * 2)
-    for task, node in zip(tasks, network.nodes, strict=False):
-        network.start(task, node)
-    network.commit(tasks[0], network.nodes[0], word(1))
-    network.chain.later(GROUP_TIMEOUT + 1)
-    network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
-    network.chain.later(REVEAL + 1)
-    network.commit(tasks[1], network.nodes[1], word(1))
-    network.chain.later(REVEAL)
-    network.reveal(tasks[1])
-    network.by(network.nodes[1], network.does.endUnvalidated(tasks[1]))
-    network.time_out(tasks[0])
-
-    assert [network.owed(node) for node in network.nodes[:2]] == [0, 2 * ETHER]
-
-
-def test_a_group_that_is_settled_is_not_given_up(network: Network):
-    tasks = play(network, "AAA")
-    with pytest.raises(RevertedError, match="WrongStatus"):
-        network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))

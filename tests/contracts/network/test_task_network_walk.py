@@ -34,7 +34,7 @@ EVERY_EVENT = {
     *("NodeJoined", "NodeStakeChanged", "NodePaused", "NodeResumed", "NodeQuit", "NodeSlashed"),
     *("NodeKickedOut", "TaskCreated", "TaskQueued", "TaskStarted", "TaskSubmitted"),
     *("TaskCommitted", "TaskRevealed", "TaskErrorRevealed", "NodeContested", "NodeCleared"),
-    *("GroupRevalidates", "StakeReturned"),
+    *("GroupRevalidates", "StakeReturned", "AnswerShownLate"),
     *("TaskErrorReported", "TaskValidated", "GroupValidated", "TaskSucceeded", "TaskRefunded"),
     *("TaskInvalidated", "TaskAborted", "TaskTimedOut", "Credited", "Withdrawn"),
 }
@@ -126,7 +126,7 @@ class Walk:
     def reveal(self) -> None:
         for task in self.ledger.at(Status.COMMITTED):
             call = self.does.revealAnswer(task, self.hidden[task], SALT)
-            if self.chance.random() < 0.95:
+            if self.chance.random() < 0.85:
                 self.step(self.ledger.runs[task], call)
 
     def judge(self) -> None:
@@ -172,6 +172,16 @@ class Walk:
         for again in (self.revalidate, self.settle):
             for act in (*[self.start] * 3, self.answer, self.reveal, self.compare, again):
                 act()
+            self.show_late()
+            self.conceal()
+
+    def conceal(self) -> None:
+        """Who has not revealed in time has timed out, and its group is compared without it."""
+        if self.ledger.at(Status.COMMITTED):
+            self.wait(121)
+        for task in self.ledger.at(Status.COMMITTED):
+            self.step(self.network.admin, self.does.timeOutTask(task))
+        self.compare()
 
     # --- What gets in the way ---
 
@@ -190,9 +200,20 @@ class Walk:
         self.step(self.network.dispatcher, self.does.queueTask(self.some(*WAITING)))
 
     def take_back(self) -> None:
-        drop = self.does.dropTask(self.some(*WAITING), self.chance.choice([1, 4, 5]))
-        self.step(self.network.dispatcher, drop)
-        self.step(self.network.creator, self.does.cancelTask(self.some(*WAITING)))
+        """One task, or the group of one, whole."""
+        for act, sender in (("drop", self.network.dispatcher), ("cancel", self.network.creator)):
+            reason = [self.chance.choice([1, 4, 5])] if act == "drop" else []
+            task = self.some(*WAITING)
+            self.step(sender, getattr(self.does, f"{act}Task")(task, *reason))
+            fellows = self.ledger.groups.get(self.ledger.group_of.get(task, NOTHING), [])
+            self.step(sender, getattr(self.does, f"{act}Group")(fellows, *reason))
+
+    def show_late(self) -> None:
+        """A node whose reveal was not in time shows its answer for the contest."""
+        for task in self.ledger.at(Status.TIMED_OUT):
+            if task in self.hidden and self.chance.random() < 0.5:
+                call = self.does.revealAnswer(task, self.hidden[task], SALT)
+                self.step(self.ledger.runs[task], call)
 
     def give_up(self) -> None:
         self.wait(self.chance.choice([1, 61, 301, 601, 3601]))
@@ -200,6 +221,7 @@ class Walk:
         self.step(self.network.admin, self.does.timeOutTask(self.some(Status.COMMITTED)))
         self.step(self.network.admin, self.does.giveUpGroup(self.some(Status.COMMITTED)))
         self.step(self.network.admin, self.does.endUnvalidated(self.some(*ANSWERED)))
+        self.step(self.network.admin, self.does.endUnvalidated(self.some(Status.TIMED_OUT)))
 
     def withdraw(self) -> None:
         self.step(self.chance.choice(self.network.chain.accounts), self.does.withdraw())
@@ -225,7 +247,7 @@ class Walk:
             self.queue,
             self.request,
         ]
-        rare = [self.kick, self.take_back, self.give_up, self.settle]
+        rare = [self.kick, self.take_back, self.give_up, self.settle, self.show_late]
         return [*work * 3, *rest, *rare]
 
     def every_wei_is_somebody_s(self) -> None:
@@ -246,17 +268,17 @@ class Walk:
         self.wait(3600)
         for task in self.ledger.at(Status.STARTED):
             assert self.step(self.network.admin, self.does.timeOutTask(task))
-        for task in self.ledger.at(*WAITING):
-            creator = self.network.told(task)["creator"]
-            assert self.step(creator, self.does.cancelTask(task))
+        self.wait(3601)
+        self.end_waiting()
         self.wait(3601)
         for task in self.ledger.at(Status.COMMITTED):
-            # Of a group that never got all its tasks none was started.
             assert self.step(self.network.admin, self.does.timeOutTask(task))
         self.wait(3601)
         for task in self.ledger.at(*ANSWERED):
             assert self.step(self.network.admin, self.does.endUnvalidated(task))
+        self.release_hidden()
         self.wait(86_401)
+        self.show_late()
         for key, tasks in self.contested():
             assert self.step(self.network.admin, self.does.settleContest(key, tasks, NOTHING))
         for node in self.ledger.members():
@@ -267,6 +289,27 @@ class Walk:
             assert not amount or self.step(account, self.does.withdraw())
         assert self.network.balance() == 0
         assert Standing.ACTIVE not in self.ledger.nodes.values()
+
+    def release_hidden(self) -> None:
+        """Stakes of groups in which no answer was revealed, and that nobody compared."""
+        for task in self.ledger.at(Status.TIMED_OUT):
+            told = self.network.told(task)
+            if told["held"] and self.does.groupOf(told["group"]).call()[0] != CONTESTED:
+                assert self.step(self.network.admin, self.does.endUnvalidated(task))
+
+    def end_waiting(self) -> None:
+        """What waits is taken back: alone, with its group, or after that was given up."""
+        for task in self.ledger.at(*WAITING):
+            if self.ledger.tasks[task] not in WAITING:
+                continue
+            creator = self.network.told(task)["creator"]
+            group = self.ledger.group_of[task]
+            if self.step(creator, self.does.cancelTask(task)):
+                continue
+            if self.step(creator, self.does.cancelGroup(self.ledger.groups[group])):
+                continue
+            assert self.step(self.network.admin, self.does.giveUpGroup(task))
+            assert self.step(creator, self.does.cancelTask(task))
 
 
 def test_no_wei_is_lost_and_no_task_hangs_on_any_way(

@@ -13,7 +13,7 @@ from oracle.indexer.folder import Folder
 from oracle.indexer.loop import index_next
 from oracle.queries.selection.draw_check import DrawCheck, DrawVerdict, verify_draw
 from tests.support.evm.fixtures import chain
-from tests.support.evm.network import ETHER, Status
+from tests.support.evm.network import ETHER, TIMEOUT, Status
 from tests.support.office import RULES, Office
 from tests.support.txmgr.dispatch_office import (
     DispatchOffice,
@@ -84,6 +84,65 @@ def test_tasks_of_a_group_go_to_different_nodes(office: DispatchOffice):
 
     assert len({office.node_of(task) for task in tasks}) == 3
     assert {verified(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
+
+
+@pytest.mark.parametrize("stage", ["drawn", "planned"])
+def test_cancelled_group_takes_its_starts_out_of_the_outbox(office: DispatchOffice, stage: str):
+    network = office.premises.network
+    tasks = [network.create(group=b"g" * 32, group_size=2) for _ in range(2)]
+    office.index()
+    office.mine()
+    office.index()
+    assert set(office.standing()) == {key_of(task) for task in tasks}
+    if stage == "planned":
+        plan_dispatch(office.dispatching, office.source.heads())
+    network.by(network.creator, network.does.cancelGroup(tasks))
+    for _ in range(3):
+        office.turn()
+        office.mine()
+    office.turn()
+
+    assert office.standing() == {}
+    assert {network.status(task) for task in tasks} == {Status.ABORTED}
+    assert office.start_states() == (["superseded"] * 2 if stage == "planned" else [])
+
+
+def test_rest_of_a_group_that_cannot_decide_is_dropped(office: DispatchOffice):
+    """Its node timed out before there was one for the other: one answer is no comparison."""
+    network = office.premises.network
+    for node in network.nodes[1:3]:
+        network.by(node, network.does.pause())
+    tasks = [network.create(group=b"g" * 32, group_size=2) for _ in range(2)]
+    office.turn()
+    for _ in range(2):
+        office.block()
+    (started,) = [task for task in tasks if network.status(task) is Status.STARTED]
+    (left,) = {*tasks} - {started}
+    network.chain.later(TIMEOUT + 1)
+    network.time_out(started)
+    for node in network.nodes[1:3]:
+        network.by(node, network.does.resume())
+    for _ in range(3):
+        office.block()
+
+    assert network.status(left) is Status.ABORTED
+    assert len(office.start_states()) == 1
+    assert office.states(DROP_TASK) == ["mined"]
+
+
+def test_full_queue_drops_a_group_whole(office: DispatchOffice):
+    network = office.premises.network
+    office.restart(dispatch=settings(office.premises.chain.block + 1, alpha=Fraction(1, 3)))
+    for node in network.nodes[:3]:
+        network.by(node, network.does.pause())
+    dear = network.create(fee=2 * ETHER)
+    cheap = [network.create(fee=ETHER, group=b"g" * 32, group_size=2) for _ in range(2)]
+    for _ in range(4):
+        office.block()
+
+    assert network.status(dear) is Status.QUEUED
+    assert {network.status(task) for task in cheap} == {Status.ABORTED}
+    assert office.states(DROP_TASK) == ["mined"]
 
 
 def test_a_drawn_node_that_pauses_is_drawn_for_anew(office: DispatchOffice):

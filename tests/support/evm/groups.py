@@ -9,7 +9,7 @@ from tests.support.evm.network import ETHER, NOTHING, TIMEOUT, Network, word
 GROUP = word(77)
 
 # What a member does; any other letter is the result that it submits.
-ERROR, SILENT, UNSTARTED = "e", "-", "."
+ERROR, SILENT = "e", "-"
 
 
 def members(network: Network, size: int = 3, **wanted: Any) -> list[bytes]:
@@ -22,14 +22,13 @@ def play(network: Network, answers: str) -> list[bytes]:
     """A group on the nodes in order, answers ten seconds apart; who answered has revealed."""
     tasks = members(network, len(answers))
     played = list(zip(tasks, network.nodes, answers, strict=False))
-    for task, node, does in played:
-        if does != UNSTARTED:
-            network.start(task, node)
+    for task, node, _ in played:
+        network.start(task, node)
     for task, node, does in played:
         answer(network, task, node, does)
     time_out(network, [task for task, _, does in played if does == SILENT])
     for task, _, does in played:
-        if does not in (UNSTARTED, SILENT):
+        if does != SILENT:
             network.reveal(task)
     return tasks
 
@@ -45,9 +44,7 @@ def time_out(network: Network, tasks: list[bytes]) -> None:
 
 def answer(network: Network, task: bytes, node: str, does: str) -> None:
     network.chain.later(10)
-    if does == UNSTARTED:
-        network.by(network.creator, network.does.cancelTask(task))
-    elif does != SILENT:
+    if does != SILENT:
         network.commit(task, node, NOTHING if does == ERROR else word(ord(does)))
 
 

@@ -6,6 +6,7 @@ from oracle.bindings.expected_events import missing_effect
 from oracle.bindings.qos_oracle import cancel_call, execute_call, retry_call
 from oracle.bindings.task_network import (
     drop_call,
+    drop_group_call,
     queue_call,
     start_as_of_call,
     start_call,
@@ -53,6 +54,11 @@ DONE = [
     (
         NETWORK,
         drop_call(TASK),
+        event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
+    ),
+    (
+        NETWORK,
+        drop_group_call([TASK, TaskKey(WORD)]),
         event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
     ),
     (

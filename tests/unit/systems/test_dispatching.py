@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
 
+import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.state.task import Task, new_task
+from oracle.domain.state.task import Ending, Task, new_task
 from oracle.systems.assignment import (
     NOTHING_PLANNED,
     AssignmentPlan,
@@ -20,7 +21,7 @@ from oracle.systems.assignment import (
     next_plan,
     queue_of,
 )
-from oracle.systems.waiting_line import InLine, Line, line_of
+from oracle.systems.waiting_line import Drop, InLine, Line, drop_with, line_of
 from oracle.systems.weighted_draw import draw
 
 NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
@@ -155,6 +156,43 @@ def test_a_group_that_was_given_up_starts_no_task_any_more():
     fellow = task(9, group=GROUP)
     fellow.abort_reason = AbortReason.GROUP_TIMEOUT
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
+
+
+def test_rest_of_a_group_of_which_a_task_was_cancelled_is_not_in_line():
+    """The ghost group: the answer of what is left would be compared with nothing."""
+    fellow = task(9, group=GROUP)
+    fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
+    assert line(task(1, group=GROUP), fellows=[fellow]) == []
+
+
+def test_draw_falls_when_another_task_of_the_group_is_cancelled():
+    one, fellow = task(1, group=GROUP), task(9, group=GROUP)
+    world, pool = World(), Free({NODES[0]: 1})
+    world.go(1, line(one, fellows=[fellow]), pool)
+    world.go(2, line(one, fellows=[fellow]), pool)
+    fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
+    assert world.go(3, line(one, fellows=[fellow]), pool).plan == NOTHING_PLANNED
+
+
+@pytest.mark.parametrize(("size", "ended", "waits"), [(2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 0)])
+def test_rest_of_a_group_waits_while_it_can_be_a_majority(size: int, ended: int, waits: int):
+    tasks = [task(number, group=GROUP) for number in range(1, size + 1)]
+    for one in tasks:
+        one.group_size = size
+    for one, runner in zip(tasks[:ended], NODES, strict=False):
+        one.node, one.started_at, one.ending = runner, Position(1, 0, 0, 0), Ending.TIMED_OUT
+    in_line = line(tasks[-1], fellows=tasks)
+    assert len(in_line) == waits
+
+
+def test_group_leaves_the_queue_whole_or_not_at_all():
+    tasks = [task(number, group=GROUP) for number in (3, 1, 2)]
+    whole = tuple(sorted((one.key for one in tasks), key=lambda name: int(name, 16)))
+    assert drop_with(tasks[0], tasks) == Drop(whole, GROUP)
+    tasks[1].node, tasks[1].started_at = NODES[0], Position(1, 0, 0, 0)
+    assert drop_with(tasks[0], tasks) is None
+    tasks[1].ending, tasks[1].abort_reason = Ending.ABORTED, AbortReason.GROUP_TIMEOUT
+    assert drop_with(tasks[0], tasks) == Drop((tasks[0].key,), None)
 
 
 def test_a_group_that_nobody_completes_holds_no_node():

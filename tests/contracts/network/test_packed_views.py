@@ -1,0 +1,63 @@
+"""The widths that the network's views unpack structs by are those that the compiler packs by."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.audit.layouts import KEPT
+from tests.support.evm.artifacts import artifact
+
+ROOT = Path(__file__).resolve().parents[3]
+NETWORK = ROOT / "contracts" / "network"
+# A field begins the next slot.
+NEXT = 0x80
+
+
+def widths(name: str) -> bytes:
+    """Return the constant that a view passes, from whichever source has it."""
+    sources = "".join(path.read_text("utf-8") for path in sorted(NETWORK.glob("*.sol")))
+    (found,) = re.findall(rf'{name}_FIELDS =\s*bytes32\(bytes\d+\(hex"([0-9a-f]+)"\)\)', sources)
+    return bytes.fromhex(found)
+
+
+def width_of(kind: str) -> int:
+    """Return the bytes that a value of this Solidity type takes."""
+    if kind.startswith(("bool", "enum")):
+        return 1
+    bits = re.fullmatch(r"uint(\d+)", kind)
+    return int(bits[1]) // 8 if bits else {"address": 20, "bytes32": 32}[kind]
+
+
+def laid_out(struct: str) -> bytes:
+    """Return the same from the compiler's layout, which `make slither` keeps."""
+    lines = json.loads(KEPT.read_text("utf-8"))["TaskNetwork"]
+    place = rf"{re.escape(struct)}\.\w+: slot (\d+), byte (\d+), (\S+).*"
+    fields = [found for line in lines if (found := re.fullmatch(place, line))]
+    ordered = sorted((int(found[1]), int(found[2]), found[3]) for found in fields)
+    slots = [-1, *(slot for slot, _, _ in ordered)]
+    return bytes(
+        width_of(kind) | (NEXT if slot > max(before, 0) else 0)
+        for before, (slot, _, kind) in zip(slots, ordered, strict=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("struct", "view"),
+    [
+        ("Members.Node", "nodeOf"),
+        ("Tasks.Task", "taskOf"),
+        ("Tasks.Group", "groupOf"),
+        ("Administration.Settings", "settings"),
+        ("Floors.Floor", "floorOf"),
+    ],
+)
+def test_view_unpacks_its_struct_as_the_compiler_packs_it(struct: str, view: str):
+    fields = widths(struct.rsplit(".", maxsplit=1)[-1].upper())
+    abi = artifact("TaskNetwork")["abi"]
+    (components,) = (
+        part["outputs"][0]["components"] for part in abi if part.get("name") == view
+    )
+    assert fields == laid_out(struct)
+    assert len(fields) == len(components)

@@ -1,0 +1,221 @@
+"""A node that does not reveal: its partner is paid, and its own stake answers for its silence."""
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.contests import IN, OUT, WINDOW
+from tests.support.evm.groups import GROUP, compare, ends, members
+from tests.support.evm.network import (
+    ETHER,
+    MIN_STAKE,
+    SALT,
+    TOLL,
+    Network,
+    Standing,
+    answer_of,
+    word,
+)
+
+pytestmark = pytest.mark.evm
+
+REVEAL, VALIDATION = 120, 600
+SECOND = word(2)
+
+
+@pytest.fixture(scope="module")
+def staffed(fresh_chain: Chain) -> Network:
+    """A network with six nodes."""
+    network = Network.deployed(fresh_chain)
+    for node in network.nodes:
+        network.join(node)
+    return network
+
+
+@pytest.fixture
+def network(staffed: Network, chain: Chain) -> Network:
+    return staffed
+
+
+def hide(network: Network, answers: str, hidden: str, group: bytes = GROUP) -> list[bytes]:
+    """A group whose nodes commit to `answers`; where `hidden` has an x one does not reveal."""
+    first = group != GROUP
+    nodes = network.nodes[len(answers) :] if first else network.nodes
+    creator = network.dispatcher if first else network.creator
+    tasks = members(network, len(answers), group=group, creator=creator)
+    if first:
+        key = network.key(network.creator, GROUP)
+        network.by(network.dispatcher, network.does.revalidate(key, group))
+    key = network.key(creator, group)
+    for task, node, letter in zip(tasks, nodes, answers, strict=False):
+        network.start(task, node)
+        network.commit(task, node, answer_of(key, ord(letter) if letter != "e" else 0))
+    for task, does in zip(tasks, hidden, strict=True):
+        if does != "x":
+            network.reveal(task)
+    network.chain.later(REVEAL + 1)
+    network.chain.mine()
+    for task, does in zip(tasks, hidden, strict=True):
+        if does == "x":
+            network.time_out(task)
+    return tasks
+
+
+def second(network: Network, answers: str) -> None:
+    tasks = hide(network, answers, "." * len(answers), SECOND)
+    network.by(network.dispatcher, network.does.validateGroup(SECOND, tasks))
+
+
+def settle(network: Network, tasks: list[bytes], result: str) -> None:
+    key = network.key(network.creator, GROUP)
+    call = network.does.settleContest(key, tasks, word(ord(result) if result else 0))
+    network.by(network.admin, call)
+
+
+def standings(network: Network, many: int) -> list[Standing]:
+    return [network.standing(node) for node in network.nodes[:many]]
+
+
+@pytest.mark.parametrize(
+    ("answers", "hidden", "expected"),
+    [
+        ("AB", ".x", ["Succeeded", ""]),
+        ("AAB", "..x", ["Succeeded", "Refunded", ""]),
+        ("ABB", ".xx", ["Succeeded", "", ""]),
+        ("ABA", "..x", ["Aborted", "Aborted", ""]),
+        ("AB", "xx", ["", ""]),
+    ],
+)
+def test_revealed_answers_are_judged_without_the_hidden_ones(
+    network: Network, answers: str, hidden: str, expected: list[str]
+):
+    tasks = hide(network, answers, hidden)
+    receipt = compare(network, tasks)
+
+    assert ends(receipt, tasks) == expected
+    assert network.owed(network.nodes[0]) == (ETHER if expected[0] == "Succeeded" else 0)
+    undecided = 2 if expected[0] == "Aborted" else 0
+    assert network.owed(network.treasury) == (hidden.count("x") + undecided) * TOLL
+    contested = {s.args["node"] for s in receipt.events if s.event == "NodeContested"}
+    if "." in hidden:
+        concealing = {n for n, does in zip(network.nodes, hidden, strict=False) if does == "x"}
+        assert concealing <= contested
+        assert {network.node(node)["open"] for node in network.nodes[: len(answers)]} == {1}
+    else:
+        assert not contested
+        assert [network.node(node)["open"] for node in network.nodes[:2]] == [0, 0]
+
+
+def test_last_revealer_does_not_escape_its_contest_by_silence(network: Network):
+    liar = network.nodes[1]
+    tasks = hide(network, "AB", ".x")
+    network.by(liar, network.does.quit())
+    compare(network, tasks)
+    second(network, "AA")
+    settle(network, tasks, "A")
+
+    assert standings(network, 2) == [IN, OUT]
+    assert network.owed(network.nodes[0]) == ETHER
+    assert network.owed(liar) == 0
+    assert network.owed(network.treasury) == MIN_STAKE
+
+
+def test_honest_node_that_was_away_shows_its_answer_late_and_keeps_its_stake(network: Network):
+    honest = network.nodes[1]
+    tasks = hide(network, "AA", ".x")
+    compare(network, tasks)
+    second(network, "AA")
+    said = network.reveal(tasks[1]).only("AnswerShownLate")
+    key = network.key(network.creator, GROUP)
+    assert said == {"task": tasks[1], "node": honest, "answer": answer_of(key, ord("A"))}
+    with pytest.raises(RevertedError, match="WrongReveal"):
+        network.reveal(tasks[1])
+    settle(network, tasks, "A")
+
+    assert standings(network, 2) == [IN, IN]
+    assert network.node(honest)["open"] == 0
+    assert network.owed(honest) == 0
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.reveal(tasks[1])
+
+
+@pytest.mark.parametrize("wrong", ["answer", "salt", "stranger"])
+def test_late_answer_is_the_one_that_was_committed_to(network: Network, wrong: str):
+    tasks = hide(network, "AB", ".x")
+    compare(network, tasks)
+    key = network.key(network.creator, GROUP)
+    node = network.nodes[0] if wrong == "stranger" else network.nodes[1]
+    answer = answer_of(key, ord("A" if wrong == "answer" else "B"))
+    call = network.does.revealAnswer(tasks[1], answer, word(9) if wrong == "salt" else SALT)
+    with pytest.raises(RevertedError, match=r"WrongReveal|NotItsTask"):
+        network.by(node, call)
+
+
+def test_garbage_shown_in_time_is_found_out_by_the_one_shown_late(network: Network):
+    """An honest node whose reveal was held up: the garbage is paid at first, and slashed then."""
+    tasks = hide(network, "GA", ".x")
+    compare(network, tasks)
+    network.reveal(tasks[1])
+    second(network, "AA")
+    settle(network, tasks, "A")
+    assert standings(network, 2) == [OUT, IN]
+
+
+def test_without_a_second_group_a_hidden_answer_costs_no_stake(network: Network):
+    tasks = hide(network, "AB", ".x")
+    compare(network, tasks)
+    network.chain.later(WINDOW + 1)
+    network.chain.mine()
+    settle(network, tasks, "")
+    assert standings(network, 2) == [IN, IN]
+    assert [network.node(node)["open"] for node in network.nodes[:2]] == [0, 0]
+
+
+def test_undecided_second_group_slashes_nobody(network: Network):
+    """Also not by the error report, which is what a group without a verdict has for one."""
+    tasks = hide(network, "eeA", "...")
+    compare(network, tasks)
+    again = hide(network, "Aee", "..x", SECOND)
+    network.by(network.dispatcher, network.does.validateGroup(SECOND, again))
+    key = network.key(network.dispatcher, SECOND)
+    network.by(network.admin, network.does.settleContest(key, again, word(0)))
+    assert [network.standing(node) for node in network.nodes] == [IN] * 6
+    settle(network, tasks, "")
+    assert [network.standing(node) for node in network.nodes] == [IN] * 6
+    assert {network.node(node)["open"] for node in network.nodes} == {0}
+
+
+# --- a group that its creator does not have compared ---
+
+
+def test_stake_of_a_hidden_answer_waits_for_the_comparison(network: Network):
+    node = network.nodes[1]
+    hide(network, "AB", ".x")
+    network.by(node, network.does.quit())
+    assert network.standing(node) is IN
+    assert network.owed(node) == 0
+
+
+@pytest.mark.parametrize("hidden", [".x", "xx"])
+def test_silent_creator_holds_no_stake_for_ever(network: Network, hidden: str):
+    tasks = hide(network, "AB", hidden)
+    node = network.nodes[1]
+    with pytest.raises(RevertedError, match="StillTime"):
+        network.by(node, network.does.endUnvalidated(tasks[1]))
+    network.chain.later(VALIDATION + 1)
+    network.by(node, network.does.endUnvalidated(tasks[1]))
+
+    assert network.node(node)["open"] == 0
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.by(node, network.does.endUnvalidated(tasks[1]))
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        compare(network, tasks)
+    network.by(node, network.does.quit())
+    assert network.owed(node) == MIN_STAKE
+
+
+def test_hidden_answer_of_a_contest_is_not_released_by_waiting(network: Network):
+    tasks = hide(network, "AB", ".x")
+    compare(network, tasks)
+    network.chain.later(VALIDATION + 1)
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.by(network.nodes[1], network.does.endUnvalidated(tasks[1]))

@@ -1,0 +1,254 @@
+"""A group lives or dies whole: taken back as one, not started once it cannot find a majority."""
+
+import pytest
+
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.evm.groups import GROUP, compare, members, play
+from tests.support.evm.network import (
+    ETHER,
+    NOBODY,
+    TIMEOUT,
+    TOLL,
+    Last,
+    Network,
+    Status,
+    Why,
+    word,
+)
+
+pytestmark = pytest.mark.evm
+
+GROUP_TIMEOUT = 3600
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def staffed(fresh_chain: Chain) -> Network:
+    """A network with six nodes."""
+    network = Network.deployed(fresh_chain)
+    for node in network.nodes:
+        network.join(node)
+    return network
+
+
+@pytest.fixture
+def network(staffed: Network, chain: Chain) -> Network:
+    return staffed
+
+
+def statuses(network: Network, tasks: list[bytes]) -> list[Status]:
+    return [network.status(task) for task in tasks]
+
+
+# --- taken back ---
+
+
+def test_cancelled_member_alone_is_refused(network: Network):
+    """The ghost group: of two tasks one is cancelled, and the other's answer is never compared."""
+    tasks = members(network, 2)
+    with pytest.raises(RevertedError, match="InGroup"):
+        network.by(network.creator, network.does.cancelTask(tasks[0]))
+    with pytest.raises(RevertedError, match="InGroup"):
+        network.by(network.dispatcher, network.does.dropTask(tasks[0], Why.FEE_TOO_LOW))
+    assert statuses(network, tasks) == [Status.CREATED] * 2
+
+
+@pytest.mark.parametrize("created", [1, 3])
+def test_cancelled_group_ends_all_its_tasks_at_their_tolls(network: Network, created: int):
+    tasks = [network.create(fee=ETHER, group=GROUP, group_size=3) for _ in range(created)]
+    receipt = network.by(network.creator, network.does.cancelGroup(tasks[::-1]))
+
+    aborted = [said.args for said in receipt.events if said.event == "TaskAborted"]
+    expected = {"node": NOBODY, "reason": Why.CANCELLED, "lastStatus": Last.CREATED}
+    assert aborted == [{"task": task, **expected} for task in tasks[::-1]]
+    assert network.owed(network.treasury) == created * TOLL
+    assert network.owed(network.creator) == created * (ETHER - TOLL)
+    with pytest.raises(RevertedError, match="WrongStatus"):
+        network.start(tasks[0], network.nodes[0])
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.create(group=GROUP, group_size=3)
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.by(network.creator, network.does.validateGroup(GROUP, tasks))
+
+
+def test_group_that_waited_a_day_is_cancelled_free(network: Network):
+    tasks = members(network)
+    network.chain.at(network.chain.time + DAY + 1)
+    network.by(network.creator, network.does.cancelGroup(tasks))
+    assert network.owed(network.creator) == 6 * ETHER
+
+
+def test_dropped_group_costs_its_creator_nothing(network: Network):
+    tasks = members(network)
+    receipt = network.by(network.dispatcher, network.does.dropGroup(tasks, Why.FEE_TOO_LOW))
+
+    reasons = [said.args["reason"] for said in receipt.events if said.event == "TaskAborted"]
+    assert reasons == [Why.FEE_TOO_LOW] * 3
+    assert network.owed(network.creator) == 6 * ETHER
+    assert network.owed(network.treasury) == 0
+
+
+@pytest.mark.parametrize("act", ["cancelGroup", "dropGroup"])
+@pytest.mark.parametrize("wrong", ["part", "twice", "other", "none"])
+def test_group_is_taken_back_whole_or_not_at_all(network: Network, act: str, wrong: str):
+    tasks, alone = members(network), network.create()
+    keys = {
+        "part": tasks[:2],
+        "twice": [*tasks[:2], tasks[0]],
+        "other": [*tasks[:2], alone],
+        "none": [],
+    }[wrong]
+    reason = [Why.TIMEOUT] if act == "dropGroup" else []
+    sender = network.dispatcher if act == "dropGroup" else network.creator
+    with pytest.raises(RevertedError, match="WrongMembers"):
+        network.by(sender, getattr(network.does, act)(keys, *reason))
+    assert statuses(network, tasks) == [Status.CREATED] * 3
+
+
+def test_only_its_creator_cancels_a_group_and_only_the_dispatcher_drops_it(network: Network):
+    tasks = members(network)
+    with pytest.raises(RevertedError, match="NotCreator"):
+        network.by(network.nodes[0], network.does.cancelGroup(tasks))
+    with pytest.raises(RevertedError, match="NotDispatcher"):
+        network.by(network.creator, network.does.dropGroup(tasks, Why.TIMEOUT))
+    with pytest.raises(RevertedError, match="BadReason"):
+        network.by(network.dispatcher, network.does.dropGroup(tasks, Why.CANCELLED))
+
+
+@pytest.mark.parametrize("first", ["runs", "ended"])
+def test_started_group_is_not_taken_back(network: Network, first: str):
+    tasks = members(network)
+    network.start(tasks[0], network.nodes[0])
+    if first == "ended":
+        network.chain.later(TIMEOUT + 1)
+        network.time_out(tasks[0])
+    with pytest.raises(RevertedError, match="GroupRuns"):
+        network.by(network.creator, network.does.cancelGroup(tasks))
+    with pytest.raises(RevertedError, match="GroupRuns"):
+        network.by(network.dispatcher, network.does.dropGroup(tasks, Why.TIMEOUT))
+    for task in tasks[1:]:
+        with pytest.raises(RevertedError, match="InGroup"):
+            network.by(network.creator, network.does.cancelTask(task))
+
+
+# --- not started any more ---
+
+
+def test_rest_of_a_group_without_a_possible_majority_is_not_started(network: Network):
+    tasks = members(network, 2)
+    network.start(tasks[0], network.nodes[0])
+    network.chain.later(TIMEOUT + 1)
+    network.time_out(tasks[0])
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.start(tasks[1], network.nodes[1])
+
+    network.by(network.creator, network.does.cancelTask(tasks[1]))
+    assert network.owed(network.creator) == 3 * ETHER - TOLL
+    assert compare(network, tasks).names == ["GroupValidated"]
+
+
+def test_group_of_three_with_one_timeout_still_finds_its_majority(network: Network):
+    tasks = members(network)
+    network.start(tasks[0], network.nodes[0])
+    network.chain.later(TIMEOUT + 1)
+    network.time_out(tasks[0])
+    for task, node in zip(tasks[1:], network.nodes[1:3], strict=True):
+        network.start(task, node)
+        network.commit(task, node, word(1))
+    for task in tasks[1:]:
+        network.reveal(task)
+
+    names = compare(network, tasks).names
+    assert names.count("TaskSucceeded") == 1
+
+
+def test_second_timeout_of_three_stops_the_last(network: Network):
+    tasks = members(network)
+    for task, node in zip(tasks[:2], network.nodes, strict=False):
+        network.start(task, node)
+    network.chain.later(TIMEOUT + 1)
+    for task in tasks[:2]:
+        network.time_out(task)
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.start(tasks[2], network.nodes[2])
+
+
+# --- what a group without a verdict costs ---
+
+
+@pytest.mark.parametrize(("answers", "tolls"), [("AB", 2), ("A-", 2), ("ABC", 3), ("Ae-", 3)])
+def test_undecided_group_costs_its_creator_every_toll(network: Network, answers: str, tolls: int):
+    """A ghost group that is free gives scores for gas alone."""
+    compare(network, play(network, answers))
+    assert network.owed(network.treasury) == tolls * TOLL
+    assert sum(map(network.owed, network.nodes)) == 0
+
+
+@pytest.mark.parametrize("answers", ["ee", "eee", "AAA", "AA-"])
+def test_decided_group_costs_no_toll_but_that_of_a_timeout(network: Network, answers: str):
+    compare(network, play(network, answers))
+    assert network.owed(network.treasury) == answers.count("-") * TOLL
+
+
+# --- groups that are not complete in time ---
+
+
+def test_group_is_given_up_after_the_latest_deadline_of_what_started(network: Network):
+    """Counted from its own answer, the first garbage answerer ended a group that still worked."""
+    tasks = members(network, 2, timeout=2 * GROUP_TIMEOUT)
+    for task, node in zip(tasks, network.nodes, strict=False):
+        network.start(task, node)
+    latest = network.time_limit(tasks[1])
+    network.commit(tasks[0], network.nodes[0], word(9))
+    network.chain.later(GROUP_TIMEOUT + 1)
+    with pytest.raises(RevertedError, match="StillTime") as early:
+        network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
+    assert early.value.values[1] == latest + GROUP_TIMEOUT
+
+    network.commit(tasks[1], network.nodes[1], word(1))
+    for task in tasks:
+        network.reveal(task)
+    compare(network, tasks)
+    assert [network.owed(node) for node in network.nodes[:2]] == [0, 0]
+    assert network.owed(network.creator) == 3 * ETHER - 2 * TOLL
+
+
+def test_result_in_a_group_given_up_is_paid_the_toll_alone(network: Network):
+    tasks = members(network)
+    for task, node in zip(tasks[:2], network.nodes, strict=False):
+        network.start(task, node)
+        network.commit(task, node, word(1))
+    latest = network.time_limit(tasks[1])
+    network.chain.at(latest + GROUP_TIMEOUT)
+    with pytest.raises(RevertedError, match="StillTime"):
+        network.by(network.admin, network.does.giveUpGroup(tasks[0]))
+    network.chain.at(latest + GROUP_TIMEOUT + 1)
+    network.by(network.admin, network.does.giveUpGroup(tasks[0]))
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.by(network.admin, network.does.giveUpGroup(tasks[0]))
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.start(tasks[2], network.nodes[2])
+    for task in tasks[:2]:
+        network.reveal(task)
+        ended = network.by(network.admin, network.does.endUnvalidated(task))
+        assert ended.only("TaskAborted")["reason"] == Why.GROUP_TIMEOUT
+    network.by(network.creator, network.does.cancelTask(tasks[2]))
+
+    assert [network.owed(node) for node in network.nodes[:2]] == [TOLL, TOLL]
+    assert network.owed(network.creator) == 6 * ETHER - 2 * TOLL
+
+
+def test_group_of_which_nothing_started_is_not_given_up(network: Network):
+    tasks = members(network)
+    network.chain.later(GROUP_TIMEOUT + 1)
+    with pytest.raises(RevertedError, match="GroupClosed"):
+        network.by(network.admin, network.does.giveUpGroup(tasks[0]))
+
+
+def test_silent_creator_pays_every_result_in_full(network: Network):
+    """Else silence would cost a creator less than its word."""
+    tasks = play(network, "AAA")
+    network.chain.later(601)
+    for task in tasks:
+        network.by(network.admin, network.does.endUnvalidated(task))
+    assert [network.owed(node) for node in network.nodes[:3]] == [ETHER, 2 * ETHER, 3 * ETHER]
