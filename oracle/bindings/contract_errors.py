@@ -57,6 +57,10 @@ ACTIONS: Mapping[str, Action] = {
     "WrongVersion": Action.WAIT,
     "TookPart": Action.WAIT,
     "GroupClosed": Action.WAIT,
+    # Of a drop: a task of the group has started, or one more was created.
+    "GroupRuns": Action.WAIT,
+    "InGroup": Action.WAIT,
+    "WrongMembers": Action.WAIT,
     "NotDispatcher": Action.WAIT,
     "WrongStatus": Action.WAIT,
     # Requests for downloads: somebody else asked, and the fold will see it.
@@ -94,12 +98,12 @@ NOT_OURS = frozenset(
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
         "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
         "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
-        "GroupNotReady", "InGroup", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
+        "GroupNotReady", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
         "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
         "NotOffered", "NotPaused", "NothingToWithdraw", "OrderDiffers",
         "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",
         "RevealsLater", "StakeTooLow", "StillTime", "TaskExists", "TooEarly", "TooLate",
-        "TooManyModels", "UnknownGroup", "WrongMembers", "WrongResult", "WrongReveal",
+        "TooManyModels", "UnknownGroup", "WrongResult", "WrongReveal",
         "ZeroAddress", "ZeroResult",
     }
 )  # fmt: skip

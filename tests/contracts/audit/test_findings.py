@@ -59,7 +59,7 @@ def test_every_place_of_the_baseline_is_in_the_contracts(tool):
 
 
 def test_the_baseline_is_no_longer_than_what_can_be_read():
-    assert len(BASELINE.read_text("utf-8").splitlines()) < 300
+    assert len(BASELINE.read_text("utf-8").splitlines()) < 350
 
 
 def test_a_line_is_placed_in_its_contract_and_function(tmp_path):

@@ -56,8 +56,6 @@ def laid_out(struct: str) -> bytes:
 def test_view_unpacks_its_struct_as_the_compiler_packs_it(struct: str, view: str):
     fields = widths(struct.rsplit(".", maxsplit=1)[-1].upper())
     abi = artifact("TaskNetwork")["abi"]
-    (components,) = (
-        part["outputs"][0]["components"] for part in abi if part.get("name") == view
-    )
+    (components,) = (part["outputs"][0]["components"] for part in abi if part.get("name") == view)
     assert fields == laid_out(struct)
     assert len(fields) == len(components)

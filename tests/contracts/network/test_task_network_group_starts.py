@@ -111,7 +111,7 @@ def test_member_that_changes_first_does_not_cost_the_others_starts(network: Netw
     with pytest.raises(RevertedError):
         start(network, tasks, network.nodes[:3], last_block(network))
     block = network.chain.rpc("eth_getBlockByNumber", "latest", False)
-    assert int(block["gasUsed"], 16) < 90_000
+    assert int(block["gasUsed"], 16) < 80_000
 
 
 def test_nobody_gets_two_tasks_of_a_group(network: Network):
