@@ -274,6 +274,11 @@ class EndpointPool:
         self._list.count_usable()
         return result
 
+    def record_failure(self, endpoint: Endpoint, error: RpcError) -> None:
+        """Prefer other endpoints for a while: this one failed at something outside of `use`."""
+        self._failed(endpoint, error)
+        self._list.count_usable()
+
     def _failed(self, endpoint: Endpoint, error: RpcError) -> None:
         if endpoint.status.failed(error, self.clock()):
             self.quarantine(endpoint, f"refused us again and again: {error.words}")

@@ -3,12 +3,13 @@
 Its URL may hold a key: nothing of it but scheme, host and port is ever in a text.
 """
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from socket import MSG_PEEK, SHUT_RDWR, socket
+from socket import EAI_NODATA, EAI_NONAME, MSG_PEEK, SHUT_RDWR, gaierror, socket
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -30,6 +31,9 @@ _RETRIES = 0
 _CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
 _PART = 256 * 1024
+# A body that takes longer than the first byte may must bring so much a second, on average: else
+# whoever sends a byte now and then would hold us until the end of the whole time.
+_LEAST_RATE = 64 * 1024
 # Headers are shorter as a rule.
 _PEEKED = 8 * 1024
 
@@ -86,7 +90,10 @@ class BoundedHttp:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
-        """Send JSON, once. The first byte must come in time, and all of it by `whole_seconds`.
+        """Send JSON, once, and return the response.
+
+        The first byte must come within `timeout_seconds`, and the last one within that time and
+        what the body takes at 64 KiB a second; `whole_seconds` bounds both.
 
         Raises:
             RpcTimeoutError: it did not, or no connection was made in time.
@@ -105,7 +112,8 @@ class BoundedHttp:
     def _answer(
         self, asked: requests.Request, timeout_seconds: float, whole_seconds: float
     ) -> HttpAnswer:
-        until = time.monotonic() + whole_seconds
+        began = time.monotonic()
+        deadline = BodyDeadline(began + timeout_seconds, began + whole_seconds)
         try:
             with self._session.request(
                 asked.method or "GET",
@@ -117,7 +125,7 @@ class BoundedHttp:
                 allow_redirects=False,
                 stream=True,
             ) as answered:
-                body = body_of(answered.raw, self.max_bytes, until)
+                body = body_of(answered.raw, self.max_bytes, deadline)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             # The library's own errors are of these, and of where we are sent to it reads anything.
             # The message of any may hold the URL, which must not be in a traceback either.
@@ -134,8 +142,46 @@ def _failure(name: str, error: Exception) -> RpcError:
         return RpcTimeoutError(name, "answer")
     for cause, kind, words in _FAILURES:
         if isinstance(error, cause):
-            return RpcError(name, kind, words)
+            reason = _reason_of(error) if kind is ErrorKind.UNREACHABLE else None
+            return RpcError(name, kind, f"{words}: {reason}" if reason else words)
     return RpcError(name, ErrorKind.UNREACHABLE, type(error).__name__)
+
+
+def _reason_of(error: BaseException) -> str | None:
+    """Return why there is no connection, as the operating system or TLS puts it.
+
+    An expired certificate, a name that DNS does not know and a refused connection are mended in
+    different places.
+    """
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return str(cause.verify_message)
+        if isinstance(cause, ssl.SSLError) and cause.reason:
+            return cause.reason.replace("_", " ").lower()
+        if isinstance(cause, gaierror):
+            is_unknown = cause.errno in _UNKNOWN_NAMES
+            return "DNS does not know the host name" if is_unknown else "DNS does not answer"
+        if isinstance(cause, OSError) and cause.errno and cause.strerror:
+            return cause.strerror.lower()
+    return None
+
+
+# Between the library's error and the operating system's are half a dozen others.
+_MOST_CAUSES = 20
+_UNKNOWN_NAMES = {EAI_NONAME, EAI_NODATA}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what caused it, wherever the library keeps that."""
+    waiting: list[object] = [error]
+    for _ in range(_MOST_CAUSES):
+        if not waiting:
+            return
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException):
+            yield cause
+            inner = getattr(cause, "reason", None)
+            waiting += [inner, cause.__cause__, cause.__context__, *cause.args]
 
 
 _FAILURES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind, str], ...] = (
@@ -151,21 +197,32 @@ _FAILURES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind,
 )
 
 
-def body_of(raw: BaseHTTPResponse, most: int, until: float) -> bytes:
+class BodyDeadline(NamedTuple):
+    """When a body must be whole: a small one by `small`, any by `any_size` (`time.monotonic`)."""
+
+    small: float
+    any_size: float
+
+    def has_passed(self, length: int) -> bool:
+        """Return whether a body that has brought so many bytes is late by now."""
+        return time.monotonic() > min(self.any_size, self.small + length / _LEAST_RATE)
+
+
+def body_of(raw: BaseHTTPResponse, most: int, deadline: BodyDeadline) -> bytes:
     """Return the unpacked body, or its beginning where it has more than `most` bytes.
 
-    `until` is a time of `time.monotonic`. The library's own limit is that of one part: who sends
-    a byte now and then would keep us for ever.
+    The library's own limit is that of one part: who sends a byte now and then would keep us for
+    ever.
 
     Raises:
-        requests.ReadTimeout: it is not whole by then.
+        requests.ReadTimeout: the body is not whole by its deadline.
     """
     parts: list[bytes] = []
     length = 0
     while length <= most and (part := raw.read1(_PART, decode_content=True)):
         parts.append(part)
         length += len(part)
-        if time.monotonic() > until:
+        if deadline.has_passed(length):
             raise requests.ReadTimeout
     return b"".join(parts)
 

@@ -5,10 +5,12 @@ shown as `safe_text` shows them.
 """
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import TextIO
+from threading import Lock
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -25,7 +27,7 @@ def configure(form: str, level: str, stream: TextIO | None = None) -> None:
 
     `form` is auto, json or text; `level` is debug, info, warning or error.
     """
-    out = stream or sys.stderr
+    out = LogStream(stream or sys.stderr)
     readable = form == "text" or (form == "auto" and out.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -37,15 +39,70 @@ def configure(form: str, level: str, stream: TextIO | None = None) -> None:
     structlog.configure(
         processors=[*shared, _renderer(readable=readable, colors=out.isatty())],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", out)),
         cache_logger_on_first_use=False,
     )
     _configure_libraries(out, shared, readable=readable)
 
 
-def _configure_libraries(out: TextIO, shared: list[Processor], *, readable: bool) -> None:
+class LogStream:
+    """A stream to which a line that cannot be written is lost, and counted, instead of raised.
+
+    A daemon outlives a full disk under its log: the lines are for people, the work is not theirs.
+    The next line that is written is preceded by one that says how many are missing. A pipe that
+    nobody reads any more is still raised: there is no log any more, and no reader.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.lost = 0
+        # Python's buffer would keep what failed, and fail with it once more at the end.
+        self._file = _file_of(stream)
+        self._lock = Lock()
+
+    def isatty(self) -> bool:
+        """Return whether a person reads along."""
+        return self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Write a line, or count it as lost."""
+        with self._lock:
+            try:
+                if self.lost:
+                    self._write(f"{self.lost} log lines were lost: they could not be written\n")
+                    self.lost = 0
+                self._write(text)
+            except BrokenPipeError:
+                raise
+            except OSError:
+                self.lost += 1
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: every line is written at once."""
+
+    def _write(self, text: str) -> None:
+        if self._file is None:
+            self._stream.write(text)
+            self._stream.flush()
+            return
+        rest = memoryview(text.encode("utf-8", "backslashreplace"))
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+
+
+def _file_of(stream: TextIO) -> int | None:
+    """Return the number of the stream's file; None: it has none, as under a test."""
+    try:
+        stream.flush()
+        return stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _configure_libraries(out: LogStream, shared: list[Processor], *, readable: bool) -> None:
     """Libraries speak stdlib logging: the same form, warnings and worse only."""
-    plain_line = logging.StreamHandler(out)
+    plain_line = logging.StreamHandler(cast("TextIO", out))
     plain_line.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -1,0 +1,103 @@
+"""An endpoint that drips its answers holds up neither the start nor the first windows."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Lock, Thread
+
+import pytest
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.start_check import check_endpoints
+from oracle.errors import TransientError
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.responses import Quantity
+from oracle.rpc.rpc_errors import RpcTimeoutError
+from tests.support.chain.network_logs import ORACLE
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS
+
+_DRIP_SECONDS = 0.05
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+
+
+class Dripping:
+    """Answers every request with one blank after the other; `asked` counts requests."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.is_over = Event()
+        self._lock = Lock()
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
+        Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self.is_over.set()
+        self._door.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._door.accept()
+                Thread(target=self._drip, args=(client,), daemon=True).start()
+
+    def _drip(self, client: socket.socket) -> None:
+        with client, suppress(OSError):
+            if not client.recv(65_536):
+                return
+            with self._lock:
+                self.asked += 1
+            client.sendall(_HEAD)
+            while not self.is_over.wait(_DRIP_SECONDS):
+                client.sendall(b" ")
+
+
+@contextmanager
+def _dripping() -> Iterator[Dripping]:
+    server = Dripping()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def dripping() -> Iterator[Dripping]:
+    with _dripping() as server:
+        yield server
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_dripping_endpoint_does_not_hold_up_the_start_of_the_others(
+    a_chain: AChain, dripping: Dripping, place: int
+):
+    urls = list(a_chain.urls)
+    urls.insert(place, dripping.url)
+    pool = EndpointPool.open(urls, CHAIN_ID)
+    reader = EventReader.open("reference", CONTRACTS, ORACLE)
+
+    check_endpoints(pool, reader, grace_seconds=0.2)
+    workers = {pool.use(lambda endpoint: endpoint.name) for _ in range(3)}
+
+    # Its one answer is still under way, and nobody has waited for it.
+    assert (dripping.asked, dripping.is_over.is_set()) == (1, False)
+    assert workers == {a_chain.urls[0]}
+    pool.close()
+
+
+def test_start_reports_the_endpoints_that_only_drip(dripping: Dripping):
+    pool = EndpointPool.open([dripping.url], CHAIN_ID, timeout_seconds=0.3)
+    reader = EventReader.open("reference", CONTRACTS, ORACLE)
+
+    with pytest.raises(TransientError, match=r"none answers.*no answer in time"):
+        check_endpoints(pool, reader)
+    pool.close()
+
+
+def test_body_that_drips_is_late_after_the_time_of_its_first_byte(dripping: Dripping):
+    client = JsonRpcClient(dripping.url, timeout_seconds=0.3)
+
+    with pytest.raises(RpcTimeoutError):
+        client.call("eth_chainId", [], Quantity)
