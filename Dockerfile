@@ -1,7 +1,7 @@
 # The daemon: the first stage builds the wheel and installs what it needs, the last one only runs it.
 # Whose pip and npm have settings of their own (another index, a certificate) hands them in, and they
 # stay out of the image: docker build --secret id=pip,src=pip.conf --secret id=npm,src=.npmrc .
-FROM python:3.11-slim AS build
+FROM python:3.11-slim@sha256:db3ff2e1800a8581e2c48a27c3995339d47bdf046da21c7627accd3d51053a93 AS build
 WORKDIR /src
 COPY constraints constraints
 ARG BY_HASH="--no-cache-dir --disable-pip-version-check --no-deps --require-hashes --only-binary :all:"
@@ -18,7 +18,7 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-d
     && /opt/qos-oracle/bin/pip check
 
 # A local chain to try things on: the same Anvil that the tests use.
-FROM node:22-slim AS chain
+FROM node:22-slim@sha256:83f487e0a63425e5b4d146fb5e5be574bcbe1b7b843d3ebafdd95eaf7767a7e5 AS chain
 WORKDIR /opt/chain
 COPY package.json package-lock.json .npmrc ./
 RUN --mount=type=secret,id=npm npm ci --userconfig /run/secrets/npm
@@ -27,7 +27,7 @@ EXPOSE 8545
 ENTRYPOINT ["node_modules/.bin/anvil", "--host", "0.0.0.0", "--prune-history", "2000"]
 CMD ["--block-time", "2"]
 
-FROM python:3.11-slim AS daemon
+FROM python:3.11-slim@sha256:db3ff2e1800a8581e2c48a27c3995339d47bdf046da21c7627accd3d51053a93 AS daemon
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/qos-oracle qos-oracle
 COPY --from=build /opt/qos-oracle /opt/qos-oracle
 ENV PATH=/opt/qos-oracle/bin:$PATH \

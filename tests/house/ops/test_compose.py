@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.daemon.config.loader import load
+from release.images import without_digest
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
@@ -82,3 +83,27 @@ def test_whatever_is_set_for_our_services_is_a_setting(
     api = load(config).api
     assert (api.host, api.port) == ("0.0.0.0", 8090)  # noqa: S104 - in its container
     assert load(config).database.url.startswith("postgresql")
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_every_service_is_contained_and_limited(service: str):
+    body = of_service(service)
+    assert "    <<: *contained\n" in body
+    assert re.search(r"^    mem_limit: \d+[mg]$", body, re.MULTILINE)
+    assert re.search(r"^    cpus: \d\.\d$", body, re.MULTILINE)
+    # Nothing takes back what the anchor sets.
+    assert not re.search(r"read_only: false|cap_add|privileged: true", body)
+
+
+def test_contained_services_have_no_capabilities_and_write_to_their_volumes_alone():
+    (anchor,) = re.findall(r"^x-contained: &contained\n((?:  .*\n)+)", COMPOSE, re.MULTILINE)
+    assert {line.strip() for line in anchor.splitlines()} >= {
+        "read_only: true",
+        "cap_drop: [ALL]",
+        'security_opt: ["no-new-privileges:true"]',
+        "pids_limit: 256",
+    }
+
+
+def test_every_image_is_named_by_its_digest():
+    assert without_digest() == []
