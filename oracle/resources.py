@@ -1,13 +1,19 @@
-"""Where files live that are not Python: migrations, ABIs, profiles, configurations, npm lists.
+"""What is installed beside the code: files that are not Python, the program, optional packages.
 
-They stand at the top of the checkout and travel inside the wheel (decision 0001).
+Migrations, ABIs, profiles, configurations and npm lists are at the top of the checkout, and
+travel inside the wheel (decision 0001).
 """
 
+import shlex
+import shutil
+import sys
+from importlib.metadata import requires
 from pathlib import Path
 
 from oracle.errors import FatalError
 
 _PACKAGE = Path(__file__).resolve().parent
+_PROGRAM = "qos-oracle"
 
 
 def shipped(name: str) -> Path:
@@ -21,3 +27,30 @@ def shipped(name: str) -> Path:
         if found.exists():
             return found
     raise FatalError(f"{name} is missing from the installation: install qos-oracle again")
+
+
+def program_command(*arguments: object) -> str:
+    """Return a command line of `qos-oracle` that works when it is pasted into a shell.
+
+    The program is named alone if it is on the PATH, and by its full path if it is not.
+    """
+    program = Path(sys.argv[0]).absolute()
+    if program.name != _PROGRAM:
+        words = [sys.executable, "-m", "oracle"]
+    elif (on_path := shutil.which(_PROGRAM)) and Path(on_path).samefile(program):
+        words = [_PROGRAM]
+    else:
+        words = [str(program)]
+    return shlex.join([*words, *map(str, arguments)])
+
+
+def extra_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra into this Python.
+
+    The packages are named and not the extra, because qos-oracle itself is on no package index:
+    the command works for a checkout and for a wheel.
+    """
+    marker = f"extra == '{extra}'"
+    lines = [line.replace('"', "'").partition(";") for line in requires(_PROGRAM) or ()]
+    packages = [name.strip() for name, _, condition in lines if condition.strip() == marker]
+    return shlex.join([sys.executable, "-m", "pip", "install", *packages])

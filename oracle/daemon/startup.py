@@ -22,6 +22,7 @@ from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
+from oracle.resources import extra_command
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics, quorum_metrics
 
@@ -77,7 +78,9 @@ def tracing(endpoint: str | None) -> Iterator[None]:
     try:
         from oracle.telemetry.trace_export import exporting  # noqa: PLC0415  an extra
     except ImportError:
-        raise InputError("tracing.endpoint: needs `pip install 'qos-oracle[otel]'`") from None
+        raise InputError(
+            f"tracing.endpoint: OpenTelemetry is not installed; run {extra_command('otel')}"
+        ) from None
     with exporting(endpoint):
         yield
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from oracle.errors import InputError
 from oracle.notify.target import Message, NotDeliveredError, NoticeChoice
+from oracle.resources import extra_command
 from oracle.telemetry.safe_text import hide
 
 # Shorter parts are words.
 _SHORTEST = 8
-_EXTRA = "needs Apprise: pip install 'qos-oracle[notify]'"
 
 
 class AppriseTarget:
@@ -39,4 +39,6 @@ def _apprise(name: str) -> Any:  # noqa: ANN401  a module that may be missing
     try:
         return importlib.import_module("apprise")
     except ModuleNotFoundError as error:
-        raise InputError(f"notify {name}: url: {_EXTRA}") from error
+        raise InputError(
+            f"notify {name}: url: Apprise is not installed; run {extra_command('notify')}"
+        ) from error

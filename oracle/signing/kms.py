@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
+from oracle.resources import extra_command
 from oracle.signing.key_locations import KmsKey
 from oracle.signing.signature_checks import EcdsaSignature, assembled, checked_statement, unsigned
 from oracle.signing.signer import (
@@ -170,7 +171,7 @@ def _client(place: KmsKey) -> _Client:
         boto, config = import_module("boto3"), import_module("botocore.config")
     except ImportError:
         raise InputError(
-            'keys in AWS KMS need boto3: install it with pip install "qos-oracle[kms]"'
+            f"keys in AWS KMS: boto3 is not installed; run {extra_command('kms')}"
         ) from None
     settings = config.Config(
         connect_timeout=place.timeout_seconds,

@@ -1,4 +1,4 @@
-"""Hands spans to OpenTelemetry, which sends them to a collector: `pip install 'qos-oracle[otel]'`.
+"""Hands spans to OpenTelemetry, which sends them to a collector (the extra `otel`).
 
 Imported where `[tracing] endpoint` is set, and nowhere else: the packages are an extra.
 """

@@ -23,6 +23,7 @@ from oracle.chain.segments.preparing import Preparer
 from oracle.chain.segments.process_pool import NoWorkersError, WorkerDiedError
 from oracle.chain.segments.segment import RefusedSegmentError
 from oracle.errors import InputError
+from oracle.resources import extra_command
 from oracle.rpc.background import in_background
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class ClusterPool:
 
     def __init__(self, plan: SegmentPlan, scheduler: str, workers: int) -> None:
         if find_spec("distributed") is None:
-            raise InputError('a cluster needs Dask: pip install "qos-oracle[dask]"')
+            raise InputError(
+                f"history.executor: Dask is not installed; run {extra_command('dask')}"
+            )
         self.plan, self.workers = plan, max(1, workers)
         self._plan_frame = msgspec.msgpack.encode(plan)
         self._scheduler = scheduler

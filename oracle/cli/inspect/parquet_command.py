@@ -14,6 +14,7 @@ from oracle.cli.options import open_app, print_json
 from oracle.cli.resync.resync_session import bar
 from oracle.errors import InputError
 from oracle.lab.backtest.event_history import History
+from oracle.resources import extra_command
 
 # About a day of a chain with a block a second: a file of some MB, and few enough of them.
 BLOCKS_PER_FOLDER = 100_000
@@ -27,7 +28,7 @@ def _with_pyarrow() -> Iterator[None]:
         if error.name is None or not error.name.startswith("pyarrow"):
             raise
         raise InputError(
-            'Parquet files need pyarrow: install it with pip install "qos-oracle[parquet]"'
+            f"Parquet files: pyarrow is not installed; run {extra_command('parquet')}"
         ) from None
 
 

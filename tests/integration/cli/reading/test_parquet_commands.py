@@ -67,7 +67,7 @@ def test_without_pyarrow_one_line_says_what_to_install(indexed, capsys, tmp_path
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert run(["export", "--config", str(indexed), "--parquet", str(tmp_path / "out")]) == 2
-    assert 'pip install "qos-oracle[parquet]"' in capsys.readouterr().err
+    assert f"{sys.executable} -m pip install 'pyarrow>=21'" in capsys.readouterr().err
 
 
 def test_a_folder_without_an_export_is_named(capsys, tmp_path):

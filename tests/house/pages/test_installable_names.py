@@ -1,0 +1,26 @@
+"""qos-oracle is on no package index: nothing tells anybody to install it by that name."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PLACES = ("README.md", "CONTRIBUTING.md", "docs", "oracle", "config", "ops")
+BY_NAME = re.compile(r"""pip3? install[^\n]*?[\s'"]qos[-_]oracle(?![-_./\w])""")
+
+
+def texts():
+    for place in PLACES:
+        path = ROOT / place
+        for file in [path] if path.is_file() else sorted(path.rglob("*")):
+            if file.suffix in {".md", ".py", ".toml", ".html", ".yaml", ".yml", ".service"}:
+                yield file
+
+
+def test_no_text_installs_the_package_by_its_name():
+    named = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in texts()
+        for line in path.read_text("utf-8").splitlines()
+        if BY_NAME.search(line)
+    ]
+    assert named == []

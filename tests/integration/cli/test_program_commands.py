@@ -1,0 +1,76 @@
+"""The commands that qos-oracle prints work when they are pasted into a shell."""
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from oracle.resources import extra_command, program_command
+
+
+def program(folder):
+    path = folder / "bin" / "qos-oracle"
+    path.parent.mkdir(parents=True)
+    path.write_text('#!/bin/sh\necho "$# $1 $2"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("folder", ["checkout", "a checkout"])
+@pytest.mark.parametrize("is_relative", [True, False])
+def test_program_off_the_path_is_printed_in_full(monkeypatch, tmp_path, folder, is_relative):
+    path = program(tmp_path / folder)
+    monkeypatch.chdir(path.parent)
+    monkeypatch.setattr(sys, "argv", ["./qos-oracle" if is_relative else str(path), "demo"])
+
+    line = program_command("explain", "0x12")
+
+    # From any other folder.
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], cwd="/", capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2 explain 0x12\n"
+
+
+def test_program_on_the_path_is_printed_by_its_name(monkeypatch, tmp_path):
+    path = program(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.setenv("PATH", os.pathsep.join([str(path.parent), os.environ["PATH"]]))
+
+    assert program_command("explain", "0x12") == "qos-oracle explain 0x12"
+
+
+def test_another_program_of_that_name_on_the_path_is_not_meant(monkeypatch, tmp_path):
+    path, other = program(tmp_path / "checkout"), program(tmp_path / "other")
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), os.environ["PATH"]]))
+
+    assert program_command("explain") == f"{path} explain"
+
+
+def test_module_is_printed_as_a_module(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/oracle/__main__.py"])
+
+    assert program_command("--version") == f"{sys.executable} -m oracle --version"
+
+
+@pytest.mark.parametrize(
+    ("extra", "packages"),
+    [
+        ("kms", ["boto3"]),
+        ("dask", ["distributed>=2026.1"]),
+        ("notify", ["apprise>=1.9"]),
+        ("parquet", ["pyarrow>=21"]),
+        (
+            "otel",
+            ["opentelemetry-exporter-otlp-proto-http>=1.45", "opentelemetry-sdk>=1.45"],
+        ),
+    ],
+)
+def test_extra_is_installed_by_the_names_of_its_packages(extra, packages):
+    assert shlex.split(extra_command(extra)) == [
+        *(sys.executable, "-m", "pip", "install"),
+        *packages,
+    ]
