@@ -25,6 +25,8 @@ _LISTENING = "Listening on "
 # that runs for days would fill the memory with more: every kept state costs half a megabyte.
 _KEPT_BLOCKS = 2_000
 _REQUEST_SECONDS = 120
+# Anvil ends at once when asked to, unless it hangs.
+_END_SECONDS = 10
 
 
 @contextmanager
@@ -58,7 +60,7 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
                 draining.start()
                 yield url
             finally:
-                running.terminate()
+                _end(running)
                 # The pipe is closed under nobody who still reads it.
                 if draining.ident is not None:
                     draining.join()
@@ -72,6 +74,14 @@ def _url(running: "subprocess.Popen[str]", port: int) -> str:
             return f"http://{line.removeprefix(_LISTENING).strip()}"
         last = line.strip() or last
     raise InputError(f"Anvil does not start on port {port}: {last}; is the port in use?")
+
+
+def _end(running: "subprocess.Popen[str]") -> None:
+    running.terminate()
+    try:
+        running.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        running.kill()
 
 
 def _drain(running: "subprocess.Popen[str]") -> None:
@@ -103,7 +113,7 @@ class LocalChain:
             {"jsonrpc": "2.0", "id": place, "method": call[0], "params": list(call[1:])}
             for place, call in enumerate(calls)
         ]
-        answers = self._session.post(self.url, json=body, timeout=_REQUEST_SECONDS).json()
+        answers = self._post(body)
         for answer in answers:
             if "error" in answer:
                 method = calls[answer["id"]][0]
@@ -137,8 +147,28 @@ class LocalChain:
     def refusal(self, call: dict[str, str]) -> str | None:
         """Return the output with which a call is reverted, None where it goes through."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "eth_call", "params": [call, "latest"]}
-        answer = self._session.post(self.url, json=body, timeout=_REQUEST_SECONDS).json()
+        answer = self._post(body)
         return str(answer["error"].get("data", "0x")) if "error" in answer else None
+
+    def _post(self, body: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+        """Return the decoded response.
+
+        Raises:
+            FatalError: the chain does not answer in time, has ended, or answers no JSON.
+        """
+        try:
+            return self._session.post(self.url, json=body, timeout=_REQUEST_SECONDS).json()
+        except requests.Timeout:
+            raise FatalError(
+                f"the local chain at {self.url}: no answer from Anvil in {_REQUEST_SECONDS} s; "
+                "the machine may be out of memory or overloaded; start it again"
+            ) from None
+        except requests.ConnectionError:
+            raise FatalError(
+                f"the local chain at {self.url}: Anvil has ended; start it again"
+            ) from None
+        except requests.RequestException as error:
+            raise FatalError(f"the local chain at {self.url}: {error}") from None
 
 
 # Linux gives out those from 32768 on, and other systems higher ones, to whoever takes any: one of

@@ -16,6 +16,7 @@ from oracle.devnet.demo.traffic import Traffic
 from oracle.devnet.fakechain.faults.chaos import Chaos, told
 from oracle.devnet.fakechain.server import serving
 from oracle.errors import InputError
+from oracle.resources import program_command
 
 _SEED = 21
 _PROXIES = 2
@@ -60,6 +61,7 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
             stage = set_stage(chain, clock, roles)
             made = made_for(folder, stage, keys, endpoint=url)
             made["chain"]["poll_seconds"] = min(1.0, block_seconds)
+            made["web"] = {"port": free_port()}
             made["api"] = {"enabled": True, "port": free_port()}
             with _endpoints(url, options.chaos, say) as endpoints:
                 made["chain"]["endpoints"] = endpoints
@@ -76,7 +78,8 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
                 say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
                 say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
                 say("run the daemon, which also gives out the tasks:")
-                say(f"qos-oracle run --publish --dispatch --config {folder / 'devnet.toml'}")
+                sending = ("run", "--publish", "--dispatch", "--config")
+                say(program_command(*sending, folder / "devnet.toml"))
                 say(f"its pages are at http://127.0.0.1:{made['api']['port']}/ as long as it runs")
                 say("Ctrl-C ends it")
                 _play(stage, clock, options)

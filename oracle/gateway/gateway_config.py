@@ -32,7 +32,7 @@ _MOST_ANSWERS = 1024
 
 class GatewaySection(ListenerSection):
     # For `/v1/outcomes`, `/v1/select` and the others; 0 takes any free port.
-    port: int = Field(default=8090, ge=0, le=65_535)
+    port: int = Field(default=8091, ge=0, le=65_535)
     # The file (mode 600) with the token that requests bear; without it the environment's
     # `QOS_GATEWAY_TOKEN` counts.
     token_file: Path | None = None

@@ -30,7 +30,7 @@ def play_crynux(profile: str, options: ShowOptions, *, keep: bool, as_json: bool
             for name, address in at.items():
                 screen.say(f"{name:8} {address}")
             screen.say("everything goes on; Ctrl-C ends it")
-            show.idle(daemon)
+            show.keep_working(daemon)
         daemon.stop()
     if not summary.holds:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))

@@ -35,6 +35,7 @@ from oracle.devnet.demo.snapshot import SnapshotReader
 from oracle.devnet.demo.stage import Clock
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import KickState
+from oracle.resources import program_command
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 from oracle.systems.registry import rule_set
@@ -134,9 +135,10 @@ class CrynuxShow:
         profile = self._network.profile
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
 
-    def idle(self, running: Daemon) -> None:
-        """Go on mining empty blocks, one a second, until told to end."""
-        self._loop.idle(running)
+    def keep_working(self, running: Daemon) -> None:
+        """Go on with the network's work, slowly, until the user ends it."""
+        self._traffic.is_resting = False
+        self._loop.keep_working(running, self._traffic.next_block)
 
     def _unended(self, nodes: Sequence[NodeReading]) -> list[str]:
         """Return what is missing of the hopeless node's end."""
@@ -212,7 +214,11 @@ def crynux_show(
         yield (
             show,
             running,
-            {"pages": f"{pages}/", "chain": url, "try": f"qos-oracle nodes --config {path}"},
+            {
+                "pages": f"{pages}/",
+                "chain": url,
+                "try": program_command("nodes", "--config", path),
+            },
         )
 
 

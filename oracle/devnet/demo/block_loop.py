@@ -1,7 +1,7 @@
 """The pace of a show: a block, a look at what the daemon made of it, the next block."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -17,6 +17,9 @@ from oracle.store.outbox.records import Account
 # The chain waits so long for a daemon that has something to do: a slow machine shows the same.
 _PATIENCE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
+# A demo that is kept works slowly: what is on the pages moves, and the processor rests.
+_KEPT_BLOCK_SECONDS = 3.0
+_KEPT_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,23 @@ class BlockLoop:
         self._pass_time(running, seconds)
         refuse_ended(self._stop)
 
-    def idle(self, running: Daemon) -> None:
-        """Go on mining empty blocks, one a second, until told to end."""
-        while not self._stop.is_set():
-            self._mine(())
-            self._pass_time(running, 1.0)
+    def keep_working(
+        self,
+        running: Daemon,
+        next_transactions: Callable[[int], Sequence[dict[str, str]]],
+    ) -> None:
+        """Mine a block every few seconds until the user ends it.
+
+        The daemon is restarted with an ordinary polling interval. `next_transactions` returns
+        what is sent into the block after a height.
+
+        Raises:
+            FatalError: the daemon has ended by itself.
+        """
+        running.restart({"QOS_ORACLE_CHAIN__POLL_SECONDS": str(_KEPT_POLL_SECONDS)})
+        while not self._stop.wait(_KEPT_BLOCK_SECONDS):
+            self._mine(next_transactions(self.head))
+            self._look(running)
 
     def _mine(self, transactions: Sequence[dict[str, str]]) -> None:
         self._chain.mine(self._clock.next_block(), transactions)

@@ -1,6 +1,7 @@
 """The real daemon, as an operator runs it: a process of its own, told everything by settings."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -18,10 +19,37 @@ _PATIENCE_SECONDS = 60
 class Daemon:
     """A running `qos-oracle run`; its log lines go to a file."""
 
-    def __init__(self, running: "subprocess.Popen[bytes]", configuration: Path, log: Path) -> None:
-        self._running = running
+    def __init__(self, command: Sequence[str], configuration: Path, log: Path) -> None:
+        self._command = command
         self.configuration = configuration
         self._log = log
+        self._running = self._start({})
+
+    def _start(self, settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        with self._log.open("ab") as lines:
+            return subprocess.Popen(  # noqa: S603 - ourselves
+                self._command,
+                env={**os.environ, **settings},
+                stdout=lines,
+                stderr=lines,
+                # Ctrl-C goes to the process that runs the show, which ends the daemon in order.
+                process_group=0,
+            )
+
+    def restart(self, settings: Mapping[str, str]) -> None:
+        """Stop the daemon and start it with these environment variables.
+
+        Raises:
+            FatalError: the daemon does not stop in time.
+        """
+        self.stop()
+        self._running = self._start(settings)
+
+    def kill(self) -> None:
+        """End the daemon, if it runs, without waiting for its own end."""
+        if self._running.poll() is None:
+            self._running.kill()
+        self._running.wait()
 
     def check(self) -> None:
         """Raise FatalError when it has ended by itself, with its last log line."""
@@ -61,18 +89,11 @@ def daemon(
 ) -> Iterator[Daemon]:
     """Run the daemon with this configuration; without `sending` it indexes and scores alone."""
     command = [*program, "run", "--config", str(configuration), *sending]
-    with (
-        log.open("wb") as lines,
-        # Ctrl-C is for who runs the show, who ends it in order.
-        subprocess.Popen(  # noqa: S603 - ourselves
-            command, stdout=lines, stderr=lines, process_group=0
-        ) as running,
-    ):
-        try:
-            yield Daemon(running, configuration, log)
-        finally:
-            if running.poll() is None:
-                running.kill()
+    running = Daemon(command, configuration, log)
+    try:
+        yield running
+    finally:
+        running.kill()
 
 
 Settings = Mapping[str, Mapping[str, object]]

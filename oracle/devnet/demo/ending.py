@@ -67,7 +67,10 @@ class ContractReading:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The whole show in figures; `faults` empty means that everything holds."""
+    """The whole show in figures; `faults` empty means that everything holds.
+
+    `kickout_played` is false where the user let the show end before it.
+    """
 
     blocks: int
     chain_seconds: int
@@ -79,6 +82,7 @@ class Summary:
     kickout: KickoutOnChain
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
+    kickout_played: bool = True
 
     @property
     def holds(self) -> bool:

@@ -59,6 +59,21 @@ def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, ca
     assert "no kickout was executed by executeKick" in summary["faults"]
 
 
+def test_show_that_is_cut_short_by_its_user_holds(capsys):
+    code = run(["demo", "--json", "--waves", str(SHORT)])
+    summary = json.loads(capsys.readouterr().out)
+
+    assert (code, summary["faults"], summary["kickout_played"]) == (0, [], False)
+    assert len(summary["nodes"]) == 12
+    assert all(node["equal"] for node in summary["nodes"])
+
+
+@pytest.mark.nightly
+def test_waves_of_another_network_are_refused(capsys):
+    assert run(["demo", "--network", "crynux-vss", "--waves", "3"]) == 2
+    assert "--waves: cuts the demo of our own contracts" in capsys.readouterr().err
+
+
 @pytest.mark.nightly
 def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import requests
 
+from oracle.daemon.config.listener_section import ApiSection, WebSection
+from oracle.daemon.config.loader import load
 from tests.support.cli.daemon import Daemon, starting
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -46,20 +48,13 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
             # Its pipe must not fill up: it tells of each fault.
             reading.start()
             chain = next(line for line in said if line.startswith("chain ")).split()[3]
-            yield Devnet(chain.rstrip(","), _free(folder / "devnet.toml"))
+            yield Devnet(chain.rstrip(","), folder / "devnet.toml")
         finally:
             running.send_signal(signal.SIGINT)
             running.wait(_PATIENCE_SECONDS)
             # The pipe is closed under nobody who still reads it.
             if reading.ident is not None:
                 reading.join(_PATIENCE_SECONDS)
-
-
-def _free(config: Path) -> Path:
-    """The daemon of somebody else may listen on the usual port."""
-    written = config.read_text("utf-8")
-    config.write_text(written.replace("[web]\n", "[web]\nport = 0\n"), "utf-8")
-    return config
 
 
 def follow(config: Path, blocks: int, *options: str) -> None:
@@ -140,3 +135,13 @@ def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_pat
     # Twelve join, and want tasks done; how many are is for the machine to say.
     assert len(ours.splitlines()) > 20
     assert answered("nodes", "--config", str(config)) == answered("nodes", "--config", str(clean))
+
+
+def test_configuration_lets_a_daemon_start_beside_others(tmp_path):
+    """The ports are free ones: the usual ones may be another daemon's."""
+    with devnet(tmp_path / "devnet") as network:
+        config = load(network.config)
+    usual = {WebSection().port, ApiSection().port}
+    ports = {config.web.port, config.api.port}
+    assert len(ports) == 2
+    assert not ports & {*usual, 0}

@@ -1,0 +1,81 @@
+"""A demo that is kept goes on working, and the command that it prints works when it is pasted."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import deque
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from oracle.chain.decode.abi import load
+from oracle.devnet.anvil import LocalChain
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+_PATIENCE_SECONDS = 600
+
+
+def addresses_of(lines: Iterator[str]) -> dict[str, str]:
+    """Return what stands before `everything goes on`, by its name."""
+    last: deque[str] = deque(maxlen=6)
+    for line in lines:
+        if line.startswith("everything goes on"):
+            return {name: rest.strip() for name, _, rest in (each.partition(" ") for each in last)}
+        last.append(line)
+    raise AssertionError("\n".join(last))
+
+
+@pytest.fixture(scope="module")
+def addresses():
+    command = [sys.executable, "-m", "oracle", "demo", "--keep", "--waves", "1"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        try:
+            yield addresses_of(iter(running.stderr.readline, ""))
+        finally:
+            running.send_signal(signal.SIGINT)
+            # Its pipe must not fill up.
+            reading = Thread(target=running.stderr.read, daemon=True)
+            reading.start()
+            running.wait(_PATIENCE_SECONDS)
+            reading.join(_PATIENCE_SECONDS)
+
+
+def test_kept_demo_gives_out_new_tasks(addresses):
+    """The network orders, and the daemon draws: its pages move."""
+    chain = LocalChain(addresses["chain"])
+    first = int(chain.ask("eth_blockNumber"), 16)
+    started = {
+        "fromBlock": hex(first + 2),
+        "toBlock": "latest",
+        "topics": [load("TaskNetwork").event("TaskStarted").digest],
+    }
+
+    def last_folded() -> int:
+        with urllib.request.urlopen(addresses["api"]) as response:  # noqa: S310 - ours
+            return int(json.load(response)["as_of"]["block"])
+
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while not (chain.ask("eth_getLogs", started) and last_folded() > first + 2):
+        assert time.monotonic() < until, "no task was started after the story"
+        time.sleep(0.2)
+    chain.close()
+
+
+def test_printed_command_works_from_any_folder(addresses):
+    done = subprocess.run(
+        ["/bin/sh", "-c", addresses["try"]],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout

@@ -1,0 +1,62 @@
+"""A local chain that hangs or dies ends devnet and demo with one line, and leaves no process."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from oracle.devnet import anvil as anvil_module
+from oracle.devnet.anvil import LocalChain, anvil
+from oracle.errors import FatalError
+
+pytestmark = pytest.mark.evm
+
+
+def children():
+    """Return the process ids and names of what this process has started."""
+    lines = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        if int(rest.split()[1]) == os.getpid():
+            lines[int(path.parent.name)] = name
+    return lines
+
+
+@pytest.fixture
+def chain(monkeypatch):
+    monkeypatch.setattr(anvil_module, "_REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(anvil_module, "_END_SECONDS", 0.3)
+    before = children()
+    with anvil(port=0, accounts=1, start_time=1_800_000_000) as url:
+        chain = LocalChain(url)
+        (process,) = children().keys() - before.keys()
+        yield chain, process
+        chain.close()
+    assert process not in children()
+
+
+def test_chain_that_hangs_is_an_error_of_one_line_and_is_ended(chain):
+    local_chain, process = chain
+    os.kill(process, signal.SIGSTOP)
+
+    with pytest.raises(
+        FatalError, match=r"no answer from Anvil in 0.3 s; .*start it again"
+    ) as error:
+        local_chain.ask("eth_blockNumber")
+
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("ask", ["ask", "refusal"])
+def test_chain_that_died_is_an_error_of_one_line(chain, ask):
+    local_chain, process = chain
+    os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(FatalError, match="Anvil has ended; start it again") as error:
+        local_chain.refusal({}) if ask == "refusal" else local_chain.ask("eth_blockNumber")
+
+    assert "\n" not in str(error.value)
