@@ -130,7 +130,8 @@ def answering(chain: str, database: str, folder: Path) -> Iterator[str]:
     config.write_text(
         f'[database]\nurl = "{database}"\n[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain}"]\n'
         f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n'
-        "[api]\nport = 0\nrequests_per_second = 100000\n[log]\nformat = 'json'\n",
+        "[api]\nport = 0\nrequests_per_second = 100000\nmax_streams_per_address = 1200\n"
+        "[log]\nformat = 'json'\n",
         "utf-8",
     )
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, NamedTuple, TypeVar
 
 import structlog
@@ -22,6 +23,7 @@ from oracle.daemon.endpoints.endpoint_patience import EndpointPatience, patient
 from oracle.daemon.lease.lease_keeper import leading, leased, try_take
 from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
+from oracle.daemon.service_manager import supervised
 from oracle.daemon.startup import (
     await_answers,
     await_lease,
@@ -138,7 +140,8 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
     stop.check()
     app.create_store()
     with leased(app.store, _COMMAND) as epoch:
-        work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends))
+        liveness = JobLiveness(time.monotonic)
+        work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends, liveness))
         work.wait = stop.event.wait
         run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
@@ -163,22 +166,35 @@ def _reached(app: App, sends: _Sends) -> dict[str, object]:
     return {"folded": at, "publishing": sends.reports, "dispatching": sends.starts}
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """What every phase of the daemon's life shares."""
+
+    app: App
+    sends: _Sends
+    stop: StopSignal
+    liveness: JobLiveness
+
+
 def _daemon(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> None:
     """Be the daemon."""
-    _awaited(app, stop, app.require_chain)
-    if stop.reason is None:
-        app.create_store()
-        metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
-        epoch = _lease(app, sends, stop, is_standby=is_standby)
-        if epoch is not None:
-            with leading(app.store, epoch, stop.end):
-                _lead(app, epoch, sends, stop)
+    process = _Process(app, sends, stop, JobLiveness(time.monotonic))
+    with supervised(process.liveness.stuck_reason):
+        _awaited(process, app.require_chain)
+        if stop.reason is None:
+            app.create_store()
+            metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
+            epoch = _lease(process, is_standby=is_standby)
+            if epoch is not None:
+                with leading(app.store, epoch, stop.end, process.liveness.stuck_reason):
+                    _lead(process, epoch)
     structlog.get_logger().info("stopped", by=stop.reason)
 
 
-def _lead(app: App, epoch: int, sends: _Sends, stop: StopSignal) -> None:
+def _lead(process: _Process, epoch: int) -> None:
     """Do the work of the one that writes."""
-    work = _awaited(app, stop, lambda: _prepared(app, epoch, sends))
+    app, sends, stop = process.app, process.sends, process.stop
+    work = _awaited(process, lambda: _prepared(app, epoch, sends, process.liveness))
     if work is None:
         return
     with serving_all(app, work.watch) as addresses:
@@ -199,7 +215,7 @@ def _lead(app: App, epoch: int, sends: _Sends, stop: StopSignal) -> None:
             run_steps(steps, stop.event, work.watch.liveness, waker)
 
 
-def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> int | None:
+def _lease(process: _Process, *, is_standby: bool) -> int | None:
     """Take the lease; return its epoch, None: told to end first.
 
     A standby waits for it with everything checked that can be; who does not stand by, for that of
@@ -208,9 +224,9 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
     Raises:
         LeaseHeldError: the holder lives, and we do not stand by.
     """
-    before = None
+    app, stop, before = process.app, process.stop, None
     if is_standby:
-        if sends.reports and _awaited(app, stop, lambda: check_contract(app)) is None:
+        if process.sends.reports and _awaited(process, lambda: check_contract(app)) is None:
             return None
     else:
         # The lease before the port: a second daemon hears who the first one is.
@@ -218,7 +234,7 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
         if epoch is not None:
             return epoch
         refuse_living(before)
-    watch = DaemonHealth(JobLiveness(time.monotonic))
+    watch = DaemonHealth(process.liveness)
     freeze_garbage()
     with serving_all(app, watch) as addresses:
         if before is None:
@@ -229,7 +245,7 @@ def _lease(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> in
         return await_lease(app, watch, stop, _COMMAND, before=before)
 
 
-def _awaited(app: App, stop: StopSignal, work: Callable[[], T]) -> T | None:
+def _awaited(process: _Process, work: Callable[[], T]) -> T | None:
     """Return what `work` does; where no endpoint lets it, say why not, until one does.
 
     None: told to end first.
@@ -237,19 +253,19 @@ def _awaited(app: App, stop: StopSignal, work: Callable[[], T]) -> T | None:
     try:
         return work()
     except TransientError as error:
-        watch = DaemonHealth(JobLiveness(time.monotonic))
+        app, watch = process.app, DaemonHealth(process.liveness)
         with serving_all(app, watch) as addresses:
             structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
-            return await_answers(app, watch, stop, work)
+            return await_answers(app, watch, process.stop, work)
 
 
-def _prepared(app: App, epoch: int, sends: _Sends) -> DaemonSteps:
+def _prepared(app: App, epoch: int, sends: _Sends, liveness: JobLiveness) -> DaemonSteps:
     """Check everything that can be checked before the first turn."""
     app.store.fence(epoch)
     # Who led before may have found out somebody since this process began.
     app.recall_quarantine()
     app.identify()
-    work = DaemonSteps(app, epoch, DaemonHealth(JobLiveness(time.monotonic)))
+    work = DaemonSteps(app, epoch, DaemonHealth(liveness))
     closed = finality_halt.show(app.store)
     if closed is not None:
         structlog.get_logger().error("halted", reason=closed)

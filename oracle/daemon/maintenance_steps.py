@@ -1,6 +1,6 @@
 """The daemon's turns for being sure of what it holds: repair, audit, compare, count."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
@@ -62,11 +62,15 @@ def why_unaudited(app: App, *, is_running: bool = False) -> str | None:
 
 @dataclass(slots=True)
 class MaintenanceSteps:
-    """What these turns share with each other and with the loops; writes under the lease."""
+    """What these turns share with each other and with the loops; writes under the lease.
+
+    `mark_progress` is called while a turn takes long, so that the worker does not count as stuck.
+    """
 
     app: App
     epoch: int
     ingest: IngestState
+    mark_progress: Callable[[], None]
     scope_backfill: ScopeBackfill = field(default_factory=ScopeBackfill)
     auditor: Auditor = field(default_factory=Auditor)
     rereader: Rereader = field(default_factory=Rereader)
@@ -166,10 +170,15 @@ class MaintenanceSteps:
         return None if done is None else _compared(done)
 
     def _manner(self) -> RebuildOptions:
-        return RebuildOptions(lease=self.epoch, keep_lease=self._keep_lease)
+        return RebuildOptions(
+            progress=lambda _block, _last: self.mark_progress(),
+            lease=self.epoch,
+            keep_lease=self._keep_lease,
+        )
 
     def _keep_lease(self) -> None:
         renew(self.app.store, self.epoch)
+        self.mark_progress()
 
 
 def _backfilled(done: ScopeBackfilled) -> Mapping[str, object]:

@@ -1,24 +1,18 @@
-"""Repeats the daemon's steps: one worker, one turn at a time, until told to stop.
+"""Repeats the daemon's jobs: one worker, one turn at a time, until `stop` is set.
 
-The only place where a failure may end: a TransientError is told and tried again at the next turn,
-anything else ends the daemon. Steps are short (docs/explanation/daemon.md#short-jobs), so a stop
-waits for the turn at hand and no longer.
+The only place where a failure may end: a TransientError is logged and tried again at the next
+turn, anything else ends the daemon. Turns are short (docs/explanation/daemon.md#short-jobs), so a
+stop waits for the turn at hand and no longer. Every time here is the monotonic clock's: a wall
+clock that is stepped back or forth delays no turn.
 """
 
-import logging.config
 import math
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
-from apscheduler.executors.base import BaseExecutor, run_job
-from apscheduler.schedulers.background import BackgroundScheduler
-from typing_extensions import override
 
 from oracle.errors import TransientError
 from oracle.telemetry import metrics
@@ -31,10 +25,11 @@ PATIENCE_SECONDS = 3.0
 # A loop is silent when it missed this many turns, and at least this many seconds.
 MISSED_RUNS = 5
 LEAST_SILENCE_SECONDS = 60.0
+# The worker is stuck when its turn has shown no progress for so long: above what a turn takes in
+# which every endpoint hangs. Its process gives the lease up and ends.
+STUCK_SECONDS = 180.0
 
 Clock = Callable[[], float]
-
-_QUIET = {"version": 1, "incremental": True, "loggers": {"apscheduler": {"level": "CRITICAL"}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +53,7 @@ class JobLiveness:
     _last: dict[str, float] = field(default_factory=dict)
     _allowed: dict[str, float] = field(default_factory=dict)
     _failing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _progressed_at: float | None = None
 
     def expect(self, steps: Sequence[Job]) -> None:
         """Listen to these loops from now on, and to no others."""
@@ -70,7 +66,21 @@ class JobLiveness:
 
     def mark(self, name: str) -> None:
         """Note that the loop has turned."""
-        self._last[name] = self.clock()
+        self._last[name] = self._progressed_at = self.clock()
+
+    def mark_progress(self) -> None:
+        """Note that a long turn goes on: meanwhile the loops behind it are not silent."""
+        self._progressed_at = self.clock()
+        self._last = dict.fromkeys(self._last, self._progressed_at)
+
+    def stuck_reason(self) -> str | None:
+        """Return why the worker counts as stuck, or None while its turns end."""
+        if not self._allowed or self._progressed_at is None:
+            return None
+        seconds = self.clock() - self._progressed_at
+        if seconds <= STUCK_SECONDS:
+            return None
+        return f"the daemon's loop has not turned for {seconds:.0f} s"
 
     def failed(self, name: str, reason: str) -> int:
         """Note that the turn failed in a way that may pass; return how many did in a row."""
@@ -94,35 +104,67 @@ class JobLiveness:
             name for name, allowed in self._allowed.items() if now - self._last[name] > allowed
         ]
 
+    def end(self) -> None:
+        """Expect no loop any more: the worker is over."""
+        self._allowed = {}
 
-class Waker:
-    """Has a step turn at once, from any thread; before the steps run it does nothing.
 
-    However often it is called while the step turns, the step turns once more.
+class Timetable:
+    """When each job is due next, by the monotonic clock; the worker takes the one due longest.
+
+    A job is due one period after its last turn began. However often it is brought forward while
+    it turns, it turns once more.
     """
 
+    def __init__(self, jobs: Sequence[Job], clock: Clock = time.monotonic) -> None:
+        self._jobs = {job.name: job for job in jobs}
+        self._clock = clock
+        self._due_at = dict.fromkeys(self._jobs, clock())
+        self._changed = threading.Condition()
+        self._is_closed = False
+
+    def bring_forward(self, name: str) -> None:
+        """Let the job be due now, behind those that are due already; from any thread."""
+        with self._changed:
+            if name in self._due_at:
+                self._due_at[name] = min(self._due_at[name], self._clock())
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Let no turn begin any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def wait_for_job(self) -> Job | None:
+        """Return the next job when it is due, or None once closed."""
+        with self._changed:
+            while not self._is_closed:
+                now = self._clock()
+                name = min(self._due_at, key=self._due_at.__getitem__)
+                if self._due_at[name] <= now:
+                    job = self._jobs[name]
+                    self._due_at[name] = now + job.every_seconds
+                    return job
+                self._changed.wait(self._due_at[name] - now)
+        return None
+
+
+class Waker:
+    """Brings a job forward, from any thread; while no jobs run it does nothing."""
+
     def __init__(self) -> None:
-        self._turn_now: Callable[[str], None] | None = None
-        self._wanted: set[str] = set()
+        self._timetable: Timetable | None = None
 
     def wake(self, name: str) -> None:
-        """Let the step of this name turn now and not at the end of its period."""
-        if self._turn_now is not None and name not in self._wanted:
-            self._wanted.add(name)
-            self._turn_now(name)
+        """Let the job of this name turn now and not at the end of its period."""
+        timetable = self._timetable
+        if timetable is not None:
+            timetable.bring_forward(name)
 
-    def attach(self, turn_now: Callable[[str], None] | None) -> None:
-        """Say how a step is brought forward; None: none can be any more."""
-        self._turn_now = turn_now
-        self._wanted.clear()
-
-    def took_up(self, name: str) -> None:
-        """Note that the step begins to turn: whoever calls from now on means the next turn."""
-        self._wanted.discard(name)
-
-    def is_wanted(self, name: str) -> bool:
-        """Tell whether somebody called since the step began to turn."""
-        return name in self._wanted
+    def attach(self, timetable: Timetable | None) -> None:
+        """Set the timetable whose jobs are brought forward; None: there is none any more."""
+        self._timetable = timetable
 
 
 def run(
@@ -134,45 +176,33 @@ def run(
         Exception: whatever a step raised that does not pass by itself.
     """
     failures: list[BaseException] = []
-    worker, waker = _Worker(), waker or Waker()
-    scheduler = BackgroundScheduler(
-        executors={"default": worker},
-        job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
-        timezone="UTC",
-    )
-    # It warns of every turn that takes longer than its period, and tells every failure twice.
-    logging.config.dictConfig(_QUIET)
+    timetable, waker = Timetable(steps), waker or Waker()
 
-    def after_turn(event: JobExecutionEvent) -> None:
-        if event.exception is not None:
-            failures.append(event.exception)
+    def work() -> None:
+        try:
+            while (job := timetable.wait_for_job()) is not None and not stop.is_set():
+                if _turn(job, liveness):
+                    timetable.bring_forward(job.name)
+        except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
+            failures.append(error)
+        finally:
             stop.set()
-        elif (event.retval or waker.is_wanted(event.job_id)) and not stop.is_set():
-            # More to do: queue up again at once, behind the others.
-            _bring_forward(scheduler, event.job_id)
 
-    scheduler.add_listener(after_turn, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
     liveness.expect(steps)
     for step in steps:
         # Alerts see a zero before the first failure.
         metrics.STEP_FAILURES.labels(step.name)
-        scheduler.add_job(
-            _turned,
-            "interval",
-            (step, stop, liveness, waker),
-            id=step.name,
-            seconds=step.every_seconds,
-        )
-    scheduler.start()
-    for step in steps:
-        _bring_forward(scheduler, step.name)
-    waker.attach(lambda name: _bring_forward(scheduler, name))
+    # A daemon thread: one that hangs in a network call never delays an exit.
+    worker = threading.Thread(target=work, name="worker", daemon=True)
+    waker.attach(timetable)
+    worker.start()
     try:
         stop.wait()
     finally:
         waker.attach(None)
-        scheduler.shutdown(wait=False)
+        timetable.close()
         worker.join(PATIENCE_SECONDS)
+        liveness.end()
     if failures:
         raise failures[0]
 
@@ -208,18 +238,8 @@ def run_once(steps: Sequence[Job], stop: threading.Event, clock: Clock = time.mo
         pass
 
 
-def _bring_forward(scheduler: BackgroundScheduler, name: str) -> None:
-    job = scheduler.get_job(name)
-    if job is not None and job.next_run_time is not None:
-        # One period back is now or a little before, and at once.
-        job.modify(next_run_time=job.next_run_time - job.trigger.interval)
-
-
-def _turned(step: Job, stop: threading.Event, liveness: JobLiveness, waker: Waker) -> bool:
+def _turn(step: Job, liveness: JobLiveness) -> bool:
     """Turn once and tell whether there may be more to do."""
-    waker.took_up(step.name)
-    if stop.is_set():
-        return False
     try:
         done = _measured(step)
     except TransientError as error:
@@ -252,34 +272,3 @@ def _say_failed(step: Job, reason: str, in_a_row: int) -> None:
         structlog.get_logger().warning(
             "step_failed", step=step.name, reason=reason, in_a_row=in_a_row
         )
-
-
-class _Worker(BaseExecutor):  # type: ignore[misc]  # APScheduler has no annotations
-    """One thread that does what is due, in order; a daemon thread, so it never delays an exit."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._due: queue.SimpleQueue[tuple[Any, Any] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="worker", daemon=True)
-
-    @override
-    def start(self, scheduler: Any, alias: str) -> None:
-        super().start(scheduler, alias)
-        self._thread.start()
-
-    @override
-    def shutdown(self, wait: bool = True) -> None:
-        self._due.put(None)
-
-    def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
-    @override
-    def _do_submit_job(self, job: Any, run_times: Any) -> None:
-        self._due.put((job, run_times))
-
-    def _work(self) -> None:
-        while (due := self._due.get()) is not None:
-            job, run_times = due
-            events = run_job(job, "default", run_times, "apscheduler.executors.default")
-            self._run_job_success(job.id, events)

@@ -13,11 +13,12 @@ from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
-from oracle.daemon.lease.lease_keeper import LeaseHeldError, try_take
+from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_take
 from oracle.daemon.read_app import ReadApp
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.played_act import PlayedAct
+from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder
 from oracle.queries.api.source import ApiSource
@@ -105,12 +106,23 @@ def read_api_of(
         InputError: the database does not fit the program.
     """
     # Its models take a tenth of a second, and only who serves it has them.
+    from oracle.daemon.web.api.event_stream import StreamLimits  # noqa: PLC0415
     from oracle.daemon.web.api.read_api import ReadApiOptions, read_api  # noqa: PLC0415
 
     archive = EventArchive(app.store, app.reader, app.rules)
-    source = ApiSource(archive, NodeOrder(app.rules), head, clock, app.dispatch_settings)
     told = app.config
-    options = ReadApiOptions(told.api.cors, told.oracle.evidence_folder, told.api.max_streams, act)
+    source = ApiSource(
+        archive,
+        NodeOrder(app.rules),
+        head,
+        clock,
+        app.dispatch_settings,
+        token=app.reader.profile.token,
+        labels={Address(at): label for at, label in told.network.labels.items()},
+    )
+    api = told.api
+    streams = StreamLimits(api.max_streams, api.max_streams_per_address, api.stream_seconds)
+    options = ReadApiOptions(api.cors, told.oracle.evidence_folder, streams, act)
     return read_api(source, options)
 
 
@@ -158,10 +170,10 @@ def await_lease(
         InputError: the database cannot be written.
     """
     epochs: list[int] = []
-    seen = [] if before is None else [before]
+    seen, holder = [] if before is None else [before], HolderWatch()
 
     def look() -> Mapping[str, object] | None:
-        epoch, held = try_take(app.store, command)
+        epoch, held = try_take(app.store, command, holder)
         indexer_metrics.EPOCH.set(held.epoch)
         if epoch is None:
             if seen:
@@ -188,7 +200,7 @@ def refuse_living(held: LeaseState, before: LeaseState | None = None) -> None:
         LeaseHeldError: it lives.
     """
     has_acted = before is not None and (
-        held.epoch != before.epoch or held.seconds_left > before.seconds_left
+        held.epoch != before.epoch or held.until_ms != before.until_ms
     )
     if has_acted or fate_of(held.holder) is Fate.LIVES:
         raise LeaseHeldError(held)

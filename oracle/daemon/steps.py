@@ -70,7 +70,9 @@ class DaemonSteps:
 
     def __post_init__(self) -> None:
         self._database = DatabaseCount(self.app.store, self.app.folder, self.ingest.clock)
-        self.integrity = MaintenanceSteps(self.app, self.epoch, self.ingest)
+        self.integrity = MaintenanceSteps(
+            self.app, self.epoch, self.ingest, self.watch.liveness.mark_progress
+        )
         self.feed = feed_steps(self.app, self.watch, lambda: self._patience)
         self.ingest.limit = None if self.feed is None else FeedHeadLimit(self.app.store)
 

@@ -12,7 +12,13 @@ from pydantic import Field, ValidationError
 from typing_extensions import override
 
 from oracle.daemon.config.listener_section import ListenerSection
-from oracle.daemon.config.loader import LogLines, complaint, fault_line, read_toml
+from oracle.daemon.config.loader import (
+    LogLines,
+    complaint,
+    fault_line,
+    place_beside,
+    read_toml,
+)
 from oracle.daemon.config.redaction import secret_parts
 from oracle.daemon.config.sections import Section, Url
 from oracle.daemon.web.listener import Listener, ListenerLimits
@@ -50,7 +56,6 @@ class GatewaySection(ListenerSection):
             answer_seconds=plain.limits.answer_seconds,
             requests_per_second=plain.limits.requests_per_second,
             body_bytes=MOST_BODY,
-            keeps_open=True,
             most_answers=_MOST_ANSWERS,
         )
         return Listener(plain.section, plain.host, plain.port, limits, plain.tls)
@@ -155,8 +160,11 @@ def load_gateway(path: Path) -> GatewayConfig:
     Raises:
         InputError: one line for each fault; or it holds a secret, and others may read it.
     """
+    written = read_toml(path)
+    place_beside(path, written, "database", "url")
+    place_beside(path, written, "stakes", "database_url")
     try:
-        config = GatewayConfig.model_validate(read_toml(path))
+        config = GatewayConfig.model_validate(written)
     except ValidationError as error:
         faults = [fault_line(one["loc"], one["type"], one["msg"]) for one in error.errors()]
         raise InputError(complaint(path, faults)) from None

@@ -35,7 +35,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "finalized_tag_went_back": "For a long time no endpoint showed a block as high as our final "
     "one: the heads are taken as they are shown.",
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
-    "holder_gone": "The process that held the lease is gone: it was taken at once.",
+    "holder_gone": "The process that held the lease is gone, or did not renew it for 30 s: it was "
+    "taken.",
+    "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) took no message: readiness "
+    "and the watchdog's keep-alive are not reported. With `WatchdogSec` it ends the daemon.",
     "http_fault": "Something unexpected failed in a listener's loop; told at the 1st, 2nd, 4th, "
     "8th ….",
     "kickout_needs_review": "A kickout went out, and what it rested on left the chain.",

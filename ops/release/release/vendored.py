@@ -22,6 +22,8 @@ LIST = FOLDER / "vendor.json"
 FILES = {
     "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
     "htmx.LICENSE": ("htmx.org", "LICENSE"),
+    "redoc.standalone.js": ("redoc", "bundles/redoc.standalone.js"),
+    "redoc.LICENSE": ("redoc", "LICENSE"),
     "uPlot.iife.min.js": ("uplot", "dist/uPlot.iife.min.js"),
     "uPlot.min.css": ("uplot", "dist/uPlot.min.css"),
     "uplot.LICENSE": ("uplot", "LICENSE"),

@@ -1,6 +1,5 @@
 """Turns stored logs and calls into events, by the profile of the network."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from oracle.chain.decode.oracle_logs import (
     round_reader,
 )
 from oracle.chain.feed.relay_reader import RelayReader
+from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.chain.profiles.profile import Contract, ContractVocabulary, Literal, Profile
 from oracle.chain.profiles.profile_loader import open_profile
 from oracle.domain.coverage import IngestScope
@@ -269,9 +269,10 @@ def _routes_of_oracle() -> Iterator[tuple[str, _Route]]:
 
 
 def _address(contract: str, written: str) -> Address:
-    if re.fullmatch(r"0x[0-9a-fA-F]{40}", written) is None:
-        raise InputError(f"{contract}: {written!r} is no address (0x and 40 hex digits)")
-    return Address(written.lower())
+    try:
+        return parse_address(written)
+    except HexNameError as error:
+        raise InputError(f"{contract}: {error}") from error
 
 
 def part_of(reader: EventReader, scope: IngestScope) -> EventReader:

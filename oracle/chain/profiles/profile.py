@@ -104,6 +104,17 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """The unit that a network's fees and stakes are shown in; `decimals` as of ERC-20."""
+
+    symbol: str = "tokens"
+    decimals: int = 18
+
+
+DEFAULT_TOKEN = Token()
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """How the contracts of one kind of network are read.
 
@@ -118,6 +129,7 @@ class Profile:
     contracts: Mapping[str, Contract]
     options: Mapping[str, Literal]
     has_rounds: bool = False
+    token: Token = DEFAULT_TOKEN
 
     @property
     def says(self) -> frozenset[type[DomainEvent]]:

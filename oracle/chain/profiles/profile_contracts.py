@@ -1,6 +1,5 @@
 """Reads the contracts of a profile: their ABI, and what each event and call of them says."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ import msgspec
 
 from oracle.chain.decode.abi import AbiSignature, listed
 from oracle.chain.decode.fragments import fragment
+from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.chain.profiles.event_mappings import readings_of
 from oracle.chain.profiles.profile import Contract, ContractVocabulary
 from oracle.chain.profiles.profile_compiler import Compiler
@@ -16,7 +16,6 @@ from oracle.chain.profiles.toml_tables import Faults, Settings, Table
 from oracle.chain.profiles.value_paths import hint
 
 _KEYS = ("abi", "address", "start_block", "proxy", "events", "calls")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _JSON = ".json"
 
 
@@ -133,10 +132,13 @@ def _complain_of_duplicates(
 
 def _address(key: str, table: Table, faults: Faults) -> str | None:
     address = table.get("address")
-    if address is None or (isinstance(address, str) and _ADDRESS.fullmatch(address)):
-        return address
-    faults.add(f"{key}.address", "must be 0x and 40 hex digits")
-    return None
+    if address is None:
+        return None
+    try:
+        return parse_address(str(address))
+    except HexNameError as error:
+        faults.add(f"{key}.address", str(error))
+        return None
 
 
 def _start(key: str, table: Table, faults: Faults) -> int | None:

@@ -5,13 +5,14 @@ docs/how-to/add-a-network.md says what may stand in it.
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from oracle.chain.decode.abi import AbiSignature
-from oracle.chain.profiles.profile import Contract, Literal, Profile
+from oracle.chain.profiles.profile import DEFAULT_TOKEN, Contract, Literal, Profile, Token
 from oracle.chain.profiles.profile_compiler import Compiler
 from oracle.chain.profiles.profile_contracts import Place, contract_of
 from oracle.chain.profiles.profile_enums import enum_of
@@ -21,9 +22,11 @@ from oracle.resources import shipped
 
 FOLDER = "profiles"
 _SUFFIX = ".toml"
-_KEYS = {"name", "about", "rounds", "options", "constants", "enums", "contracts"}
+# uint8 in ERC-20; more than 36 is no amount that anybody shows.
+_MAX_DECIMALS = 36
+_KEYS = {"name", "about", "token", "rounds", "options", "constants", "enums", "contracts"}
 # What a profile tells people, or where to look: nothing that is read depends on it.
-_TELLING = {"name", "about", "options", "constants"}
+_TELLING = {"name", "about", "token", "options", "constants"}
 _PLACES = {"abi", "address", "start_block", "proxy"}
 
 
@@ -92,9 +95,27 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
     if not isinstance(name, str) or not isinstance(rounds, bool):
         faults.add("name, rounds", "must be a text, and true or false")
     faults.found += compiler.faults
+    token = _token(written, faults)
     faults.raise_any()
     identity = _identity(name, written, contracts, settings.options)
-    return Profile(name, identity, str(path), contracts, settings.options, has_rounds=rounds)
+    return Profile(
+        name, identity, str(path), contracts, settings.options, has_rounds=rounds, token=token
+    )
+
+
+def _token(written: Table, faults: Faults) -> Token:
+    """Return how amounts are shown; the default where the profile does not say."""
+    table = written.get("token", {})
+    if not isinstance(table, dict):
+        faults.add("token", "must be a table with symbol and decimals")
+        return DEFAULT_TOKEN
+    faults.unknown("token", table, {"symbol", "decimals"})
+    symbol, decimals = table.get("symbol", "tokens"), table.get("decimals", 18)
+    if not isinstance(symbol, str) or not re.fullmatch(r"[A-Za-z0-9$.]{1,12}", symbol):
+        faults.add("token.symbol", "must be 1 to 12 letters, digits, $ or dots")
+    if type(decimals) is not int or not 0 <= decimals <= _MAX_DECIMALS:
+        faults.add("token.decimals", f"must be a whole number from 0 to {_MAX_DECIMALS}")
+    return Token(str(symbol), decimals if type(decimals) is int else 18)
 
 
 def _identity(

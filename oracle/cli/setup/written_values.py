@@ -1,7 +1,6 @@
 """Reads what people write on the command line: addresses, numbers, hashes, limits."""
 
-import re
-
+from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 
@@ -9,16 +8,17 @@ _WORD_BYTES = 32
 
 
 def address_in(written: str) -> Address:
-    """Return an address, zero where none is given. Raises InputError: it is none."""
+    """Return an address, or the zero address for an empty text. Raises InputError: not valid."""
     if not written:
         return ZERO_ADDRESS
-    if re.fullmatch(r"0x[0-9a-fA-F]{40}", written) is None:
-        raise InputError(f"{written}: an address is 0x and 40 hex digits")
-    return Address(written.lower())
+    try:
+        return parse_address(written)
+    except HexNameError as error:
+        raise InputError(f"{written}: {error}") from error
 
 
 def addresses_in(written: str) -> list[Address]:
-    """Return addresses that commas part. Raises InputError: one of them is none."""
+    """Return comma-separated addresses. Raises InputError: one of them is not valid."""
     return [address_in(one.strip()) for one in written.split(",")]
 
 
@@ -30,10 +30,11 @@ def number_in(written: str) -> int:
 
 
 def hash_in(written: str) -> bytes:
-    """Return 32 bytes. Raises InputError: they are written otherwise."""
-    if re.fullmatch(r"0x[0-9a-fA-F]{64}", written) is None:
-        raise InputError(f"{written}: a hash is 0x and 64 hex digits")
-    return bytes.fromhex(written[2:])
+    """Return the 32 bytes of a hash. Raises InputError: not 0x and 64 hex digits."""
+    try:
+        return bytes.fromhex(parse_hash(written)[2:])
+    except HexNameError as error:
+        raise InputError(f"{written}: {error}") from error
 
 
 def word_in(written: str) -> bytes:

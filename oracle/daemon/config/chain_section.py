@@ -5,13 +5,13 @@ fetched, verified and decoded.
 """
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from oracle.chain.hex_names import parse_hash
 from oracle.daemon.config.sections import Section, Urls
 
 # More workers gain nothing on one chain: its writer takes in what these prepare.
@@ -24,14 +24,8 @@ def _websocket_url(value: str) -> str:
     return value
 
 
-def _hash(value: str) -> str:
-    if re.fullmatch(r"0x[0-9a-fA-F]{64}", value) is None:
-        raise ValueError("a block hash is 0x and 64 hex digits")
-    return value.lower()
-
-
 WebsocketUrl = Annotated[str, AfterValidator(_websocket_url)]
-BlockHash = Annotated[str, AfterValidator(_hash)]
+BlockHash = Annotated[str, AfterValidator(parse_hash)]
 
 
 class ChainSection(Section):

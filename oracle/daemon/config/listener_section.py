@@ -84,8 +84,12 @@ class ApiSection(ListenerSection):
     enabled: bool = False
     # For the read API, which anybody may ask that reaches it; 0 takes any free port.
     port: int = Field(default=8090, ge=0, le=65_535)
-    # Streams of events at the same time, beside the connections that get one answer.
+    # Streams of `/v1/events` that are open at the same time, beside other connections.
     max_streams: int = Field(default=1200, ge=0, le=65_536)
+    # Of these, streams of one client address (IPv6: of one network of 64 bits).
+    max_streams_per_address: int = Field(default=64, ge=1, le=65_536)
+    # Seconds after which a stream ends; clients resume it with `Last-Event-ID`.
+    stream_seconds: float = Field(default=3600.0, gt=0, le=86_400)
     # Web pages that may read it in a browser, by origin (`https://example.org`); `*`: all.
     cors: Annotated[
         tuple[str, ...],

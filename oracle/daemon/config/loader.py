@@ -54,6 +54,7 @@ from oracle.errors import InputError
 from oracle.signing.keystore import refuse_readable_by_others
 from oracle.telemetry.safe_text import hide
 
+_SQLITE = "sqlite:///"
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
 # A soft report speaks of a block this far under the head
@@ -128,6 +129,8 @@ def load(path: Path) -> Config:
     written = read_toml(path)
     if is_secret_in(written):
         refuse_readable_by_others(path)
+    place_beside(path, written, "database", "url")
+    place_beside(path, written, "history", "stage")
     faults = _unknown_variables(os.environ)
     config = None
     try:
@@ -173,6 +176,23 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: is not TOML: {error}") from error
+
+
+def place_beside(path: Path, written: dict[str, Any], section: str, setting: str) -> None:
+    """Make a relative SQLite URL or path of a configuration file relative to the file's folder.
+
+    The same file then means the same database wherever a command is started. Values from the
+    environment stay relative to the current folder.
+    """
+    table = written.get(section)
+    if not isinstance(table, dict) or not isinstance(table.get(setting), str):
+        return
+    value: str = table[setting]
+    prefix = _SQLITE if value.startswith(_SQLITE) else ""
+    name = value.removeprefix(prefix)
+    is_file = name and not name.startswith((":memory:", "file:", "?")) and "://" not in name
+    if is_file:
+        table[setting] = f"{prefix}{path.parent.absolute() / name}"
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:

@@ -51,6 +51,7 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
         "profile",
         "contracts",
         "options",
+        "labels",
     ),
     "feed": (
         "profile",
@@ -179,7 +180,14 @@ _PUBLIC: Mapping[str, tuple[str, ...]] = {
     ),
     "web": _LISTENER,
     "statements": _LISTENER,
-    "api": (*_LISTENER, "enabled", "cors", "max_streams"),
+    "api": (
+        *_LISTENER,
+        "enabled",
+        "cors",
+        "max_streams",
+        "max_streams_per_address",
+        "stream_seconds",
+    ),
     "notify": (
         "name",
         "secret_file",

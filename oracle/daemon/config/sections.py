@@ -1,6 +1,5 @@
 """What every section of the settings is made of, and those that have no file of their own."""
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
@@ -17,6 +16,8 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
+from oracle.chain.hex_names import parse_address
+
 if TYPE_CHECKING:
     from oracle.rpc.transport import HttpAccess
 
@@ -25,12 +26,6 @@ class Section(BaseModel):
     """Refuses what it does not know, never changes, never shows what was written in errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-def _address(value: str) -> str:
-    if re.fullmatch(r"0x[0-9a-fA-F]{40}", value) is None:
-        raise ValueError("an address is 0x and 40 hex digits")
-    return value.lower()
 
 
 def _http_url(value: str) -> str:
@@ -44,14 +39,16 @@ def split_list(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
-ContractAddress = Annotated[str, AfterValidator(_address)]
+Label = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[\w][\w .:#/@+-]*$")]
+ContractAddress = Annotated[str, AfterValidator(parse_address)]
 Url = Annotated[str, AfterValidator(_http_url)]
 # In TOML a list, in the environment `a,b`.
 Urls = Annotated[tuple[Url, ...], NoDecode, BeforeValidator(split_list)]
 
 
 class Database(Section):
-    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
+    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. A relative FILE lies beside the
+    # configuration file; in an environment variable it is relative to the current folder.
     url: str = Field(repr=False, min_length=1)
 
 
@@ -94,6 +91,9 @@ class NetworkSection(Section):
     # Options of the profile that are not to be as it has them: `{ blame_missing_upload =
     # false }`.
     options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
+    # Names of addresses, shown on the pages and in the read API, and found by the search:
+    # `{ "0x…" = "rack 3" }`.
+    labels: dict[ContractAddress, Label] = Field(default_factory=dict)
 
 
 class TracingSection(Section):

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import structlog
 
@@ -59,10 +60,33 @@ def take(store: Store, command: str) -> int:
     return epoch
 
 
-def try_take(store: Store, command: str) -> tuple[int | None, LeaseState]:
+@dataclass(slots=True)
+class HolderWatch:
+    """Notices a holder that renews no more, by the monotonic clock of who waits.
+
+    The lease's end is by the database's wall clock: where that is stepped back, a dead holder
+    would keep everybody out for as long as the step.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _lease: tuple[int, int] | None = None
+    _since: float = 0.0
+
+    def is_silent(self, held: LeaseState) -> bool:
+        """Tell whether this holder has not renewed for as long as a lease lasts."""
+        lease = (held.epoch, held.until_ms)
+        if lease != self._lease:
+            self._lease, self._since = lease, self.clock()
+        return self.clock() - self._since > LEASE_SECONDS
+
+
+def try_take(
+    store: Store, command: str, watch: HolderWatch | None = None
+) -> tuple[int | None, LeaseState]:
     """Take the lease where it is free or over, or its holder is gone; return its epoch or None.
 
-    And how it stands. Where another holds it, nothing is written: whoever stands by may ask often.
+    And how it stands. Where another holds it, nothing is written: whoever stands by may ask often,
+    with a `watch`.
     Where it is over, and its holder stalled inside a transaction, that transaction is ended if
     the database can.
 
@@ -71,7 +95,9 @@ def try_take(store: Store, command: str) -> tuple[int | None, LeaseState]:
     """
     with store.reading() as uow:
         held = uow.lease.current()
-    is_gone = held.holder is not None and fate_of(held.holder) is Fate.GONE
+    is_gone = held.holder is not None and (
+        fate_of(held.holder) is Fate.GONE or (watch is not None and watch.is_silent(held))
+    )
     if held.holder is not None and held.seconds_left >= 0 and not is_gone:
         return None, held
     gone, ours = held.epoch if is_gone else None, holder_name(command)
@@ -119,12 +145,22 @@ def renew(store: Store, epoch: int) -> None:
 class LeaseKeeper:
     """Renews the lease until it is told to end; calls `lose` once where that cannot be done.
 
-    One thread renews, and may hang in a database that does not answer; the other one watches it.
-    `failure` says why the lease is no longer ours, None: it is.
+    One thread renews, and may hang in a database that does not answer; the other one watches it,
+    and the work that the lease is held for: who holds it and does nothing keeps standbys out.
+    `failure` says why the lease is no longer ours, None: it is. `can_give_back`: the lease ended
+    for the sake of the work, and the database still answers.
     """
 
-    def __init__(self, store: Store, epoch: int, lose: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        epoch: int,
+        lose: Callable[[], None],
+        stuck_reason: Callable[[], str | None],
+    ) -> None:
         self.failure: FatalError | None = None
+        self.can_give_back = True
+        self._stuck_reason = stuck_reason
         self._store = store
         self._epoch = epoch
         self._lose = lose
@@ -172,37 +208,54 @@ class LeaseKeeper:
                         f"{self._reason}; another process may take over any moment"
                     )
                 )
+            reason = self._stuck_reason()
+            if reason is not None:
+                failure = FatalError(
+                    f"{reason}; the lease is given back, so that another may lead"
+                )
+                self._fail(failure, can_give_back=True)
 
-    def _fail(self, failure: FatalError) -> None:
+    def _fail(self, failure: FatalError, *, can_give_back: bool = False) -> None:
         with self._losing:
             if self._ended.is_set():
                 return
             self._ended.set()
-            self.failure = failure
+            self.failure, self.can_give_back = failure, can_give_back
         indexer_metrics.HELD.set(0)
         self._lose()
 
 
+def _never_stuck() -> str | None:
+    """Return None: nothing watches the work."""
+
+
 @contextmanager
-def leading(store: Store, epoch: int, lose: Callable[[], None]) -> Iterator[int]:
+def leading(
+    store: Store,
+    epoch: int,
+    lose: Callable[[], None],
+    stuck_reason: Callable[[], str | None] = _never_stuck,
+) -> Iterator[int]:
     """Keep the lease around the daemon's work, and give it back; yields its epoch.
 
     `lose` is called, from a thread, where it is lost. Such a lease is left alone: its database
-    may not even answer.
+    may not even answer. `stuck_reason` tells why the work goes on no more; then the lease is given
+    back early, for a standby. What a stuck thread writes later carries an epoch that is over.
 
     Raises:
-        FatalError: it was lost, or could not be renewed for too long; nothing may be written.
+        FatalError: it was lost, could not be renewed for too long, or the work is stuck; nothing
+            may be written.
     """
     indexer_metrics.HELD.set(1)
     indexer_metrics.EPOCH.set(epoch)
-    keeper = LeaseKeeper(store, epoch, lose)
+    keeper = LeaseKeeper(store, epoch, lose, stuck_reason)
     keeper.start()
     try:
         yield epoch
     finally:
         keeper.end()
         indexer_metrics.HELD.set(0)
-        if keeper.failure is None:
+        if keeper.can_give_back:
             _give_back(store, epoch)
     if keeper.failure is not None:
         raise keeper.failure

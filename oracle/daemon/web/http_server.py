@@ -1,7 +1,8 @@
 """Serves an application at a listener, in a thread: uvicorn behind our own accept.
 
-One request is answered over each connection, or where the listener says so one after the other.
-What a client sends slowly waits in the acceptor; what it takes slowly is cut off.
+A connection stays open between requests (HTTP keep-alive) until the client closes it, it is idle
+for `header_seconds`, or another connection needs its place. Slow requests wait in the acceptor;
+slow readers are cut off. HEAD is answered as GET without the body.
 """
 
 import asyncio
@@ -21,13 +22,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from oracle.daemon.web.acceptor import MOST_HEAD_BYTES, Acceptor, PendingConnection
 from oracle.daemon.web.connection_table import ConnectionTable
+from oracle.daemon.web.head_requests import STREAM_PATHS, HeadRequests
 from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.daemon.web.refusals import Refusals
 from oracle.daemon.web.request_limits import RequestLimits
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Answers without an end, where a listener gives any.
-STREAM_PATHS = frozenset({"/v1/events"})
 _STOP_SECONDS = 1
 _TLS_GOODBYE_SECONDS = 1.0
 _BUSY = (
@@ -67,7 +67,7 @@ class _Server(uvicorn.Server):
         self.refusals = Refusals(listener.section)
         self.limits = listener.limits
         self._context = context
-        limited = RequestLimits(web, self.limits, self.refusals)
+        limited = RequestLimits(HeadRequests(web), self.limits, self.refusals)
         super().__init__(_configuration(limited, self.limits))
         self._acceptor = Acceptor(
             listening, self.limits, self._begin, self.refusals.note, is_tls=context is not None
@@ -78,7 +78,6 @@ class _Server(uvicorn.Server):
             self.limits.waiting, self.limits.per_address
         )
         self._most_answered = self.limits.answers + self.limits.streams
-        self._protocol = _ManyRequests if self.limits.keeps_open else _OneRequest
         self._tasks: set[asyncio.Task[None]] = set()
         self._faults = 0
 
@@ -141,7 +140,7 @@ class _Server(uvicorn.Server):
             # and would else wait 40 ms between them where the client keeps its connection.
             connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._protocol(self, connection),
+                lambda: _HttpConnection(self, connection),
                 connection.sock,
                 ssl=self._context,
                 ssl_handshake_timeout=self.limits.header_seconds if is_tls else None,
@@ -168,14 +167,16 @@ class _Server(uvicorn.Server):
             )
 
 
-class _OneRequest(HttpToolsProtocol):
-    """uvicorn's protocol, for one request and one answer, which has its time."""
+class _HttpConnection(HttpToolsProtocol):
+    """uvicorn's protocol with limits: each request has its time from its first byte on."""
 
     def __init__(self, server: _Server, connection: PendingConnection) -> None:
         super().__init__(server.config, server.server_state, server.lifespan.state)
         self._server = server
         self._connection = connection
         self._deadline: asyncio.TimerHandle | None = None
+        # Whether the deadline is that of an answer that only the client has still to take.
+        self._is_sent = False
         # Requests whose head is here and whose answer is not complete.
         self._unanswered = 0
         # What came since a head or a part of a body: the parser keeps as much as it is sent.
@@ -191,6 +192,7 @@ class _OneRequest(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        self._begin_deadline()
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MOST_HEAD_BYTES:
@@ -216,7 +218,17 @@ class _OneRequest(HttpToolsProtocol):
     @override
     def on_response_complete(self) -> None:
         self._unanswered -= 1
+        self._is_sent = True
+        if not self.transport.get_write_buffer_size():
+            self._end_deadline()
+        if not self.transport.is_closing():
+            self._server.answered(self._connection)
+        # Begins with what has come meanwhile.
         super().on_response_complete()
+        if self._unanswered and not self.transport.is_closing():
+            self._begin_deadline()
+            if not self._server.whole(self._connection):
+                self.transport.abort()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -226,6 +238,7 @@ class _OneRequest(HttpToolsProtocol):
 
     def _begin_deadline(self) -> None:
         if self._deadline is None:
+            self._is_sent = False
             seconds = self._server.limits.answer_seconds
             self._deadline = self.loop.call_later(seconds, self._too_late)
 
@@ -235,6 +248,12 @@ class _OneRequest(HttpToolsProtocol):
             self._deadline = None
 
     def _too_late(self) -> None:
+        if self._is_sent and not self.transport.get_write_buffer_size():
+            # The client took the answer in time; a request that came meanwhile has its own.
+            self._deadline = None
+            if self._unanswered:
+                self._begin_deadline()
+            return
         # A stream has no end; its deadline is for what lies ready and is not taken.
         has_request = self._unanswered > 0 and self._server.limits.streams > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
@@ -246,30 +265,7 @@ class _OneRequest(HttpToolsProtocol):
         self.transport.abort()
 
 
-class _ManyRequests(_OneRequest):
-    """The same, one request after the other; each has its time from its first byte on."""
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self._begin_deadline()
-        super().data_received(data)
-
-    @override
-    def on_response_complete(self) -> None:
-        self._end_deadline()
-        if not self.transport.is_closing():
-            self._server.answered(self._connection)
-        # Begins with what has come meanwhile.
-        super().on_response_complete()
-        if self._unanswered and not self.transport.is_closing():
-            self._begin_deadline()
-            if not self._server.whole(self._connection):
-                self.transport.abort()
-
-
 def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicorn.Config:
-    # Who rests between two requests is let go as who has not sent its first one.
-    headers = [] if limits.keeps_open else [("connection", "close")]
     return uvicorn.Config(
         application,
         loop="asyncio",
@@ -281,7 +277,8 @@ def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicor
         log_level=logging.ERROR,
         access_log=False,
         server_header=False,
-        headers=headers,
+        headers=[("x-content-type-options", "nosniff")],
+        # An idle connection is closed as soon as one that never sent its first request.
         timeout_keep_alive=max(1, round(limits.header_seconds)),
         timeout_graceful_shutdown=_STOP_SECONDS,
     )

@@ -39,10 +39,9 @@ class ListenerLimits:
     `connections` at once, `per_address` of them from one address (IPv6: one network of 64 bits);
     a request must be whole in `header_seconds`, and its answer taken in `answer_seconds`.
     `requests_per_second`: on average from one address, five seconds' worth at once. `body_bytes`:
-    the most of a request's body; 0: none is taken in. `keeps_open`: a connection may bring more
-    than one request. Of the connections half are kept for answers, and never more than
-    `most_answers`: the server has forty threads, and most answers need none. `streams`: answers
-    without an end at the same time, beside the others; they have no deadline.
+    the largest accepted request body; 0: none. Half of the connections are kept for answers, and
+    never more than `most_answers`: the server has forty threads, and most answers need none.
+    `streams`: answers without an end at the same time, beside the others; they have no deadline.
     """
 
     connections: int = 8192
@@ -51,7 +50,6 @@ class ListenerLimits:
     answer_seconds: float = 30.0
     requests_per_second: float = 20.0
     body_bytes: int = 0
-    keeps_open: bool = False
     most_answers: int = 64
     streams: int = 0
 

@@ -193,7 +193,10 @@ def made_for(
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"endpoints": [endpoint]},
-        "network": {"contracts": {"TaskNetwork": stage.network}},
+        "network": {
+            "contracts": {"TaskNetwork": stage.network},
+            "labels": {address: name for name, address in stage.nodes.items()},
+        },
         "oracle": {"address": stage.oracle, "evidence_folder": folder / "evidence"},
         "keys": {
             f"{role}_{part}": getattr(key, part)

@@ -36,6 +36,7 @@ class NodeEntry(ApiModel):
 
     place: int | None = Field(description="By QoS, from 1; null: it has none.", examples=[12])
     node: AddressText
+    label: str | None = Field(description="The operator's name of it; null: it has none.")
     state: NodeState
     status: str = Field(description="As the contract has it: available, busy, paused …")
     card: str | None = Field(description="What the node says of its GPU.", examples=["RTX 4090"])
@@ -117,6 +118,7 @@ def entries(look: ApiLook, rows: list[Node]) -> list[NodeEntry]:
         NodeEntry(
             place=ranking.place_of(node.address),
             node=node.address,
+            label=look.source.labels.get(node.address),
             state=ranking.state_of(node),
             status=status_of(node),
             card=None if node.gpu_name is None else harmless(node.gpu_name),

@@ -1,13 +1,14 @@
 """Where answers come from, and the one look at the database that an answer is made in."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from oracle.chain.profiles.profile import DEFAULT_TOKEN, Token
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import is_of_feed, row_of
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rules_binding import refuse_other_rules
 from oracle.queries.api.answers import AsOf, LogPlace
@@ -39,6 +40,7 @@ class ApiSource:
 
     `head` tells the newest block of the chain, None where only the daemon knows; `clock` unix
     seconds. `order` is kept between answers. `dispatch`: by what nodes are drawn, None: nobody is.
+    `token`: the unit of amounts on pages. `labels`: names that the operator gave to addresses.
     """
 
     archive: EventArchive
@@ -46,6 +48,16 @@ class ApiSource:
     head: Callable[[], int | None]
     clock: Callable[[], int]
     dispatch: DispatchSettings | None = None
+    token: Token = DEFAULT_TOKEN
+    labels: Mapping[Address, str] = field(default_factory=dict)
+
+    def labelled(self, text: str) -> list[Address]:
+        """Return the addresses whose label is `text`, or else those whose label starts with it."""
+        wanted = text.casefold()
+        exact = [at for at, label in self.labels.items() if label.casefold() == wanted]
+        return exact or sorted(
+            at for at, label in self.labels.items() if label.casefold().startswith(wanted)
+        )
 
 
 @dataclass(frozen=True, slots=True)

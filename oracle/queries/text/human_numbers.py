@@ -12,6 +12,8 @@ _WORDS = (
 )
 _PLACES = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _TEENS = range(11, 14)
+# Of an amount behind the point.
+_AMOUNT_DIGITS = 6
 
 
 def span(seconds: int) -> str:
@@ -67,6 +69,15 @@ def two_digits(units: int) -> str:
     """Write units of 10^-18 with two digits, rounded down, as all scores are."""
     hundredths = units * 100 // UNIT
     return f"{hundredths // 100}.{hundredths % 100:02d}"
+
+
+def amount(units: int, symbol: str, decimals: int) -> str:
+    """Write an amount in a token: `400 CNX`, `0.0125 CNX`, `< 0.000001 CNX`; rounded down."""
+    whole, part = divmod(units, 10**decimals)
+    digits = f"{part:0{decimals}d}"[:_AMOUNT_DIGITS].rstrip("0") if decimals else ""
+    if units and not whole and not digits:
+        return f"< {10**-_AMOUNT_DIGITS:.{_AMOUNT_DIGITS}f} {symbol}"
+    return f"{whole:,}{'.' if digits else ''}{digits} {symbol}"
 
 
 def listed(parts: list[str]) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
+from oracle.chain.hex_names import ADDRESS_DIGITS, HASH_DIGITS, HexNameError, parse_address
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import InputError
 from oracle.queries.text.text_tables import foreign
@@ -20,7 +21,6 @@ T = TypeVar("T", bound=str)
 
 # Shown of those that fit; more would be no help.
 _SHOWN = 5
-_ADDRESS_DIGITS, _HASH_DIGITS = 40, 64
 # Databases count rows in 64 bits: so many digits always fit.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
@@ -33,16 +33,16 @@ def node_named(uow: UnitOfWork, text: str) -> Address:
     Raises:
         InputError: it is no part of an address, no node begins so, or several do.
     """
-    written = _digits(text, "node", _ADDRESS_DIGITS)
-    if len(written) == _ADDRESS_DIGITS:
-        return Address(f"0x{written}")
-    return _only("node", text, uow.nodes.beginning(written, _SHOWN + 1))
+    digits = _address_digits(text, "node")
+    if len(digits) == ADDRESS_DIGITS:
+        return Address(f"0x{digits}")
+    return _only("node", text, uow.nodes.beginning(digits, _SHOWN + 1))
 
 
 def task_named(uow: UnitOfWork, text: str) -> TaskKey:
     """Return the task whose key is or begins with `text`. Raises as `node_named`."""
-    written = _digits(text, "task", _HASH_DIGITS)
-    if len(written) == _HASH_DIGITS:
+    written = _digits(text, "task", HASH_DIGITS)
+    if len(written) == HASH_DIGITS:
         return TaskKey(f"0x{written}")
     return _only("task", text, uow.tasks.beginning(written, _SHOWN + 1))
 
@@ -55,12 +55,12 @@ def call_named(uow: UnitOfWork, text: str) -> Intent:
     Raises:
         InputError: there is none, or several transactions begin so.
     """
-    if not text.startswith("0x"):
+    if not text.lower().startswith("0x"):
         found = uow.outbox.intents.named(int(text)) if _NUMBER.fullmatch(text) else None
         if found is None:
             raise InputError(f"the outbox has no {foreign(text)}; {CALLS_SHOWN}")
         return found
-    written = _digits(text, "transaction", _HASH_DIGITS)
+    written = _digits(text, "transaction", HASH_DIGITS)
     known = uow.outbox.slots.transactions_beginning(written, _SHOWN + 1)
     return call_named(uow, str(known[_only("transaction", text, list(known))]))
 
@@ -70,15 +70,26 @@ def address_among(known: Sequence[Address], what: str, text: str) -> Address:
 
     Raises as `node_named`.
     """
-    written = _digits(text, what, _ADDRESS_DIGITS)
-    if len(written) == _ADDRESS_DIGITS:
-        return Address(f"0x{written}")
-    return _only(what, text, [one for one in known if one.startswith(f"0x{written}")])
+    digits = _address_digits(text, what)
+    if len(digits) == ADDRESS_DIGITS:
+        return Address(f"0x{digits}")
+    return _only(what, text, [one for one in known if one.startswith(f"0x{digits}")])
+
+
+def _address_digits(text: str, what: str) -> str:
+    """Return the digits in lower case. Raises InputError: malformed, or a wrong checksum."""
+    digits = _digits(text, what, ADDRESS_DIGITS)
+    if len(digits) == ADDRESS_DIGITS:
+        try:
+            parse_address(text.rstrip("…."))
+        except HexNameError as error:
+            raise InputError(f"{text}: {error}") from error
+    return digits
 
 
 def _digits(text: str, what: str, most: int) -> str:
     """Return its hex digits in lower case; a shortened name may end in `…` or `...`."""
-    found = re.fullmatch(r"0x([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
+    found = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if found is None or len(found[1]) > most:
         raise InputError(
             f"{foreign(text)}: a {what} is named by 0x and {most} hex digits, or the first of them"

@@ -34,11 +34,15 @@ _END_STALLED = text(
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative."""
+    """The lease as it stands; `holder` None: nobody has it. `seconds_left` may be negative.
+
+    `until_ms`: its end by the database's clock; every renewal changes it.
+    """
 
     holder: str | None
     epoch: int
     seconds_left: float
+    until_ms: int = 0
 
 
 class Lease:
@@ -49,12 +53,13 @@ class Lease:
 
     def current(self) -> LeaseState:
         """Return who holds it; an epoch of 0 means that nobody ever did."""
-        columns = select(lease.c.holder, lease.c.epoch, lease.c.until_ms - self._now())
+        left = lease.c.until_ms - self._now()
+        columns = select(lease.c.holder, lease.c.epoch, left, lease.c.until_ms)
         row = self._connection.execute(columns).one_or_none()
         return (
             LeaseState(None, 0, 0.0)
             if row is None
-            else LeaseState(row[0], row[1], row[2] / _SECOND)
+            else LeaseState(row[0], row[1], row[2] / _SECOND, row[3])
         )
 
     def take(self, holder: str, seconds: float, *, gone: int | None = None) -> int | None:

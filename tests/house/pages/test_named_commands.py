@@ -12,10 +12,12 @@ from oracle.cli.main import build
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
-WHERE = (*PAGES, "ops/**/*.yml", "ops/**/*.service", "oracle/**/*.py")
+WHERE = (*PAGES, "ops/**/*.yml", "ops/**/*.service", "oracle/**/*.py", "oracle/**/*.html")
 # In backticks, or the rest of a line that shows a command.
 NAMED = re.compile(
-    r"`([^`\n]+)`|(?:^\s+|\$ )(qos-oracle .+)$|Example: (qos-oracle .+?)[\"']", re.MULTILINE
+    r"`([^`\n]+)`|(?:^\s+|\$ )(qos-oracle .+)$|Example: (qos-oracle .+?)[\"']"
+    r"|<code>(qos-oracle [^<]+)</code>",
+    re.MULTILINE,
 )
 WORD = re.compile(r"[a-z][a-z-]*")
 OPTION = re.compile(r"(?<!\S)(--[a-z][a-z-]*)")
@@ -78,3 +80,12 @@ def test_every_command_that_is_named_is_there(commands):
 @pytest.mark.parametrize("said", ["endpoint list", "outbox release 7 --forever", "reports show"])
 def test_one_that_is_not_there_is_noticed(commands, said):
     assert fault(commands, said) is not None
+
+
+def test_command_with_a_wrong_option_in_a_template_is_found(commands):
+    shown = "<dd><code>qos-oracle report verify --round {{ round.round }}</code></dd>"
+    match = NAMED.search(shown)
+    assert match is not None
+    assert fault(commands, str(match[4]).removeprefix("qos-oracle ")) == "it has no option --round"
+    templates = {path for path, _ in named() if path.endswith(".html")}
+    assert "oracle/daemon/web/pages/templates/round.html" in templates

@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from oracle.cli.options import open_folded
+from oracle.daemon.web.api.event_stream import StreamLimits
 from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
 from oracle.devnet.demo.show import START_TIME
 from oracle.queries.api.node_order import NodeOrder
@@ -58,7 +59,9 @@ def app(played_chain) -> Iterator[Any]:
             lambda: START_TIME,
         )
         evidence = opened.config.oracle.evidence_folder
-        yield read_api(source, ReadApiOptions(evidence_folder=evidence, streams=0))
+        yield read_api(
+            source, ReadApiOptions(evidence_folder=evidence, streams=StreamLimits(total=0))
+        )
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Strangers who hold connections open, send slowly or take slowly: the listener goes on."""
 
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,8 @@ from tests.support.slow_clients import BEGINNING
 
 # Only who is never answered waits for so long.
 PATIENCE_SECONDS = 60
-WHOLE = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
+KEPT = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
+WHOLE = KEPT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 LARGE_BYTES = 64 * 2**20
 
 
@@ -98,16 +100,41 @@ def test_headers_without_end_are_not_read_to_their_end():
     assert refused("large") == before + 1
 
 
-def test_each_connection_brings_one_answer():
-    with door() as url, connected(url, WHOLE + WHOLE) as sock:
+def test_requests_on_one_connection_are_answered_in_order_until_it_is_closed():
+    with door() as url, connected(url, KEPT + KEPT.replace(b"livez", b"none") + WHOLE) as sock:
         answers = all_of(sock)
-    assert answers.count(b"HTTP/1.1 200") == 1
-    assert b"connection: close" in answers
+    statuses = re.findall(rb"HTTP/1.1 (\d+)", answers)
+    assert statuses == [b"200", b"404", b"200"]
 
 
-def test_who_does_not_take_its_answer_is_cut_off():
+def test_idle_connection_is_closed_after_the_header_time():
+    with door(header_seconds=1) as url, connected(url, KEPT) as sock:
+        assert all_of(sock).startswith(b"HTTP/1.1 200")
+
+
+def test_connections_that_stay_idle_make_room_for_a_new_request():
+    with door(connections=64, per_address=16) as url, ExitStack() as held:
+        for _ in range(200):
+            idle = held.enter_context(connected(url, KEPT))
+            assert idle.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
+
+
+def test_head_gets_the_headers_of_get_and_no_body():
+    with door() as url, requests.Session() as session:
+        for path in ("livez", "large", "none"):
+            head = session.head(f"{url}/{path}", timeout=PATIENCE_SECONDS)
+            got = session.get(f"{url}/{path}", timeout=PATIENCE_SECONDS)
+            assert head.content == b""
+            assert head.status_code == got.status_code
+            assert head.headers["content-length"] == got.headers["content-length"]
+            assert got.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["keep-alive", "close"])
+def test_who_does_not_take_its_answer_is_cut_off(*, kept: bool):
     before = refused("deadline")
-    asked = WHOLE.replace(b"livez", b"large")
+    asked = (KEPT if kept else WHOLE).replace(b"livez", b"large")
     with door(answer_seconds=0.5) as url, connected(url, asked, receive_buffer=4096) as sock:
         until(lambda: refused("deadline") == before + 1)
         assert len(all_of(sock)) < LARGE_BYTES

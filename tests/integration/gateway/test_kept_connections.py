@@ -33,7 +33,7 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextmanager
 def door(**limits: float) -> Iterator[str]:
-    wanted = {"requests_per_second": 1000.0, "body_bytes": LENGTH, "keeps_open": True, **limits}
+    wanted = {"requests_per_second": 1000.0, "body_bytes": LENGTH, **limits}
     told = ListenerLimits(**wanted)  # type: ignore[arg-type]
     with serving(echo, Listener("gateway", "127.0.0.1", 0, told)) as url:
         yield url

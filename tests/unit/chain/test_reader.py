@@ -261,7 +261,7 @@ def test_what_nobody_reads_is_passed_over(reader: EventReader):
         ("crynux", {"TaskNetwork": NETWORK}, "there is .*reference"),
         ("reference", {}, "TaskNetwork is missing"),
         ("reference", {"TaskNetwork": NETWORK, "Purse": N}, "Purse is no contract of reference"),
-        ("reference", {"TaskNetwork": "0x12"}, "is no address"),
+        ("reference", {"TaskNetwork": "0x12"}, "not an address"),
         ("reference", {"TaskNetwork": ORACLE}, "the same address"),
     ],
 )

@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+from eth_utils.address import to_checksum_address
 from fastapi.testclient import TestClient
 
 from oracle.queries.node_rows import node_rows
@@ -107,10 +108,29 @@ def test_a_beginning_that_several_share_is_a_list_and_no_guess(api):
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/select", "POST"),
+        ("POST", "/v1/nodes", "GET, HEAD"),
+        ("DELETE", "/v1/nodes/0xab", "GET, HEAD"),
+        ("PUT", "/v1/status", "GET, HEAD"),
+    ],
+)
+def test_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(
+    api, method, path, allowed
+):
+    answer = api.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert api.request(method, "/v1/nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/v1/nodes/0x" + "ee" * 20, 404),
-        ("/v1/nodes/0xEE", 422),
+        ("/v1/nodes/0xEE", 404),
+        ("/v1/nodes/0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", 422),
         ("/v1/nodes/nobody", 422),
         ("/v1/nodes?limt=5", 422),
         ("/v1/nodes?limit=0", 422),
@@ -124,6 +144,57 @@ def test_what_cannot_be_answered_is_a_problem(api, path, status):
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == status
+
+
+@pytest.mark.parametrize(
+    "write", [str.lower, str.upper, to_checksum_address], ids=["lower", "upper", "eip55"]
+)
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/v1/nodes/{}", {}),
+        ("/v1/nodes/{}/history", {}),
+        ("/v1/nodes/{}/past", {}),
+        ("/v1/nodes/{}/explain", {}),
+        ("/v1/nodes", {"prefix": "{}"}),
+        ("/v1/nodes", {"of": "{}"}),
+        ("/nodes/{}", {}),
+        ("/nodes", {"of": "{}"}),
+        ("/search", {"q": "{}"}),
+    ],
+)
+def test_address_in_any_letter_case_finds_the_same_node(api, path, query, write):
+    address = node("A")
+    answers = [
+        api.get(
+            path.format(text),
+            params={name: value.format(text) for name, value in query.items()},
+            follow_redirects=False,
+        )
+        for text in (address, write(address))
+    ]
+    assert [answer.status_code for answer in answers] == 2 * [303 if path == "/search" else 200]
+    assert address in answers[1].text + answers[1].headers.get("location", "")
+    assert answers[0].text == answers[1].text
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/nodes/{}", "/v1/events?node={}", "/nodes/{}", "/v1/nodes?of={}"]
+)
+def test_address_with_a_wrong_checksum_is_rejected_with_the_reason(api, path):
+    text = to_checksum_address("0x" + 20 * "ab").swapcase().replace("X", "x")
+    answer = api.get(path.format(text))
+    assert answer.status_code == 422
+    assert "wrong EIP-55 checksum" in answer.text
+
+
+def test_task_key_in_upper_case_is_accepted_by_every_path(api):
+    key = "0x" + 32 * "ab"
+    for path in ("/v1/tasks/{}", "/v1/groups/{}", "/v1/draws/{}", "/tasks/{}", "/draws/{}"):
+        lower, upper = (api.get(path.format(text)) for text in (key, key.upper()))
+        assert lower.status_code == upper.status_code != 422
+    task = {"task": key.upper(), "creator": to_checksum_address("0x" + 20 * "ab")}
+    assert api.post("/v1/select", json=task).status_code == 200
 
 
 def test_the_explanation_and_the_node_say_the_same(api):

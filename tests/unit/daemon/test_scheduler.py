@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 import pytest
 import structlog
 
-from oracle.daemon.scheduler import LEAST_SILENCE_SECONDS, Job, JobLiveness, Waker, run, run_once
+from oracle.daemon.scheduler import (
+    LEAST_SILENCE_SECONDS,
+    STUCK_SECONDS,
+    Job,
+    JobLiveness,
+    Timetable,
+    Waker,
+    run,
+    run_once,
+)
 from oracle.errors import FatalError, TransientError
 from oracle.telemetry.metrics import REGISTRY
 
@@ -265,7 +274,85 @@ def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
 
 def test_waking_before_or_after_the_steps_run_does_nothing():
     waker, stop = Waker(), threading.Event()
+    turned: list[None] = []
+
+    def turn() -> None:
+        turned.append(None)
+        stop.set()
+
     waker.wake("slow")
-    run([Job("slow", 600, stop.set)], stop, JobLiveness(time.monotonic), waker)
+    run([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
     waker.wake("slow")
-    assert not waker.is_wanted("slow")
+    assert len(turned) == 1
+
+
+# --- the timetable ---
+
+
+def names_of(timetable: Timetable, count: int) -> list[str | None]:
+    jobs = [timetable.wait_for_job() for _ in range(count)]
+    return [None if job is None else job.name for job in jobs]
+
+
+def test_due_jobs_turn_in_the_order_in_which_they_became_due():
+    now = 0.0
+    timetable = Timetable(
+        [step(lambda: None, name, every) for name, every in (("a", 5), ("b", 2), ("c", 3))],
+        lambda: now,
+    )
+    assert names_of(timetable, 3) == ["a", "b", "c"]
+
+    now = 6.0
+    timetable.bring_forward("c")
+    assert names_of(timetable, 3) == ["b", "c", "a"]
+
+
+def test_a_job_brought_forward_many_times_turns_once_more():
+    now = 0.0
+    timetable = Timetable([step(lambda: None, "a", 50), step(lambda: None, "b", 1)], lambda: now)
+    assert names_of(timetable, 2) == ["a", "b"]
+    for _ in range(10):
+        timetable.bring_forward("a")
+
+    now = 1.0
+    assert names_of(timetable, 2) == ["a", "b"]
+    timetable.close()
+    assert names_of(timetable, 1) == [None]
+
+
+def test_a_missed_period_is_made_up_for_once():
+    now = 0.0
+    timetable = Timetable([step(lambda: None, "a", 1), step(lambda: None, "b", 70)], lambda: now)
+    assert names_of(timetable, 2) == ["a", "b"]
+
+    now = 69.5
+    assert names_of(timetable, 1) == ["a"]
+    now = 70.2
+    assert names_of(timetable, 1) == ["b"]
+
+
+# --- a worker that is stuck ---
+
+
+def test_a_turn_without_progress_makes_the_worker_stuck():
+    now = 0.0
+    beats = JobLiveness(lambda: now)
+    assert beats.stuck_reason() is None
+    beats.expect([step(lambda: None, every_seconds=1)])
+
+    now = STUCK_SECONDS
+    assert beats.stuck_reason() is None
+    now = STUCK_SECONDS + 1
+    assert beats.stuck_reason() == "the daemon's loop has not turned for 181 s"
+    beats.mark_progress()
+    assert (beats.stuck_reason(), beats.silent()) == (None, [])
+
+
+def test_a_worker_that_ended_is_not_stuck():
+    now = 0.0
+    beats = JobLiveness(lambda: now)
+    beats.expect([step(lambda: None)])
+    beats.end()
+
+    now = STUCK_SECONDS + 1
+    assert (beats.stuck_reason(), beats.silent()) == (None, [])

@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from hypothesis import given, strategies as st
 
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import LastStatus
+from oracle.domain.fold.fold import Fold
 from oracle.errors import InputError
 from oracle.queries.replay import replay
 from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
@@ -109,6 +111,20 @@ def test_at_a_time_later_events_are_left_out_and_h_is_read_then():
     assert printed["anomalies"] == []
     # 1 - 0.7 e^(-100/1800)
     assert printed["nodes"][0]["reliability"].startswith("0.33782837176526")
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=8), st.booleans())
+def test_replay_without_a_time_folds_every_event_whatever_the_clock_does(steps, is_last_lower):
+    history = History().joins("A", "B")
+    for number, step in enumerate([*steps, -40 if is_last_lower else 40]):
+        history.after(step).starts(str(number), "A").submits(str(number))
+        history.closes(f"g{number}", str(number))
+    fold = Fold(SEED)
+    fold.many(history.events)
+    nodes = {row["node"]: row for row in told(history)["nodes"]}
+    assert {address: row["count"] for address, row in nodes.items()} == {
+        address: len(state.pool) for address, state in fold.ledger.nodes.items()
+    }
 
 
 def test_at_a_time_before_everything_there_is_nothing():

@@ -4,16 +4,21 @@ No transaction is open while a stream waits: each look at the database is its ow
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, NamedTuple
 
 import structlog
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from oracle.daemon.web.answer_cache import is_history
+from oracle.daemon.web.api.input_types import AddressInput
 from oracle.daemon.web.api.problems import problem, problem_of
+from oracle.daemon.web.rate_limit import network_of
 from oracle.errors import OracleError
 from oracle.queries.api.records.event_feed import (
     ID_PATTERN,
@@ -34,7 +39,6 @@ _COMMENT_SECONDS = 15.0
 _RETRY = b"retry: 3000\n"
 _COMMENT = b": still here\n\n"
 _AT_ONCE = 500
-_BUSY = 503
 
 
 class EventFilter(NamedTuple):
@@ -67,13 +71,26 @@ class _Batch:
         return self._joined[wanted]
 
 
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """How many streams a server holds open: in all, and for one client address.
+
+    An IPv6 client counts as its network of 64 bits. A stream ends after `max_seconds`, so that
+    places become free; the client resumes it by `Last-Event-ID`.
+    """
+
+    total: int = 1200
+    per_address: int = 64
+    max_seconds: float = 3600.0
+
+
 class EventStreams:
     """All streams of a server; lives in its loop."""
 
-    def __init__(self, source: ApiSource, most: int) -> None:
+    def __init__(self, source: ApiSource, limits: StreamLimits) -> None:
         self._source = source
-        self._most = most
-        self._open = 0
+        self.limits = limits
+        self._open_by_network: Counter[str] = Counter()
         # Where the index was at the last look; -1: nobody has looked.
         self.epoch = -1
         self._is_history = False
@@ -83,23 +100,30 @@ class EventStreams:
         self._lock: asyncio.Lock | None = None
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """Count as one who listens; while anybody does, one look a second is for all."""
-        self._open += 1
+    def count_stream(self, address: str) -> Iterator[None]:
+        """Count a stream of a client; while any is open, one look a second serves all."""
+        network = network_of(address)
+        self._open_by_network[network] += 1
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._keep_watch())
         try:
             yield
         finally:
-            self._open -= 1
-            if not self._open:
+            self._open_by_network -= Counter((network,))
+            if not self._open_by_network:
                 self._watch.cancel()
                 self._watch = None
 
-    @property
-    def is_full(self) -> bool:
-        """Whether as many listen as may."""
-        return self._open >= self._most
+    def capacity_problem(self, address: str) -> Response | None:
+        """Return 503 or 429 if the server, or this client, has as many streams as it may."""
+        if self._open_by_network.total() >= self.limits.total:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
+        limit = self.limits.per_address
+        if self._open_by_network[network_of(address)] >= limit:
+            return problem(
+                HTTPStatus.TOO_MANY_REQUESTS, f"your address has {limit} event streams open"
+            )
+        return None
 
     async def newest(self) -> EventCursor:
         """Return the place behind everything."""
@@ -173,8 +197,9 @@ def event_routes(streams: EventStreams) -> APIRouter:
         responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
     )
     async def _events(
+        request: Request,
         kinds: Annotated[str | None, Query(pattern="^[a-z_]+(,[a-z_]+)*$")] = None,
-        node: Annotated[str | None, Query(pattern="^0x[0-9a-f]{40}$")] = None,
+        node: Annotated[AddressInput | None, Query()] = None,
         after: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
@@ -184,15 +209,16 @@ def event_routes(streams: EventStreams) -> APIRouter:
         first; without, only what is new. After `reorg` forget what lay above its block: what took
         its place follows. `kinds`: a list with commas.
         """
-        if streams.is_full:
-            return problem(_BUSY, "as many as may listen do so already")
+        address = "" if request.client is None else request.client.host
+        if refusal := streams.capacity_problem(address):
+            return refusal
         told = last_event_id or after
         try:
             place = EventCursor.parsed(told) if told else await streams.newest()
         except OracleError as error:
             return problem_of(error)
         wanted = EventFilter(None if kinds is None else frozenset(kinds.split(",")), node)
-        frames = _frames(streams, place, wanted)
+        frames = _frames(streams, address, place, wanted)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(frames, media_type=_MEDIA_TYPE, headers=headers)
 
@@ -200,14 +226,15 @@ def event_routes(streams: EventStreams) -> APIRouter:
 
 
 async def _frames(
-    streams: EventStreams, place: EventCursor, wanted: EventFilter
+    streams: EventStreams, address: str, place: EventCursor, wanted: EventFilter
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     said_at = loop.time()
-    with streams.one():
+    ends_at = said_at + streams.limits.max_seconds
+    with streams.count_stream(address):
         # The place at once: who is cut off before the first event knows where to go on.
         yield _RETRY + f"id: {place}\n\n".encode()
-        while True:
+        while loop.time() < ends_at:
             epoch = streams.epoch
             try:
                 batch = await streams.after(place)
@@ -227,4 +254,5 @@ async def _frames(
                 said_at, silent = loop.time(), 0.0
                 yield _COMMENT
             if batch is not None:
-                await streams.moved(epoch, _COMMENT_SECONDS - silent)
+                seconds = min(_COMMENT_SECONDS - silent, max(0.0, ends_at - loop.time()))
+                await streams.moved(epoch, seconds)

@@ -2,11 +2,13 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from oracle.chain.hex_names import parse_address
 from oracle.daemon.web.api.answering import ApiAnswers
+from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
 from oracle.queries.api.network_view import NetworkAnswer, network
 from oracle.queries.api.node_explanation import NodeExplanation, node_explanation
 from oracle.queries.api.node_history import (
@@ -27,14 +29,10 @@ _LEAST_POINTS = 12
 _MOST_OF = 200
 _ADDRESS = 42
 
-NodePrefix = Annotated[
-    str,
-    Path(
-        description="An address, or the beginning of one, in lower case.",
-        pattern="^0x[0-9a-f]{1,40}$",
-        examples=["0xfabb0ac9d68b0b445fb7357272ff202c5651694a", "0xfabb"],
-    ),
-]
+
+def _parse_addresses(text: str) -> str:
+    """Return comma-separated addresses in lower case. Raises HexNameError: one is not valid."""
+    return ",".join(parse_address(address) for address in text.split(","))
 
 
 class NodeListParameters(BaseModel):
@@ -44,8 +42,8 @@ class NodeListParameters(BaseModel):
 
     sort: NodeSort = Field("qos", description="The best first; with a minus the other way.")
     state: NodeState | None = Field(None, description="Only nodes in this state.")
-    prefix: str | None = Field(
-        None, pattern="^0x[0-9a-f]{0,40}$", description="Only addresses that begin so."
+    prefix: AddressPrefixInput | None = Field(
+        None, description="Only nodes whose address starts with these digits."
     )
     gpu: str | None = Field(
         None,
@@ -53,11 +51,11 @@ class NodeListParameters(BaseModel):
         max_length=64,
         description="Only cards whose name has this in it, in capitals or not.",
     )
-    of: str | None = Field(
+    of: Annotated[str, AfterValidator(_parse_addresses)] | None = Field(
         None,
-        pattern=r"^0x[0-9a-f]{40}(,0x[0-9a-f]{40})*$",
+        pattern=r"^0[xX][0-9a-fA-F]{40}(,0[xX][0-9a-fA-F]{40})*$",
         max_length=_MOST_OF * (_ADDRESS + 1),
-        description="Only these nodes: up to 200 addresses with commas between.",
+        description="Only these nodes: up to 200 comma-separated addresses.",
     )
     cursor: str | None = Field(
         None, pattern="^[A-Za-z0-9_-]{1,400}$", description="`next` of the page before."
@@ -98,13 +96,13 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
         return answering.look(request, lambda look: nodes(look, query))
 
     @web.get("/nodes/{node}", operation_id="node", response_model=NodeView)
-    def _node(request: Request, node: NodePrefix) -> Response:
+    def _node(request: Request, node: NodePath) -> Response:
         """One node: score here and on chain, place, distance to exclusion and kickout."""
         return answering.look(request, lambda look: node_view(look, named(look, node)))
 
     @web.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)
     def _history(
-        request: Request, node: NodePrefix, asked: Annotated[HistoryParameters, Query()]
+        request: Request, node: NodePath, asked: Annotated[HistoryParameters, Query()]
     ) -> Response:
         """QoS, long-term score and reliability over time, at most 2,000 points."""
         query = HistoryQuery(asked.first, asked.last, asked.points)
@@ -113,14 +111,14 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
         )
 
     @web.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
-    def _past(request: Request, node: NodePrefix) -> Response:
+    def _past(request: Request, node: NodePath) -> Response:
         """A node's membership, what the contract was told of it, and the draws that drew it."""
         return answering.look(request, lambda look: node_past(look, named(look, node).address))
 
     @web.get("/nodes/{node}/explain", operation_id="explain", response_model=NodeExplanation)
     def _explain(
         request: Request,
-        node: NodePrefix,
+        node: NodePath,
         at: Annotated[int | None, Query(ge=0, le=LARGEST, description="A block.")] = None,
     ) -> Response:
         """Every number behind a score, each with its log and transaction.

@@ -1,6 +1,7 @@
 """What a question gets that has no answer: `application/problem+json` (RFC 9457)."""
 
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -45,8 +46,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def problem(status: int, detail: str, found: list[str] | None = None) -> Response:
-    """Return the answer of a question that has none."""
+def problem(
+    status: int,
+    detail: str,
+    found: list[str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return a problem document; `headers` are added to its own."""
     body = Problem(
         type="about:blank",
         title=HTTPStatus(status).phrase,
@@ -55,10 +61,10 @@ def problem(status: int, detail: str, found: list[str] | None = None) -> Respons
         at=int(time.clock_gettime(time.CLOCK_REALTIME)),
         found=found,
     )
-    headers = {"cache-control": "no-store"}
+    sent = {"cache-control": "no-store", **(headers or {})}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        headers["retry-after"] = str(_RETRY_SECONDS)
-    return JSONResponse(body.model_dump(exclude_none=True), status, headers, _MEDIA_TYPE)
+        sent["retry-after"] = str(_RETRY_SECONDS)
+    return JSONResponse(body.model_dump(exclude_none=True), status, sent, _MEDIA_TYPE)
 
 
 def problem_of(error: OracleError) -> Response:
@@ -89,4 +95,4 @@ def register_problems(web: FastAPI) -> None:
 
     @web.exception_handler(HTTPException)
     def _refused(_request: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, str(error.detail))
+        return problem(error.status_code, str(error.detail), headers=error.headers)

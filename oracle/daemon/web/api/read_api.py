@@ -1,17 +1,19 @@
 """The application of the third listener: the read API, its schema, and who may ask from where."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Request
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute, Match, Route
 
 from oracle import __version__
 from oracle.daemon.web.answer_cache import FreshAnswers
 from oracle.daemon.web.api.answering import ApiAnswers, refuse_unknown_names
-from oracle.daemon.web.api.event_stream import EventStreams, event_routes
+from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, event_routes
 from oracle.daemon.web.api.node_routes import node_routes
 from oracle.daemon.web.api.problems import PROBLEMS, register_problems
 from oracle.daemon.web.api.record_routes import (
@@ -26,6 +28,7 @@ from oracle.domain.ids import Hash
 from oracle.kickouts.evidence_files import path_of
 from oracle.queries.api.source import ApiSource
 
+_METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 _DESCRIPTION = (
     "Everything the oracle computed from the chain's logs, to be read and checked. Amounts and "
     "numbers in units of 10^-18 are text; times are unix seconds; every answer names the block "
@@ -37,13 +40,13 @@ _DESCRIPTION = (
 class ReadApiOptions:
     """`cors`: origins whose pages may read it in a browser; `*`: all.
 
-    `evidence_folder`: where the daemon lays evidence down, None: nowhere here. `streams`: how many
-    may listen at the same time. `act`: what a demonstration plays now, to be said on its page.
+    `evidence_folder`: where the daemon lays evidence down, None: nowhere here. `streams`: the
+    limits of `/v1/events`. `act`: what a demonstration plays now, to be said on its page.
     """
 
     cors: Sequence[str] = ()
     evidence_folder: Path | None = None
-    streams: int = 1200
+    streams: StreamLimits = field(default_factory=StreamLimits)
     act: Callable[[], PlayedAct | None] = lambda: None
 
 
@@ -63,14 +66,16 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
         dependencies=[Depends(refuse_unknown_names)],
     )
     register_problems(web)
-    web.include_router(node_routes(answering))
-    web.include_router(record_routes(answering))
-    web.include_router(draw_routes(answering))
-    web.include_router(rule_routes(answering))
-    web.include_router(
-        evidence_routes(answering, lambda named: _text_of(options.evidence_folder, named))
-    )
-    web.include_router(event_routes(EventStreams(source, options.streams)))
+    routers = [
+        node_routes(answering),
+        record_routes(answering),
+        draw_routes(answering),
+        rule_routes(answering),
+        evidence_routes(answering, lambda named: _text_of(options.evidence_folder, named)),
+        event_routes(EventStreams(source, options.streams)),
+    ]
+    for router in routers:
+        web.include_router(router)
     # The last one that is added is asked first: CORS puts its headers on what is fresh, too.
     web.add_middleware(FreshAnswers, answering.fresh, pages.fresh)
     if options.cors:
@@ -80,14 +85,31 @@ def read_api(source: ApiSource, options: ReadApiOptions) -> FastAPI:
             allow_methods=["GET"],
             expose_headers=["ETag"],
         )
-    web.add_api_route("/v1/{path:path}", _nothing, include_in_schema=False)
+    routes = [route for router in routers for route in router.routes]
+    refuse = partial(_refuse_path, routes)
+    web.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
     # The pages take every path that is left.
     web.mount("/", page_app(pages))
     return web
 
 
-def _nothing(path: str) -> None:
-    """Say in the API's own way that there is no such path."""
+def _refuse_path(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
+    """Raise 405 with `Allow` where the path has other methods, else 404."""
+    allowed = {
+        method
+        for route in routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is Match.PARTIAL
+        for method in route.methods or ()
+    }
+    if "GET" in allowed:
+        allowed.add("HEAD")
+    if allowed:
+        listed = ", ".join(sorted(allowed))
+        raise HTTPException(
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            f"/v1/{path}: method {request.method} is not allowed; expected {listed}",
+            {"allow": listed},
+        )
     raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no path /v1/{path}")
 
 

@@ -6,15 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
+from pydantic import AfterValidator
 
+from oracle.chain.hex_names import HASH_DIGITS, parse_address, parse_hash
 from oracle.daemon.web.api.answering import ApiAnswers
+from oracle.daemon.web.api.input_types import HashPath
 from oracle.daemon.web.api.node_routes import LARGEST
 from oracle.daemon.web.api.problems import problem, problem_of
 from oracle.daemon.web.api.wanted_task import WantedTask
 from oracle.domain.events.jsonl import parse_wanted_task
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
-from oracle.queries.api.answers import HASH_PATTERN
 from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, draws, draws_of
 from oracle.queries.api.records.drawn_again import DrawnAgain, drawn_again
 from oracle.queries.api.records.kickout_view import KickoutPage, evidence_file, kickouts
@@ -28,8 +30,13 @@ from oracle.queries.api.status_view import StatusAnswer, status_view
 _UNPROCESSABLE = 422
 _FOR_EVER = "public, max-age=31536000, immutable"
 
-KeyText = Annotated[str, Path(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32])]
 Rows = Annotated[int, Query(ge=1, le=200)]
+
+
+def _parse_address_or_hash(text: str) -> str:
+    """Return it in lower case. Raises HexNameError: neither, or a wrong checksum."""
+    is_hash = len(text) == len("0x") + HASH_DIGITS
+    return parse_hash(text) if is_hash else parse_address(text)
 
 
 def record_routes(answering: ApiAnswers) -> APIRouter:
@@ -37,12 +44,12 @@ def record_routes(answering: ApiAnswers) -> APIRouter:
     web = APIRouter(prefix="/v1", tags=["records"])
 
     @web.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
-    def _task(request: Request, task: KeyText) -> Response:
+    def _task(request: Request, task: HashPath) -> Response:
         """The life of a task, and the score that it brought."""
         return answering.look(request, lambda look: task_view(look, TaskKey(task)))
 
     @web.get("/groups/{group}", operation_id="group", response_model=GroupAnswer)
-    def _group(request: Request, group: KeyText) -> Response:
+    def _group(request: Request, group: HashPath) -> Response:
         """Members, ranks, times and scores of a group."""
         return answering.look(request, lambda look: group_view(look, GroupKey(group)))
 
@@ -78,14 +85,14 @@ def draw_routes(answering: ApiAnswers) -> APIRouter:
         return answering.look(request, lambda look: draws(look, limit))
 
     @web.get("/draws/{task}", operation_id="task_draws", response_model=TaskDraws)
-    def _draws_of(request: Request, task: KeyText) -> Response:
+    def _draws_of(request: Request, task: HashPath) -> Response:
         """Every draw of one task."""
         return answering.look(request, lambda look: draws_of(look, TaskKey(task)))
 
     @web.get("/draws/{task}/again", operation_id="draw_again", response_model=DrawnAgain)
     def _draw_again(
         request: Request,
-        task: KeyText,
+        task: HashPath,
         seed_block: Annotated[int | None, Query(ge=0, le=LARGEST, description="Of which.")] = None,
     ) -> Response:
         """Everything that a draw is made of, to be done again by whoever asks.
@@ -136,7 +143,11 @@ def evidence_routes(answering: ApiAnswers, read: Callable[[Hash], str | None]) -
         responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
     )
     def _evidence(
-        name: Annotated[str, Path(pattern="^0x([0-9a-f]{40}|[0-9a-f]{64})$")],
+        name: Annotated[
+            str,
+            Path(pattern="^0[xX]([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"),
+            AfterValidator(_parse_address_or_hash),
+        ],
     ) -> Response:
         """The evidence of a kickout, byte for byte as it was hashed.
 

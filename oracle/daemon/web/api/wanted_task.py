@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from oracle.queries.api.answers import HASH_PATTERN
+from oracle.daemon.web.api.input_types import AddressInput, HashInput
 
 _UINT32 = 2**32 - 1
 # Whole numbers that every JSON reader keeps as they are.
@@ -21,7 +21,6 @@ _FromJson = BeforeValidator(_as_whole)
 _Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
 _Whole = Annotated[int, Field(ge=0, le=_EXACT), _FromJson]
 _Counted = Annotated[int, Field(ge=1, le=_EXACT), _FromJson]
-_Hash = Annotated[str, Field(pattern=HASH_PATTERN)]
 _Version = Annotated[list[_Uint32], Field(min_length=3, max_length=3)]
 
 
@@ -32,8 +31,8 @@ class WantedTask(BaseModel):
         extra="forbid", strict=True, json_schema_extra={"examples": [{"min_vram": 8}]}
     )
 
-    task: _Hash | None = None
-    creator: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$")] | None = None
+    task: HashInput | None = None
+    creator: AddressInput | None = None
     fee: Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,76})$")] | None = None
     min_vram: _Uint32 | None = None
     required_gpu: str | None = None
@@ -43,6 +42,6 @@ class WantedTask(BaseModel):
     size: _Counted | None = None
     kind: Literal["sd", "llm", "sd_ft"] | None = None
     timeout: _Whole | None = Field(None, description="Seconds.")
-    group: _Hash | None = None
+    group: HashInput | None = None
     group_size: _Counted | None = None
     time: _Whole | None = Field(None, description="Unix seconds.")

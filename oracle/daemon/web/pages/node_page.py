@@ -24,8 +24,7 @@ from oracle.daemon.web.pages.node_words import (
     score_words,
     turn_words,
 )
-from oracle.daemon.web.pages.nodes_page import prefix_of
-from oracle.daemon.web.pages.page_frame import PageRequest, page, two_digits
+from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page, two_digits
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ScoreEntry
@@ -79,7 +78,7 @@ def node_page(look: ApiLook, asked: PageRequest) -> Response:
     span = asked.text("range") or _DEFAULT
     if span not in _RANGES:
         raise QuestionError(f"range: is one of {', '.join(_RANGES)}")
-    node = named(look, prefix_of(asked.path["address"]))
+    node = named(look, address_prefix(asked.path["address"]))
     answer = node_view(look, node)
     standing, scores = standing_of(look, node, answer)
     last, length = _end_of(look, node), _RANGES[span]

@@ -9,19 +9,19 @@ from urllib.parse import urlencode
 
 from fastapi.responses import Response
 
+from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.daemon.web.pages.figures.sparklines import sparkline
-from oracle.daemon.web.pages.page_frame import PageRequest, page
+from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page
 from oracle.daemon.web.pages.status_line import framed
 from oracle.domain.ids import Address
 from oracle.queries.api.node_list import NodeEntry, NodeListQuery, nodes
 from oracle.queries.api.node_order import NODE_STATES, NodeSort
 from oracle.queries.api.source import ApiLook, QuestionError
+from oracle.queries.text.text_tables import foreign
 
 # Addresses in one list of one's own nodes: it is kept in the link, not here.
 _MOST_OF = 200
 _LONGEST_OF = 9_000
-_HEX = frozenset("0123456789abcdef")
-_DIGITS = 40
 _COLUMNS = (
     ("qos", "QoS"),
     ("long_term", "Long-term"),
@@ -79,7 +79,7 @@ def query_of(asked: PageRequest) -> NodeListQuery:
     return NodeListQuery(
         sort=cast("NodeSort", sort),
         state=state,
-        prefix=None if prefix is None else prefix_of(prefix),
+        prefix=None if prefix is None else address_prefix(prefix),
         gpu=asked.text("gpu"),
         of=_own_nodes(asked.text("of", _LONGEST_OF)),
         cursor=asked.text("cursor"),
@@ -87,25 +87,23 @@ def query_of(asked: PageRequest) -> NodeListQuery:
 
 
 def _own_nodes(text: str | None) -> frozenset[str]:
-    """Return a list of one's own nodes. Raises QuestionError: it has too many, or no address."""
-    told = [] if text is None else [prefix_of(one) for one in re.split(r"[\s,]+", text) if one]
-    if len(told) > _MOST_OF or any(len(one) < _DIGITS + 2 for one in told):
-        raise QuestionError(f"of: is up to {_MOST_OF} addresses, each of 0x and forty digits")
-    return frozenset(told)
+    """Return the addresses of `?of=`. Raises QuestionError: too many, or one is not valid."""
+    entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
+    if len(entries) > _MOST_OF:
+        raise QuestionError(f"of: {len(entries)} addresses; expected at most {_MOST_OF}")
+    return frozenset(_own_node(entry) for entry in entries)
+
+
+def _own_node(text: str) -> str:
+    try:
+        return parse_address(text)
+    except HexNameError as error:
+        raise QuestionError(f"of: {foreign(text)}: {error}") from error
 
 
 def of_text(asked: NodeListQuery) -> str | None:
     """Return a list of one's own nodes as a link has it; None: all are asked for."""
     return ",".join(sorted(asked.of)) or None
-
-
-def prefix_of(text: str) -> str:
-    """Return what was given as the beginning of an address. Raises QuestionError: it is none."""
-    wanted = text.strip().lower()
-    digits = wanted.removeprefix("0x")
-    if (not digits and wanted != "0x") or len(digits) > _DIGITS or set(digits) - _HEX:
-        raise QuestionError("an address is 0x and up to forty digits 0 to f")
-    return f"0x{digits}"
 
 
 def link(asked: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values

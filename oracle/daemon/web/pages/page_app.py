@@ -15,7 +15,7 @@ from oracle import __version__
 from oracle.daemon.web.answer_cache import AnswerCache, Flights, Made
 from oracle.daemon.web.pages import static_files
 from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
-from oracle.daemon.web.pages.page_frame import HEADERS, PageRequest, page
+from oracle.daemon.web.pages.page_frame import HEADERS, POLICY, PageRequest, page
 from oracle.daemon.web.pages.status_line import OUT_OF_REACH
 from oracle.daemon.web.played_act import PlayedAct
 from oracle.errors import OracleError
@@ -44,6 +44,15 @@ def page_app(renderer: "PageRenderer") -> FastAPI:
     web.add_middleware(_SafeHeaders)
     for path, show in PAGES.items():
         web.add_api_route(path, _route(renderer, show), methods=["GET"])
+
+    @web.get("/docs")
+    def api_docs() -> Response:
+        """The reference of the read API, drawn from its schema."""
+        shown = page("api_docs.html", schema="/v1/openapi.json")
+        # Redoc writes its styles into the page.
+        policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
+        shown.headers[POLICY] = policy
+        return shown
 
     @web.get("/static/{digest}/{name:path}")
     def static(digest: str, name: str) -> Response:
@@ -139,8 +148,12 @@ class _SafeHeaders:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                told = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message["headers"] = [*message["headers"], *told]
+                present = {name for name, _ in message["headers"]}
+                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [
+                    *message["headers"],
+                    *(header for header in added if header[0] not in present),
+                ]
             await send(message)
 
         await self._app(scope, receive, with_headers)

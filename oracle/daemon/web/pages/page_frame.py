@@ -12,13 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 
+from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
+from oracle.chain.profiles.profile import Token
 from oracle.daemon.web.played_act import PlayedAct
+from oracle.domain.ids import TaskKey
 from oracle.queries.api.node_list import harmless
 from oracle.queries.api.source import QuestionError
-from oracle.queries.text.human_numbers import capital, counted, in_words, moment, ordinal, span
-from oracle.queries.text.text_tables import in_utc
+from oracle.queries.text.human_numbers import (
+    amount,
+    capital,
+    counted,
+    in_words,
+    moment,
+    ordinal,
+    span,
+)
+from oracle.queries.text.text_tables import foreign, in_utc
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
@@ -31,14 +43,14 @@ NAVIGATION = (
     ("Health", "/health"),
     ("Rules", "/rules"),
 )
+POLICY = "content-security-policy"
 # Scripts, styles and pictures come from here and are in files: a text of a stranger that found
 # its way into a page would still not run.
 HEADERS = {
-    "content-security-policy": (
+    POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cross-origin-opener-policy": "same-origin",
@@ -88,6 +100,31 @@ class PageRequest:
         return told or None
 
 
+def address_prefix(text: str) -> str:
+    """Return the beginning of an address in lower case; the `0x` may be left out.
+
+    Raises:
+        QuestionError: `text` is not hex, too long, or a full address with a wrong checksum.
+    """
+    entered = text.strip()
+    has_prefix = entered[:2].lower() == "0x"
+    try:
+        prefix = parse_address_prefix(entered if has_prefix else f"0x{entered}")
+    except HexNameError as error:
+        raise QuestionError(f"{foreign(entered)}: {error}") from error
+    if prefix == "0x" and not has_prefix:
+        raise QuestionError("address: nothing entered; expected 0x and up to 40 hex digits")
+    return prefix
+
+
+def task_key(text: str) -> TaskKey:
+    """Return the key of a task in lower case. Raises QuestionError: not 0x and 64 hex digits."""
+    try:
+        return TaskKey(parse_hash(text.strip()))
+    except HexNameError as error:
+        raise QuestionError(f"{foreign(text)}: {error}") from error
+
+
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """Render a template; what it needs and does not get is a bug, and ends the answer."""
     text = environment().get_template(template).render(**values)
@@ -116,6 +153,7 @@ def environment() -> Environment:
         ordinal=ordinal,
         two=two_digits,
         short=shortened,
+        amount=amount_text,
         state=state_words,
         shown=with_two_digits,
         harmless=harmless,
@@ -143,10 +181,21 @@ def with_two_digits(text: str) -> str:
     return _FRACTION.sub(r"\1", text)
 
 
-def shortened(hashed: str) -> str:
-    """Return the beginning and the end of an address or a hash; the link has all of it."""
+@pass_context
+def shortened(context: Context, hashed: str) -> str:
+    """Return the label of an address, or the beginning and the end of an address or a hash."""
+    label: str | None = context.get("labels", {}).get(hashed)
+    if label is not None:
+        return label
     first, last = _SHOWN_OF_HASH
     return hashed if len(hashed) < _HASH_FROM else f"{hashed[:first]}…{hashed[-last:]}"
+
+
+@pass_context
+def amount_text(context: Context, units: int | str) -> str:
+    """Write an amount of the smallest unit in the network's token."""
+    token: Token = context["token"]
+    return amount(int(units), token.symbol, token.decimals)
 
 
 def state_words(state: str) -> str:

@@ -43,4 +43,6 @@ def framed(look: ApiLook, here: str | None, json_path: str | None = None) -> dic
         "as_of": look.as_of,
         "standing": status_line(look.as_of, is_halted=is_halted),
         "json_path": json_path,
+        "token": look.source.token,
+        "labels": look.source.labels,
     }

@@ -5,27 +5,24 @@ from urllib.parse import quote
 
 from fastapi.responses import RedirectResponse, Response
 
-from oracle.daemon.web.pages.nodes_page import prefix_of
-from oracle.daemon.web.pages.page_frame import PageRequest, page
+from oracle.chain.hex_names import HASH_INPUT_PATTERN
+from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page, task_key
 from oracle.daemon.web.pages.status_line import framed
-from oracle.domain.ids import TaskKey
 from oracle.queries.api.node_list import named
 from oracle.queries.api.records.task_view import task_view
-from oracle.queries.api.source import ApiLook, NotKnownError, QuestionError
+from oracle.queries.api.source import AmbiguousError, ApiLook, NotKnownError
 
 _SEE_OTHER = 303
-_KEY = re.compile(r"0x[0-9a-f]{64}")
+_KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def task_page(look: ApiLook, asked: PageRequest) -> Response:
     """The life of a task, and the group that scored it."""
-    wanted = asked.path["key"].lower()
-    if not _KEY.fullmatch(wanted):
-        raise QuestionError("a task is 0x and 64 digits 0 to f")
-    task = look.uow.tasks.named([TaskKey(wanted)]).get(TaskKey(wanted))
+    key = task_key(asked.path["key"])
+    task = look.uow.tasks.named([key]).get(key)
     if task is None:
-        raise NotKnownError(f"no task {wanted} was seen")
+        raise NotKnownError(f"no task {key} was seen")
     results = [] if task.group is None else look.uow.results.of_group(task.group)
     mine = [one for one in results if any(member.task == task.key for member in one.members)]
     return page(
@@ -47,16 +44,20 @@ def search_page(look: ApiLook, asked: PageRequest) -> Response:
 def place_of(look: ApiLook, text: str) -> str:
     """Return the path of the page that a text stands for.
 
-    A number is a round, 64 digits are a task, fewer an address or the beginning of one.
+    A number is a round, 64 digits are a task, a label or fewer digits a node.
 
     Raises:
         QuestionError: it is nothing of these.
         NotKnownError: nothing begins so.
         AmbiguousError: several nodes do.
     """
-    wanted = text.strip().lower()
-    if _NUMBER.fullmatch(wanted):
-        return f"/rounds/{int(wanted)}"
-    if _KEY.fullmatch(wanted):
-        return f"/tasks/{wanted}"
-    return f"/nodes/{quote(named(look, prefix_of(wanted)).address)}"
+    query = text.strip()
+    if _NUMBER.fullmatch(query):
+        return f"/rounds/{int(query)}"
+    if _KEY.fullmatch(query):
+        return f"/tasks/{task_key(query)}"
+    labelled = look.source.labelled(query) if query else []
+    if len(labelled) > 1:
+        raise AmbiguousError(query, list(labelled))
+    address = labelled[0] if labelled else named(look, address_prefix(query)).address
+    return f"/nodes/{quote(address)}"

@@ -142,7 +142,7 @@ def test_nothing_is_deployed_where_nobody_can_be_asked_or_dry(settings, tmp_path
 @pytest.mark.parametrize(
     ("told", "fault"),
     [
-        (["--admin", "0x12"], "an address is 0x and 40 hex digits"),
+        (["--admin", "0x12"], "not an address; expected 0x and 40 hex digits"),
         (["--admin", ADMIN, "--limit", "kick_below"], "write it as NAME=NUMBER"),
         (["--admin", ADMIN, "--limit", "speed=3"], "no limit is called speed"),
         (

@@ -148,7 +148,7 @@ FAULTS = {
     "is the name of an environment variable": {"signer_env": "a-b"},
     "is not an http:// or https:// address": {"signer_remote_url": "ftp://host"},
     "signer_remote_url: is not": {"signer_remote_url": "https://signer:99999"},
-    "an address is 0x and 40 hex digits": {"signer_address": "0x12"},
+    "not an address; expected 0x and 40 hex digits": {"signer_address": "0x12"},
 }
 
 

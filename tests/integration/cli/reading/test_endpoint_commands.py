@@ -95,7 +95,7 @@ def test_one_that_does_not_show_the_checkpoint_is_unfit(
         ({"checkpoint_block": 3}, "checkpoint_block and checkpoint_hash: give both or none"),
         (
             {"checkpoint_block": 3, "checkpoint_hash": "0x12"},
-            "a block hash is 0x and 64 hex digits",
+            "not a hash; expected 0x and 64 hex digits",
         ),
         ({"websocket": "http://localhost"}, "a websocket is a ws:// or wss:// address"),
         ({"finality_seconds": -1}, "chain.finality_seconds"),

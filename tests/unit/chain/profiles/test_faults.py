@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from oracle.chain.profiles.profile import Token
 from oracle.chain.profiles.profile_loader import open_profile, shipped_names
 from oracle.errors import InputError
 from tests.unit.chain.profiles.written import opened, written
@@ -248,6 +249,9 @@ def test_what_only_explains_or_says_where_does_not(tmp_path: Path):
 
     assert opened(tmp_path, "# more\n" + placed).profile.identity == identity
     assert opened(tmp_path, GOOD.replace("a network", "yours")).profile.identity == identity
+    shown = 'token = { symbol = "CNX", decimals = 6 }\n'
+    assert opened(tmp_path, shown + GOOD).profile.token == Token("CNX", 6)
+    assert opened(tmp_path, shown + GOOD).profile.identity == identity
 
 
 @pytest.mark.parametrize("name", shipped_names())

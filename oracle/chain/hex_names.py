@@ -1,0 +1,78 @@
+"""Parses addresses and hashes that people, scripts and configurations write, in any letter case.
+
+The product stores and prints lower case. A full address in mixed case carries a checksum (EIP-55),
+and a wrong checksum is an error, because it means that a digit was mistyped.
+"""
+
+import re
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.ids import Address, Hash
+from oracle.errors import InputError
+
+ADDRESS_DIGITS, HASH_DIGITS = 40, 64
+# For OpenAPI schemas, which cannot express the checksum.
+ADDRESS_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{40}$"
+ADDRESS_PREFIX_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{0,40}$"
+HASH_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{64}$"
+_HEX_TEXT = re.compile(r"0[xX]([0-9a-fA-F]*)")
+_UPPER_CASE_FROM = 8
+
+
+class HexNameError(InputError, ValueError):
+    """The text is not the address or hash that it should be; pydantic reports it as well.
+
+    The message never repeats the text, because a key that was pasted into the wrong field must
+    not reach a log. A caller that may show it writes it in front.
+    """
+
+
+def parse_address(text: str) -> Address:
+    """Return the address in lower case.
+
+    Raises:
+        HexNameError: `text` is not 0x and 40 hex digits, or its EIP-55 checksum is wrong.
+    """
+    prefix = parse_address_prefix(text)
+    if len(prefix) != ADDRESS_DIGITS + len("0x"):
+        raise HexNameError(f"not an address; expected 0x and {ADDRESS_DIGITS} hex digits")
+    return Address(prefix)
+
+
+def parse_address_prefix(text: str) -> str:
+    """Return the first digits of an address, or all of them, as `0x` and lower case.
+
+    Raises:
+        HexNameError: `text` is not 0x and at most 40 hex digits, or it is a full address whose
+            EIP-55 checksum is wrong.
+    """
+    match = _HEX_TEXT.fullmatch(text)
+    if match is None or len(match[1]) > ADDRESS_DIGITS:
+        raise HexNameError(f"not an address; expected 0x and {ADDRESS_DIGITS} hex digits")
+    digits = match[1]
+    address = Address(f"0x{digits.lower()}")
+    is_mixed_case = digits not in {digits.lower(), digits.upper()}
+    if len(digits) == ADDRESS_DIGITS and is_mixed_case and checksum_address(address)[2:] != digits:
+        raise HexNameError(
+            "wrong EIP-55 checksum; look for a mistyped digit, or write the address in lower case"
+        )
+    return address
+
+
+def parse_hash(text: str) -> Hash:
+    """Return 32 bytes as lower-case hex. Raises HexNameError: not 0x and 64 hex digits."""
+    match = _HEX_TEXT.fullmatch(text)
+    if match is None or len(match[1]) != HASH_DIGITS:
+        raise HexNameError(f"not a hash; expected 0x and {HASH_DIGITS} hex digits")
+    return Hash(f"0x{match[1].lower()}")
+
+
+def checksum_address(address: Address) -> str:
+    """Return an address in the mixed case of EIP-55."""
+    digits = address[2:]
+    nibbles = keccak(digits.encode()).hex()
+    cased = (
+        digit.upper() if int(nibble, 16) >= _UPPER_CASE_FROM else digit
+        for digit, nibble in zip(digits, nibbles, strict=False)
+    )
+    return "0x" + "".join(cased)

@@ -1,0 +1,25 @@
+"""On a phone of 360 pixels the score of a node and every page of the navigation are in sight."""
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
+
+_WIDTH = 360
+
+
+@pytest.mark.parametrize("path", ["/", "/nodes"])
+def test_score_column_and_navigation_are_within_a_narrow_screen(browser, url, path):
+    context = browser.new_context(viewport={"width": _WIDTH, "height": 800})
+    page = context.new_page()
+    page.goto(url + path, wait_until="load")
+    links = page.locator("header nav a").all()
+    scores = page.locator("td.score").all()
+    assert len(links) >= 7
+    assert scores
+    for element in (*links, *scores):
+        box = element.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= _WIDTH
+    page.screenshot(path=f"build/screens/narrow-{path.strip('/') or 'network'}.png")
+    context.close()

@@ -1,0 +1,1 @@
+"""Clocks of the machine that are set while a daemon runs."""

@@ -1,0 +1,97 @@
+"""The wall clock is set back or forth under a daemon that runs: NTP, or a restored machine.
+
+Real processes, whose clock a preloaded library moves.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from oracle.store.database import Store
+from tests.support.cli.daemon import daemon, starting
+from tests.support.cli.local_network import write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import config, settings
+from tests.support.stepped_clock import SteppedClock, needs_compiler
+
+pytestmark = needs_compiler
+
+DAY = 86_400
+# The lease's loop does nothing from a moment on, at a threshold that a test can wait for.
+# A daemon whose index turn hangs once a file is there, at a threshold that a test can wait for.
+HANGING = """
+import pathlib, threading
+import oracle.daemon.scheduler as scheduler, oracle.daemon.steps as steps
+from oracle.cli.main import main
+scheduler.STUCK_SECONDS = 5.0
+index = steps.DaemonSteps.index
+def hang(work):
+    return threading.Event().wait() if pathlib.Path({hang!r}).exists() else index(work)
+steps.DaemonSteps.index = hang
+main()
+"""
+
+
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
+    made = SteppedClock(tmp_path)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.mark.parametrize("seconds", [-DAY, DAY])
+def test_daemon_follows_the_chain_after_its_clock_is_stepped(
+    a_chain: AChain, clock: SteppedClock, tmp_path: Path, seconds: int
+):
+    with daemon(config(a_chain, tmp_path)) as running:
+        running.wait_for_block(a_chain.head.number)
+        clock.step(seconds)
+        for _ in range(3):
+            a_chain.live(1)
+            running.wait_for_block(a_chain.head.number)
+        assert running.get("/livez").status_code == 200
+
+
+def test_standby_takes_over_from_a_leader_whose_loop_is_stuck(a_chain: AChain, tmp_path: Path):
+    hang = tmp_path / "hang"
+    paths = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        wanted = settings(a_chain, folder)
+        wanted["database"]["url"] = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+        paths.append(write(wanted, folder / "config.toml"))
+    program = ("-c", HANGING.format(hang=str(hang)))
+    with daemon(paths[0], program=program) as leader, starting(paths[1], "--standby") as standby:
+        standby.wait_for("standby")
+        leader.wait_until_ready()
+        hang.touch()
+
+        taken = standby.wait_for("started")
+
+        # It ends by itself, in a way in which a supervisor starts it anew.
+        assert leader.process.wait(60) == 1
+        assert "the daemon's loop has not turned for" in leader.log.read_text("utf-8")
+        standby.url = taken["web"]
+        a_chain.live(2)
+        standby.wait_for_block(a_chain.head.number)
+
+
+def test_standby_takes_a_dead_lease_after_the_clock_is_stepped_back(
+    a_chain: AChain, clock: SteppedClock, tmp_path: Path
+):
+    path = config(a_chain, tmp_path)
+    with daemon(path) as leader:
+        leader.wait_until_ready()
+        url = settings(a_chain, tmp_path)["database"]["url"]
+        with Store.open(url, create=True) as store, store.transaction() as uow:
+            # A holder of which no kernel tells whether it lives, and which renews no more.
+            leader.process.kill()
+            leader.process.wait()
+            before = uow.lease.current()
+            taken = uow.lease.take("elsewhere", 30.0, gone=before.epoch)
+        assert taken is not None
+        clock.step(-DAY)
+        with starting(path, "--standby") as standby:
+            assert standby.wait_for("started")["epoch"] == taken + 1

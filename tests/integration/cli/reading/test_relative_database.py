@@ -1,0 +1,40 @@
+"""A relative SQLite file belongs to its configuration, wherever a command is started."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oracle.daemon.config.loader import place_beside
+
+
+@pytest.mark.slow
+def test_command_started_in_two_folders_opens_the_same_database(tmp_path: Path):
+    folder, elsewhere = tmp_path / "settings", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    config = folder / "oracle.toml"
+    config.touch(0o600)
+    config.write_text(
+        '[database]\nurl = "sqlite:///index.sqlite"\n[chain]\nid = 1\nendpoints = ["http://x"]\n'
+        f'[network]\ncontracts = {{ TaskNetwork = "0x{20 * "11"}" }}\n',
+        "utf-8",
+    )
+    for start, name in ((folder, "oracle.toml"), (elsewhere, "../settings/oracle.toml")):
+        command = [sys.executable, "-m", "oracle", "migrate", "--config", name]
+        done = subprocess.run(
+            command, cwd=start, check=False, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+    assert (folder / "index.sqlite").is_file()
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:////var/x.sqlite", "postgresql://me@db/oracle", "sqlite:///:memory:"]
+)
+def test_absolute_and_remote_databases_are_left_as_they_are(url: str):
+    written = {"database": {"url": url}}
+    place_beside(Path("/etc/qos-oracle/config.toml"), written, "database", "url")
+    assert written == {"database": {"url": url}}

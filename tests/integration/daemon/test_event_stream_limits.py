@@ -1,0 +1,86 @@
+"""`/v1/events` over real sockets: one client cannot take all places, and each stream ends."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import requests
+
+from oracle.daemon.web.api.event_stream import StreamLimits
+from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.listener import Listener, ListenerLimits
+from tests.support.api import IndexedHistory
+from tests.support.histories import History
+from tests.support.txmgr.stores import new_sqlite_store
+
+__all__ = ["new_sqlite_store"]
+
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture
+def indexed(new_sqlite_store) -> Iterator[IndexedHistory]:
+    with new_sqlite_store() as store:
+        yield IndexedHistory(store).whole(History().joins("A").scores("A", 10))
+
+
+@contextmanager
+def served(indexed: IndexedHistory, limits: StreamLimits) -> Iterator[str]:
+    web = read_api(indexed.source, ReadApiOptions(streams=limits))
+    listener = Listener(
+        "api", "127.0.0.1", 0, ListenerLimits(requests_per_second=1000.0, streams=limits.total)
+    )
+    with serving(web, listener) as url:
+        yield url
+
+
+def opened(url: str, client: str) -> requests.Response:
+    # A proxy on this machine names the client that it asks for.
+    headers = {"X-Forwarded-For": client}
+    return requests.get(f"{url}/v1/events", headers=headers, stream=True, timeout=PATIENCE_SECONDS)
+
+
+def test_client_with_all_its_streams_open_is_refused_and_others_are_not(indexed):
+    with ExitStack() as held, served(indexed, StreamLimits(total=8, per_address=3)) as url:
+        for address in ("192.0.2.1", "2001:db8::1", "2001:db8::2"):
+            assert held.enter_context(opened(url, address)).status_code == 200
+        # One IPv6 network of 64 bits is one client.
+        assert held.enter_context(opened(url, "2001:db8::3")).status_code == 200
+        refused = held.enter_context(opened(url, "2001:db8::4"))
+        assert (refused.status_code, refused.json()["title"]) == (429, "Too Many Requests")
+        statuses = [
+            held.enter_context(opened(url, f"192.0.2.{host}")).status_code for host in range(2, 7)
+        ]
+        assert statuses == [200, 200, 200, 200, 503]
+
+
+def test_place_of_a_client_that_leaves_is_free_again(indexed):
+    with served(indexed, StreamLimits(total=8, per_address=1)) as url:
+        opened(url, "192.0.2.1").close()
+        for _ in range(200):
+            with opened(url, "192.0.2.1") as answer:
+                if answer.status_code == 200:
+                    return
+        pytest.fail("the place of a closed stream was never free")
+
+
+def test_stream_ends_after_its_time_and_is_resumed_without_a_gap(indexed):
+    with served(indexed, StreamLimits(max_seconds=0.5)) as url:
+        with opened(url, "192.0.2.1") as answer:
+            lines = list(answer.iter_lines(decode_unicode=True))
+        place = next(line.removeprefix("id: ") for line in lines if line.startswith("id: "))
+        with requests.get(
+            f"{url}/v1/events",
+            headers={"Last-Event-ID": place},
+            stream=True,
+            timeout=PATIENCE_SECONDS,
+        ) as resumed:
+            assert f"id: {place}" in list(resumed.iter_lines(decode_unicode=True))
+
+
+def test_head_of_the_stream_ends_at_once(indexed):
+    with served(indexed, StreamLimits()) as url:
+        answer = requests.head(f"{url}/v1/events", timeout=PATIENCE_SECONDS)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")

@@ -1,0 +1,76 @@
+"""Amounts are shown in the network's token, and addresses by the names that the operator gave."""
+
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given, strategies as st
+
+from oracle.chain.profiles.profile import Token
+from oracle.daemon.web.api.read_api import ReadApiOptions, read_api
+from oracle.queries.text.human_numbers import amount
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node
+
+UNIT = 10**18
+
+
+@pytest.fixture
+def client(new_sqlite_store):
+    history = History().joins("A", stake=400 * UNIT).joins("B", "C").scores("A", 10)
+    history.is_kicked_out("B").after(5)
+    with new_sqlite_store() as store:
+        source = replace(
+            IndexedHistory(store).whole(history).source,
+            token=Token("CNX", 18),
+            labels={node("A"): "rack 3", node("B"): "rack 4"},
+        )
+        yield TestClient(read_api(source, ReadApiOptions()))
+
+
+def test_stake_is_shown_in_the_token_of_the_network(client):
+    page = client.get(f"/nodes/{node('A')}").text
+    assert "<dd>400 CNX</dd>" in page
+    assert str(400 * UNIT) not in page
+
+
+def test_node_without_a_score_shows_no_equation(client):
+    page = client.get(f"/nodes/{node('B')}").text
+    equation = page.partition('class="card equation"')[2].partition("</section>")[0]
+    assert "not a member: kicked out" in equation
+    assert ">=<" not in equation
+    assert "\N{MULTIPLICATION SIGN}" not in equation
+
+
+def test_label_stands_on_the_pages_and_in_the_read_api(client):
+    assert f'title="{node("A")}">rack 3</a>' in client.get("/nodes").text
+    assert "<b>rack 3</b>" in client.get(f"/nodes/{node('A')}").text
+    rows = {row["node"]: row["label"] for row in client.get("/v1/nodes").json()["nodes"]}
+    assert rows == {node("A"): "rack 3", node("B"): "rack 4", node("C"): None}
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "location"),
+    [
+        ("rack 3", 303, f"/nodes/{node('A')}"),
+        ("RACK 4", 303, f"/nodes/{node('B')}"),
+        ("rack", 300, None),
+        ("shelf", 422, None),
+    ],
+)
+def test_search_finds_a_node_by_its_label(client, query, status, location):
+    answer = client.get("/search", params={"q": query}, follow_redirects=False)
+    assert (answer.status_code, answer.headers.get("location")) == (status, location)
+
+
+@given(st.integers(0, 10**40), st.integers(0, 30))
+def test_amount_is_never_rounded_up_and_loses_less_than_a_millionth(units: int, decimals: int):
+    text = amount(units, "CNX", decimals)
+    assert text.endswith(" CNX")
+    figure = text.removesuffix(" CNX").replace(",", "")
+    if figure.startswith("<"):
+        assert 0 < units * 10**6 < 10**decimals
+        return
+    whole, _, part = figure.partition(".")
+    shown = int(whole + f"{part:0<6}") * 10**decimals
+    assert 0 <= units * 10**6 - shown < 10**decimals
