@@ -14,6 +14,7 @@ from oracle.cli.options import (
     print_json,
 )
 from oracle.cli.write_session import acting, command_lease
+from oracle.domain.feed_rows import LARGEST_ID
 from oracle.errors import InputError
 from oracle.indexer.feeds.accepting import accept
 from oracle.indexer.feeds.witness_file import import_witness, witness_lines
@@ -61,7 +62,13 @@ def accept_faults(
     *,
     begin_after: Annotated[
         int | None,
-        typer.Option("--from", metavar="ID", min=0, help="Read a new stream after this row."),
+        typer.Option(
+            "--from",
+            metavar="ID",
+            min=0,
+            max=LARGEST_ID,
+            help="Read a new stream after this row.",
+        ),
     ] = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -19,7 +19,7 @@ from oracle.daemon.scheduler import Job
 from oracle.domain.feed_rows import FeedFault
 from oracle.errors import TransientError
 from oracle.indexer.feeds.feed_faults import HOLDING
-from oracle.indexer.feeds.reread import reread_start, take_comparison, take_reread
+from oracle.indexer.feeds.reread import REREAD_IDS, reread_start, take_comparison, take_reread
 from oracle.indexer.feeds.take_in import next_start, take_in
 from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
@@ -29,8 +29,8 @@ Facts = Mapping[str, object] | None
 
 # How often to see whether old rows are due, or the second feed.
 CHECK_SECONDS = 10.0
-# As many pages as hold what is asked for again, whatever a page holds.
-_REREAD_PAGES = 100
+# A server may cap its pages at a single row; the last page is the empty one.
+_REREAD_PAGES = REREAD_IDS + 1
 
 
 def _wall() -> float:
@@ -159,7 +159,9 @@ class FeedSteps:
             silent = cursor.asked_at - cursor.changed_at
             feed_metrics.STUCK_SECONDS.set(max(0.0, self.wall() - cursor.asked_at))
             feed_metrics.SILENT_SECONDS.set(silent)
-            if silent >= self.app.config.feed.silent_seconds:
+            if self._reads_on:
+                self.watch.feed = f"is read up to row {cursor.highest_id} only; more rows follow"
+            elif silent >= self.app.config.feed.silent_seconds:
                 self.watch.feed = f"has told no new row for {silent} s"
 
 

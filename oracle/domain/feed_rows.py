@@ -13,8 +13,12 @@ from oracle.domain.ids import Hash
 
 # A feed's events stand before every transaction of their block: a stream's number less this.
 _STREAMS = 1 << 20
-# The numbers of rows, as our databases hold them.
-LARGEST_ID = 2**63 - 1
+# The largest id of a row that is read: databases hold 2^63 - 1, and windows of ids around a row
+# reach beyond it.
+LARGEST_ID = 2**63 - 1 - 2**20
+# The longest kind, node or task of a row: PostgreSQL indexes at most 2,704 bytes, and these are
+# hashes, addresses and words.
+MAX_NAME_CHARS = 256
 
 
 @dataclass(frozen=True)

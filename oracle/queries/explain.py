@@ -30,7 +30,6 @@ from oracle.domain.scoring.legacy_factors import (
 )
 from oracle.domain.scoring.node_scores import scores_counted
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import pool_at
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
@@ -156,7 +155,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             as_of=as_of,
             rules=rules,
             node=node,
-            pool=_pool(node, scores, as_of.time, rules),
+            pool=_pool(node, scores, rules),
             scores=scores,
             scored_by=uow.scores.scored_by(address, [entry.seq for entry in scores]),
             changes=changes,
@@ -217,9 +216,9 @@ def _state(
     return folded.fold.ledger.nodes, folded.rounds
 
 
-def _pool(node: Node, scores: list[ScoreEntry], time: int, rules: Rules) -> bytes:
+def _pool(node: Node, scores: list[ScoreEntry], rules: Rules) -> bytes:
     if rules.legacy is None:
-        return pool_at(node, time, rules)
+        return node.pool
     return bytes(entry.score for entry in scores)
 
 

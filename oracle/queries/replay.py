@@ -25,7 +25,6 @@ from oracle.domain.scoring.node_scores import (
     status_of,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import pool_at
 from oracle.domain.state.group import GroupMember, GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
@@ -100,7 +99,7 @@ def _pools(
 ) -> dict[Address, list[int]]:
     """Return the task scores that count; under legacy rules those of the present window."""
     if rules.legacy is None:
-        return {node.address: list(pool_at(node, time, rules)) for node in nodes}
+        return {node.address: list(node.pool) for node in nodes}
     given: dict[Address, list[int]] = {node.address: [] for node in nodes}
     for entry in scores:
         given[entry.node].append(entry.score)

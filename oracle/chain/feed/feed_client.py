@@ -1,7 +1,8 @@
 """Asks a feed over HTTP for its rows and its clock, in bounded space and time.
 
-Two GET requests a poll where nothing is new. What comes back is checked for its shape alone: what
-it says is judged where it is stored (docs/explanation/feed.md#a-poll).
+Three GET requests a poll where nothing is new: the clock, a page with the row that is read again,
+and the empty page that is the end. What comes back is checked for its shape alone: what it says
+is judged where it is stored (docs/explanation/feed.md#a-poll).
 """
 
 import json
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from oracle.domain.feed_rows import LARGEST_ID, FeedRow
+from oracle.domain.feed_rows import LARGEST_ID, MAX_NAME_CHARS, FeedRow
 from oracle.errors import TransientError
 from oracle.rpc.transport import BoundedHttp, shown
 
@@ -23,7 +24,10 @@ class FeedAnswerError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class FeedAnswer:
-    """What one poll brought: every row above id `start`, up to the newest where `is_whole`.
+    """The rows of one poll: all above id `start`, up to the newest where `is_whole`.
+
+    `is_whole` means that an empty page was read. A page shorter than asked is no end, because a
+    server may cap its pages.
 
     `now` is the feed's clock in unix seconds, asked for before the rows. `newest` is its newest
     id, asked for where there was no row at all; None: there were rows.
@@ -50,9 +54,10 @@ class FeedClient:
         self._http.close()
 
     def ask(self, start: int, limit: int, most_pages: int = MOST_PAGES) -> FeedAnswer:
-        """Return the rows above id `start`, in pages of `limit`.
+        """Return the rows above id `start`, page by page, until a page is empty.
 
-        A page that is larger than we read is asked for again in halves.
+        `limit` is how many rows a page may have; the server may send fewer. A page that is
+        larger than `max_bytes` is requested again in halves.
 
         Raises:
             RpcError: no answer, or not in time.
@@ -61,10 +66,10 @@ class FeedClient:
         now, rows, is_whole = self.clock(), list[FeedRow](), False
         for _ in range(most_pages):
             after = rows[-1].id if rows else start
-            page, asked = self._page(after, limit)
+            page = self._page(after, limit)
             rows += page
-            is_whole = len(page) < asked
-            if is_whole:
+            if not page:
+                is_whole = True
                 break
         newest = None if rows else self.newest()
         return FeedAnswer(start, now, tuple(rows), is_whole, newest)
@@ -84,13 +89,13 @@ class FeedClient:
             raise FeedAnswerError(f"{self.name}: tells no newest id")
         return said
 
-    def _page(self, after: int, limit: int) -> tuple[list[FeedRow], int]:
-        """Return the rows of a page, and of how many rows it would have been full."""
+    def _page(self, after: int, limit: int) -> list[FeedRow]:
+        """Return the rows of the page that begins above id `after`."""
         asked = limit
         while True:
             body = self._body(f"/v1/events?start={after}&limit={asked}")
             if body is not None:
-                return self._rows(self._read(body), after), asked
+                return self._rows(self._read(body), after)
             if asked == 1:
                 raise FeedAnswerError(
                     f"{self.name}: the row after {after} is larger than an answer may be "
@@ -121,24 +126,42 @@ class FeedClient:
         return said["data"]
 
     def _rows(self, said: object, after: int) -> list[FeedRow]:
-        """Return the rows, which ascend above `after`; a repeat of what was asked past is none."""
+        """Return the rows of a page, which ascend; rows up to id `after` are left out.
+
+        Raises:
+            FeedAnswerError: no row is above `after` though the page is not empty, so that
+                nobody can tell whether the stream ends here; or the rows are malformed.
+        """
         if not isinstance(said, list):
             raise FeedAnswerError(f"{self.name}: its rows are no list")
         rows = [self._row(each) for each in said]
         ids = [row.id for row in rows]
         if ids != sorted(set(ids)):
             raise FeedAnswerError(f"{self.name}: its rows are not in order of their ids")
-        return [row for row in rows if row.id > after]
+        above = [row for row in rows if row.id > after]
+        if rows and not above:
+            raise FeedAnswerError(
+                f"{self.name}: the page after row {after} repeats rows up to it; expected rows "
+                "with a higher id, or an empty page at the end"
+            )
+        return above
 
     def _row(self, said: object) -> FeedRow:
         if not isinstance(said, dict):
             raise FeedAnswerError(f"{self.name}: a row is no object")
         number, *texts = (said.get(name) for name in _FIELDS)
         if type(number) is not int or not 0 < number <= LARGEST_ID:
-            raise FeedAnswerError(f"{self.name}: a row has no id")
+            raise FeedAnswerError(
+                f"{self.name}: a row has no id; expected a whole number from 1 to {LARGEST_ID}"
+            )
         if not all(isinstance(text, str) and _is_storable(text) for text in texts):
             raise FeedAnswerError(f"{self.name}: row {number} is not made of texts")
         kind, node, task, args = map(str, texts)
+        if max(len(kind), len(node), len(task)) > MAX_NAME_CHARS:
+            raise FeedAnswerError(
+                f"{self.name}: row {number} has a name that is too long; expected a type, node "
+                f"and task of up to {MAX_NAME_CHARS} characters"
+            )
         return FeedRow(number, kind, node, task, args)
 
 

@@ -15,7 +15,7 @@ from oracle.chain.feed.feed_client import FeedAnswerError
 from oracle.domain.ids import Address
 from oracle.rpc.transport import BoundedHttp, shown
 
-_PAGE, _MOST_PAGES = 100, 200
+_PAGE, _MAX_PAGES = 100, 2_000
 _MOST_BYTES = 4 << 20
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
@@ -57,24 +57,30 @@ class FiguresClient:
         self._http.close()
 
     def ask(self) -> dict[Address, NodeFigure]:
-        """Return every node's figures.
+        """Return every node's figures, page by page, until a page is empty.
 
         Raises:
             RpcError: no answer, or not in time.
-            FeedAnswerError: an answer that is no list of figures.
+            FeedAnswerError: an answer that is no list of figures, or a list without an end.
         """
         found: dict[Address, NodeFigure] = {}
-        for page in range(1, _MOST_PAGES + 1):
+        previous: list[Address] = []
+        for page in range(1, _MAX_PAGES + 1):
             asked, real = self._clock(), time.monotonic()
             rows = self._page(page)
+            if not rows:
+                return found
             slack = (time.monotonic() - real) / 2
             moment = (asked + self._clock()) / 2
-            for row in rows:
-                figure = self._figure(row, moment, slack)
-                found[figure.node] = figure
-            if len(rows) < _PAGE:
-                break
-        return found
+            figures = [self._figure(row, moment, slack) for row in rows]
+            nodes = [figure.node for figure in figures]
+            if nodes == previous:
+                raise FeedAnswerError(
+                    f"{self.name}: page {page} of its nodes repeats the one before"
+                )
+            previous = nodes
+            found |= {figure.node: figure for figure in figures}
+        raise FeedAnswerError(f"{self.name}: its list of nodes has no end in {_MAX_PAGES} pages")
 
     def _page(self, page: int) -> list[object]:
         path = f"/v2/network/nodes/data?page={page}&page_size={_PAGE}"

@@ -59,6 +59,9 @@ _STATUSES: Mapping[int, LastStatus] = {
     6: LastStatus.VALIDATED,
 }
 _RUNNING = (1, 2)
+_MAX_NESTING = 64
+# Brackets outside texts, and whole texts.
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 _OF_NODES: Mapping[str, type[Any]] = {
     "NodeJoin": NodeJoined,
@@ -120,6 +123,8 @@ def event_of(row: FeedRow, at: Position) -> DomainEvent | None:
 
 def arguments_of(row: FeedRow) -> Mapping[str, Any]:
     """Return the row's arguments; raises ValueError: no object, or about another task or node."""
+    if _is_nested_deeper(row.args, _MAX_NESTING):
+        raise ValueError(f"args: nested deeper than {_MAX_NESTING}")
     try:
         said = json.loads(row.args)
     except (ValueError, RecursionError):
@@ -130,6 +135,23 @@ def arguments_of(row: FeedRow) -> Mapping[str, Any]:
     if not isinstance(task, str) or task.lower() != row.task.lower():
         raise ValueError("args: of another task than the row")
     return said
+
+
+def _is_nested_deeper(text: str, limit: int) -> bool:
+    """Return whether a JSON text nests arrays and objects deeper than `limit`.
+
+    The limit of the JSON parser itself is what is left of the stack: the same row could be read
+    by one caller, and not by another.
+    """
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    for token in _BRACKETS.finditer(text):
+        mark = token.group()
+        depth += (mark in "[{") - (mark in "]}")
+        if depth > limit:
+            return True
+    return False
 
 
 def task_of(row: FeedRow) -> TaskKey:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from oracle.chain.feed.relay_groups import SAME_SECONDS
 from oracle.daemon.config.sections import Section
+from oracle.domain.feed_rows import LARGEST_ID
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.registry import rule_set
 
@@ -36,7 +37,7 @@ class FeedSection(Section):
     # Whether reports, kickouts and starts that rest on it may go to a contract.
     may_publish: bool = False
     # A new database begins after this row; 0: with the oldest that the feed still has.
-    start_id: int = Field(default=0, ge=0)
+    start_id: int = Field(default=0, ge=0, le=LARGEST_ID)
     # Seconds between two polls: what a row's time may be wrong by.
     poll_seconds: float = Field(default=1.0, gt=0, le=60)
     # Rows of one page; a feed may give fewer.

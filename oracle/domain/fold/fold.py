@@ -28,8 +28,8 @@ from oracle.domain.scoring.rules import Rules
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
 # Version 4: what was submitted is disclosed, or turns out to be an error report. Version 5: a
 # node's last start, shared fees, and under legacy rules the scores of groups. Version 6: every
-# turn of a node's membership.
-FOLD_VERSION = 6
+# turn of a node's membership. Version 7: what a restart leaves of a pool.
+FOLD_VERSION = 7
 
 _FIRST = Position(-1, 0, 0, 0)
 

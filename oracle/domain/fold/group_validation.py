@@ -14,7 +14,12 @@ from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import judged
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import pool_at, regrown, restarts_until, with_score
+from oracle.domain.scoring.score_window import (
+    pool_before_score,
+    regrown,
+    restarts_until,
+    with_score,
+)
 from oracle.domain.state.group import GroupMember, GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
@@ -123,7 +128,7 @@ def _counts(task: Task, member: GroupMember, rules: Rules) -> bool:
 
 
 def _append(node: Node, score: int, time: int, rules: Rules) -> None:
-    pool = pool_at(node, time, rules)
+    pool = pool_before_score(node, time, rules)
     if node.prior is not None:
         pool = regrown(node.prior, rules)
         node.prior = None

@@ -33,7 +33,7 @@ from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.reliability import healed
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, pool_at, restarts_until
+from oracle.domain.scoring.score_window import mean_of, restarts_until
 from oracle.domain.state.node import (
     REMEMBERED_SECONDS,
     DownloadRequest,
@@ -68,13 +68,12 @@ def joined(ledger: WorkingSet, event: NodeJoined) -> None:
     _describe(node, event)
     if is_whole:
         _make_whole(ledger, node, event)
-    working_set.judge(ledger, node, event.at)
+    working_set.judge(ledger, node, event.at, event.time)
 
 
 def _bring_back(node: Node, time: int, rules: Rules) -> None:
     """Decide what pool a node comes back with."""
-    pool = pool_at(node, time, rules)
-    prior = node.prior
+    pool, prior = node.pool, node.prior
     if rules.rejoin_floor is not None and mean_of(pool, prior, rules) < rules.rejoin_floor:
         pool, prior = b"", rules.rejoin_floor
     elif node.starts_anew:
@@ -82,7 +81,8 @@ def _bring_back(node: Node, time: int, rules: Rules) -> None:
         # The legacy system's pool is its window; what time it was a member stays true.
         node.window_sum = node.window_count = 0
     node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
-    node.restarts = restarts_until(time, rules)
+    if not pool:
+        node.restarts = restarts_until(time, rules)
     node.starts_anew = False
 
 

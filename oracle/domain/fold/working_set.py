@@ -12,7 +12,7 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.legacy_tally import tally_of
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import restarts_until
+from oracle.domain.scoring.score_window import pool_in_memory, restarts_until
 from oracle.domain.state.group import GroupResult, OpenGroup
 from oracle.domain.state.node import Membership, Node, new_node
 from oracle.domain.state.task import Task, new_task
@@ -204,12 +204,16 @@ class WorkingSet:
         self.changes.anomalies.append(anomaly)
 
 
-def judge(ledger: WorkingSet, node: Node, at: Position) -> None:
-    """Look at a node whose pool, window or membership has just changed."""
+def judge(ledger: WorkingSet, node: Node, at: Position, time: int | None = None) -> None:
+    """Open or close the kickout interval of a node whose pool or membership has just changed.
+
+    `time` is the block time at which a node joins: a restart may have lost its pool meanwhile.
+    """
     rules = ledger.rules
+    pool = node.pool if time is None else pool_in_memory(node, time, rules)
     due = (
         node.membership is Membership.MEMBER
-        and len(node.pool) == rules.pool_size
+        and len(pool) == rules.pool_size
         and is_below_line(node.pool_sum, rules)
     )
     opened = node.kickout_due_since

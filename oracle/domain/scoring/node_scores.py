@@ -9,7 +9,7 @@ from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, fact
 from oracle.domain.scoring.legacy_tally import tally_at, tally_of
 from oracle.domain.scoring.reliability import healed, penalized
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, pool_at
+from oracle.domain.scoring.score_window import mean_of, pool_in_memory
 from oracle.domain.state.node import Membership, Node
 
 
@@ -31,14 +31,15 @@ def reliability_at(node: Node, time: int, rules: Rules) -> int:
 
 
 def long_term(node: Node, rules: Rules, time: int) -> int:
-    """Return Q_long / Q_max; `time` matters only to rules that have restarts or windows.
+    """Return Q_long / Q_max; `time` matters only to rules that have windows.
 
-    Under legacy rules the mean is that of the window: the node score.
+    Under legacy rules the mean is that of the window: the node score. A restart changes no mean:
+    the relay keeps the exact one until the node's next score.
     """
     if rules.legacy is not None:
         score = tally_at(node, time, rules.legacy).node_score
         return rules.new_node_long_term if score is None else score // rules.q_max
-    return mean_of(pool_at(node, time, rules), node.prior, rules)
+    return mean_of(node.pool, node.prior, rules)
 
 
 def factors_of(
@@ -94,7 +95,7 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
     if rules.legacy is not None:
         tally = tally_of(node) if time is None else tally_at(node, time, rules.legacy)
         return tally.is_too_low(rules.legacy)
-    pool = node.pool if time is None else pool_at(node, time, rules)
+    pool = node.pool if time is None else pool_in_memory(node, time, rules)
     return len(pool) == rules.pool_size and is_below_line(sum(pool), rules)
 
 
@@ -110,7 +111,7 @@ def scores_counted(node: Node, time: int, rules: Rules) -> int:
     """
     if rules.legacy is not None:
         return tally_at(node, time, rules.legacy).tasks
-    return len(pool_at(node, time, rules))
+    return len(node.pool)
 
 
 # Healing is complete after this many seconds whatever the rules

@@ -31,11 +31,23 @@ def restarts_until(time: int, rules: Rules) -> int:
     return bisect_right(rules.restarts, time)
 
 
-def pool_at(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool as it stands at `time`: lost and reseeded where a restart came between."""
-    if not rules.restarts or node.restarts >= restarts_until(time, rules):
-        return node.pool
-    return reseeded(node.pool, rules)
+def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
+    """Return whether a restart came between the node's last score and `time`.
+
+    The relay keeps pools in memory and means in its database: from a restart until its next score
+    a node has its exact mean, and no pool that could be full.
+    """
+    return bool(rules.restarts) and node.restarts < restarts_until(time, rules)
+
+
+def pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
+    """Return the pool by which a kickout is decided at `time`: empty where a restart lost it."""
+    return b"" if is_pool_lost(node, time, rules) else node.pool
+
+
+def pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
+    """Return the pool that a score at `time` is appended to: reseeded where it was lost."""
+    return reseeded(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
 def reseeded(pool: bytes, rules: Rules) -> bytes:

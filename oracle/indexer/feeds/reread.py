@@ -40,7 +40,8 @@ def take_reread(store: Store, answer: FeedAnswer) -> tuple[FeedFault, ...]:
         cursor = uow.feed.cursor()
         if cursor is None:
             return ()
-        now = max(answer.now, cursor.asked_at)
+        # The answer's own clock was not compared with ours, so that it is not stored.
+        now = cursor.asked_at
         told = _within(answer, cursor.settled_id, cursor.stream, now)
         first = told[0].id if told else cursor.settled_id
         known = uow.feed.between(cursor.stream, first, _last(answer, told, cursor))
@@ -67,7 +68,7 @@ def take_comparison(store: Store, answer: FeedAnswer, name: str) -> tuple[FeedFa
         cursor = uow.feed.cursor()
         if cursor is None or answer.start != cursor.compared_id or not answer.rows:
             return ()
-        told = _within(answer, cursor.settled_id, cursor.stream, answer.now)
+        told = _within(answer, cursor.settled_id, cursor.stream, cursor.asked_at)
         last = min(cursor.settled_id, answer.rows[-1].id)
         known = uow.feed.between(cursor.stream, answer.start + 1, last)
         changed, missing, new = differences(known, told)
@@ -89,10 +90,8 @@ def _within(answer: FeedAnswer, last: int, stream: int, now: int) -> list[FeedRo
 
 
 def _last(answer: FeedAnswer, told: Sequence[FeedRow], cursor: FeedCursor) -> int:
-    """Return the last row that the answer speaks of."""
-    if answer.is_whole or not told:
-        return cursor.settled_id
-    return min(cursor.settled_id, answer.rows[-1].id)
+    """Return the last row that the answer covers: rows that came later may have settled since."""
+    return min(cursor.settled_id, answer.rows[-1].id) if told else cursor.settled_id
 
 
 def _fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFault:

@@ -10,7 +10,7 @@ from oracle.domain.fixed_point import UNIT, times
 from oracle.domain.scoring.node_scores import is_below_line, is_excluded, reliability_at
 from oracle.domain.scoring.reliability import boosted, penalized
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, pool_at, with_score
+from oracle.domain.scoring.score_window import mean_of, pool_before_score, with_score
 from oracle.domain.state.node import Membership, Node
 from oracle.queries.api.answers import ApiModel
 from oracle.queries.api.node_order import NodeRanking, SortKey
@@ -46,7 +46,7 @@ def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) ->
     """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
         return NO_LIFT
-    pool, reliability = pool_at(node, time, rules), reliability_at(node, time, rules)
+    pool, reliability = pool_before_score(node, time, rules), reliability_at(node, time, rules)
 
     def is_due(scores: Sequence[int]) -> bool:
         return len(scores) == rules.pool_size and is_below_line(sum(scores), rules)
@@ -79,7 +79,7 @@ def _first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, 
     time, order = ranking.cursor.time, ranking.ordered("qos")
     mine = ranking.key("qos", node)
     better = order[bisect_left(order, mine) - 1]
-    pool, reliability = pool_at(node, time, rules), reliability_at(node, time, rules)
+    pool, reliability = pool_before_score(node, time, rules), reliability_at(node, time, rules)
     for step in range(1, MOST_STEPS + 1):
         pool = with_score(pool, max(rules.rank_scores), rules)
         reliability = boosted(reliability, rules)

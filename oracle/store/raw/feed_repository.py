@@ -16,6 +16,7 @@ from oracle.store.tables.feed_tables import feed_cursor, feed_fault, feed_row, f
 _SCORE_READY = "TaskScoreReady"
 # Rows settled in one transaction; more wait for the next.
 MOST_ROWS = 20_000
+_MAX_BIGINT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,12 @@ class FeedRepository:
         )
 
     def between(self, stream: int, first: int, last: int) -> list[FeedRow]:
-        """Return the canonical rows of ids `first` to `last`, both included, in order."""
-        return self._rows(_of(stream), feed_row.c.id.between(first, last), limit=None)
+        """Return the canonical rows of ids `first` to `last`, both included, in order.
+
+        Bounds beyond what the column holds are cut: a stored id may be the largest there is.
+        """
+        within = feed_row.c.id.between(max(first, 0), min(last, _MAX_BIGINT))
+        return self._rows(_of(stream), within, limit=None)
 
     def highest(self, stream: int, last: int) -> FeedRow | None:
         """Return the canonical row of the highest id up to `last`."""

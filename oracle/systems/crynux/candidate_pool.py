@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import long_term
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import restarts_until
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.candidate_columns import IndexedCandidate
@@ -37,8 +36,6 @@ class _View:
     counted: frozenset[str]
     near: CandidateIndex
     far: CandidateIndex
-    # The rules' restarts that its long-term scores have been through.
-    restarts: int
     # Whom to look at again.
     changed: set[Address]
 
@@ -126,7 +123,7 @@ class CandidatePool:
             return self._plainly(task, time, taken)
         if self._largest is None:
             self._largest = largest_stake(self._members.values())
-        view = self._view(requirement_of(task), restarts_until(time, self.rules), time)
+        view = self._view(requirement_of(task), time)
         view.near.settle(time, self._largest)
         offer = view.near.offer(taken)
         if offer is None and self.weighting.fallback:
@@ -144,10 +141,10 @@ class CandidatePool:
             else None
         )
 
-    def _view(self, wanted: Requirement, restarts: int, time: int) -> _View:
+    def _view(self, wanted: Requirement, time: int) -> _View:
         view = self._views.pop(wanted, None)
-        if view is None or self._is_worn(view) or view.restarts != restarts:
-            view = self._new_view(wanted, restarts, time)
+        if view is None or self._is_worn(view):
+            view = self._new_view(wanted, time)
         for address in view.changed:
             self._look_again(address, wanted, view, time)
         view.changed.clear()
@@ -165,7 +162,7 @@ class CandidatePool:
         """Tell whether a view is cheaper to begin anew than to change."""
         return len(view.changed) > _FEW + len(self._members) // _ONE_IN
 
-    def _new_view(self, wanted: Requirement, restarts: int, time: int) -> _View:
+    def _new_view(self, wanted: Requirement, time: int) -> _View:
         counted = self.weighting.counted(wanted.models)
         near: list[tuple[Address, IndexedCandidate]] = []
         far: list[tuple[Address, IndexedCandidate]] = []
@@ -177,7 +174,6 @@ class CandidatePool:
             counted=counted,
             near=CandidateIndex(self.rules, self.weighting, near),
             far=CandidateIndex(self.rules, self.weighting, far),
-            restarts=restarts,
             changed=set(),
         )
 

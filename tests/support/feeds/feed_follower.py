@@ -39,6 +39,8 @@ class FeedFollower:
     follower: Follower
     settings: FeedSettings = SETTINGS
     polls: list[FeedTaken] = field(default_factory=list)
+    # The poll before did not come to the end, as the daemon remembers it.
+    reads_on: bool = False
 
     @property
     def store(self) -> Store:
@@ -49,13 +51,14 @@ class FeedFollower:
         return self.follower.chain
 
     def poll(self, our_time: float | None = None) -> FeedTaken | None:
-        start = next_start(self.store, self.settings)
+        start = next_start(self.store, self.settings, reads_on=self.reads_on)
         if start is None:
             return None
         answer = self.client.ask(start, self.settings.page_rows)
         taken = take_in(
             self.store, answer, self.settings, self.relay.now if our_time is None else our_time
         )
+        self.reads_on = taken is not None and not answer.is_whole
         if taken is not None:
             self.polls.append(taken)
         return taken
@@ -66,6 +69,10 @@ class FeedFollower:
         while self.relay.now < until:
             self.relay.now += every
             self.poll()
+            # The daemon polls again at once where it has not come to the end.
+            while self.reads_on:
+                self.poll()
+                self.catch_up()
             while self.chain.newest.time + self.chain.seconds_per_block <= self.relay.now:
                 self.chain.mine()
             self.catch_up()
@@ -81,6 +88,7 @@ class FeedFollower:
         """Go on as another process would."""
         self.follower.folder = beside_a_feed(self.follower.folder.rules)
         self.follower.ingest = IngestState(limit=FeedHeadLimit(self.store))
+        self.reads_on = False
 
     def faults(self) -> list[FeedFault]:
         with self.store.reading() as uow:

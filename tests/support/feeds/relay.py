@@ -28,13 +28,17 @@ def task(number: int) -> str:
 
 @dataclass
 class Relay:
-    """What the relay holds; `now` is its clock. `fault` answers a path in place of the relay."""
+    """What the relay holds; `now` is its clock. `fault` answers a path in place of the relay.
+
+    `page_cap` is how many rows a page has at most, whatever was asked; None: no cap.
+    """
 
     now: int = 1_000
     rows: list[Row] = field(default_factory=list)
     next_id: int = 1
     fault: Callable[[str], tuple[int, bytes] | None] = lambda _: None
     asked: list[str] = field(default_factory=list)
+    page_cap: int | None = None
 
     def say(self, kind: str, node_: str = "", task_: str = "", **args: object) -> int:
         """Append a row and return its id."""
@@ -110,7 +114,7 @@ class Relay:
             asked = parse_qs(parts.query)
             start, limit = int(asked["start"][0]), int(asked["limit"][0])
             rows = sorted(self.rows, key=lambda row: row["id"])
-            return _success([row for row in rows if row["id"] > start][:limit])
+            return _success([row for row in rows if row["id"] > start][:limit][: self.page_cap])
         return 404, b'{"message":"not found"}'
 
 

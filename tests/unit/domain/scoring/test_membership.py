@@ -135,7 +135,7 @@ def test_the_relay_reads_a_mean_of_0_as_new():
     assert long_term(made, SEED, 0) == 0
 
 
-def test_a_restart_shows_at_once_and_a_full_pool_is_one_short():
+def test_restart_keeps_the_exact_mean_and_makes_no_kickout_due():
     history = History().joins("A").scores("A", *[0] * 49, 10)
     made = node_after(history, "A", RELAY)
     assert is_kickout_due(made, RELAY)
@@ -144,8 +144,8 @@ def test_a_restart_shows_at_once_and_a_full_pool_is_one_short():
     assert is_kickout_due(made, restarting, history.time + 8)
     assert not is_kickout_due(made, restarting, history.time + 9)
     assert long_term(made, restarting, history.time + 8) == UNIT // 50
-    # 49 copies of a mean of 0.2, truncated: a mean of 0 is read as new.
-    assert long_term(made, restarting, history.time + 9) == UNIT // 2
+    # The relay's database has the mean of 0.2 until the next score, which truncates it to 0.
+    assert long_term(made, restarting, history.time + 9) == UNIT // 50
 
 
 def test_a_prior_is_copied_once_and_then_forgotten():

@@ -18,7 +18,6 @@ from oracle.domain.scoring.node_scores import (
     reliability_at,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import pool_at
 from oracle.queries.explain import Explanation
 from oracle.queries.sentences.explained_standing import standing_as_of
 from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
@@ -40,7 +39,7 @@ def told(history: History, rules: Rules = SEED, later: int = 0) -> Explanation:
         as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
         rules=rules,
         node=ours,
-        pool=pool_at(ours, time, rules),
+        pool=ours.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
         scored_by={},
         changes=[change for change in changes.reliability if change.node == node("A")],

@@ -1,0 +1,163 @@
+"""A relay that caps its pages: a short page is no end of the stream, an empty page is."""
+
+import json
+from contextlib import closing
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+
+from oracle.chain.feed.feed_client import FeedAnswerError, FeedClient
+from oracle.chain.feed.figures_client import FiguresClient
+from oracle.indexer.feeds.reread import REREAD_IDS, reread_start, take_reread
+from oracle.store.database import Store
+from tests.integration.feeds.test_two_readers import told
+from tests.support.feeds.feed_follower import FeedFollower, following
+from tests.support.feeds.relay import Relay, node, served
+
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
+RANK_SCORES = (10, 5, 2)
+
+
+def ranks_of(steps: int) -> dict[str, list[int]]:
+    """Every node's task scores, reckoned from what `told` lets happen and from nothing else."""
+    scores: dict[str, list[int]] = {node(number): [] for number in range(1, 6)}
+    for step in range(1, steps):
+        for rank, offset in enumerate(range(3)):
+            scores[node(1 + (step + offset) % 5)].append(RANK_SCORES[rank])
+    return scores
+
+
+def reread_kinds(feed: FeedFollower) -> list[str]:
+    """Read the settled rows again as the daemon does each hour; return the faults' kinds."""
+    with feed.store.reading() as uow:
+        cursor = uow.feed.cursor()
+    assert cursor is not None
+    start = reread_start(cursor)
+    answer = feed.client.ask(start, feed.settings.page_rows, REREAD_IDS + 1)
+    return [fault.kind for fault in take_reread(feed.store, answer)]
+
+
+def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
+    """While the reader is behind, no score may be missing before one that is there."""
+    expected = ranks_of(steps)
+    for address, pool in feed.pools().items():
+        assert pool == expected[address][: len(pool)]
+
+
+# Without shrinking: an example polls and mines some hundred times over HTTP.
+@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(
+    cap=st.integers(1, 120),
+    backlog=st.integers(0, 12),
+    live=st.integers(0, 4),
+    restarts=st.sets(st.integers(0, 12), max_size=4),
+)
+def test_any_cap_of_a_page_gives_the_scores_of_every_row(
+    cap: int, backlog: int, live: int, restarts: set[int], databases
+):
+    relay = Relay(page_cap=cap)
+    steps = 1 + backlog + live
+    for step in range(1 + backlog):
+        told(relay, step)
+    with databases() as fresh, following(fresh, relay) as feed:
+        for number in range(12):
+            if number in restarts:
+                feed.restart()
+            if number < live:
+                told(relay, 1 + backlog + number)
+            feed.passes(10)
+            assert_scores_are_a_prefix(feed, steps)
+            assert reread_kinds(feed) == []
+
+        assert feed.pools() == ranks_of(steps)
+        assert feed.faults() == []
+
+
+def test_reader_behind_a_capped_feed_reads_on_and_is_not_whole(store: Store):
+    relay = Relay(page_cap=10)
+    for step in range(30):
+        told(relay, step)
+    with following(store, relay) as feed:
+        feed.poll()
+
+        with store.reading() as uow:
+            cursor = uow.feed.cursor()
+        assert cursor is not None
+        assert (cursor.whole_at, feed.reads_on) == (0, True)
+        feed.passes(60)
+        assert feed.pools() == ranks_of(30)
+        assert not feed.reads_on
+
+
+def test_reread_that_breaks_off_reports_no_row_behind_it_as_vanished(store: Store):
+    relay = Relay()
+    for step in range(10):
+        told(relay, step)
+    with following(store, relay) as feed:
+        feed.passes(100)
+        relay.page_cap = 3
+        answer = feed.client.ask(0, 100, 2)
+
+        assert len(answer.rows) == 6
+        assert not answer.is_whole
+        assert take_reread(store, answer) == ()
+
+
+def test_row_that_settled_after_the_reread_was_read_is_not_vanished(store: Store):
+    relay = Relay()
+    told(relay, 0)
+    with following(store, relay) as feed:
+        feed.passes(60)
+        answer = feed.client.ask(0, 100)
+        told(relay, 1)
+        feed.passes(60)
+
+        assert answer.is_whole
+        assert take_reread(store, answer) == ()
+
+
+def test_page_of_nothing_but_repeats_is_refused(store: Store):
+    """A feed that repeats rows for ever never shows its end."""
+    relay = Relay()
+    told(relay, 0)
+    with served(relay) as url, closing(FeedClient(url, "feed.url", 5.0, 1 << 16)) as client:
+        last = relay.rows[-1]["id"]
+        body = relay.answer("/v1/events?start=0&limit=100")
+        relay.fault = lambda path: body if f"start={last}" in path else None
+
+        with pytest.raises(FeedAnswerError, match="repeats"):
+            client.ask(0, 100)
+
+
+def test_list_of_nodes_in_capped_pages_is_read_to_its_end():
+    count, cap = 57, 10
+    nodes = [
+        {"address": node(number), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}
+        for number in range(1, count + 1)
+    ]
+    relay = Relay()
+    relay.fault = lambda path: page_of(nodes, path, cap)
+    with served(relay) as url, closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client:
+        assert len(client.ask()) == count
+
+
+def test_list_of_nodes_that_shows_its_first_page_for_ever_is_refused():
+    nodes = [{"address": node(1), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}]
+    relay = Relay()
+    relay.fault = lambda _: page_of(nodes, "?page=1", 10)
+    with (
+        served(relay) as url,
+        closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client,
+        pytest.raises(FeedAnswerError, match="repeats"),
+    ):
+        client.ask()
+
+
+def page_of(nodes: list[dict[str, object]], path: str, cap: int) -> tuple[int, bytes]:
+    """Answer a page of a list whose pages hold `cap` rows."""
+    number = int(parse_qs(urlsplit(path).query)["page"][0])
+    rows = nodes[(number - 1) * cap : number * cap]
+    return 200, json.dumps({"message": "success", "data": rows}).encode()

@@ -1,0 +1,228 @@
+"""Rows that a hostile feed makes up: refused or kept as faults, and no process ends by them."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+
+from oracle.chain.feed.relay_reader import why_unreadable
+from oracle.domain.feed_rows import LARGEST_ID, MAX_NAME_CHARS, FeedRow
+from oracle.errors import TransientError
+from oracle.indexer.feeds.reread import take_reread
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.store.database import Store
+from tests.integration.feeds.test_feed_faults import stored
+from tests.integration.feeds.test_following_a_feed import busy
+from tests.support.feeds.feed_follower import FeedFollower, following
+from tests.support.feeds.relay import Relay, node, task
+
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
+MAX_BIGINT = 2**63 - 1
+
+
+def hostile(relay: Relay, **changed: object) -> None:
+    """Say a row that is right but for what is changed."""
+    relay.starts(99, 1)
+    relay.rows[-1] |= changed
+
+
+def poll_on(feed: FeedFollower) -> None:
+    """Poll and fold for a while; a poll that is refused is tried again, as the daemon does."""
+    for _ in range(8):
+        with suppress(TransientError):
+            feed.passes(10)
+
+
+@pytest.mark.parametrize("below", [0, 1, 63, 64, 65, 2**20 - 1, 2**20, 2**20 + 65])
+def test_id_near_the_largest_integer_ends_no_process(store: Store, below: int):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(60)
+        relay.next_id = MAX_BIGINT - below
+        relay.joins(9)
+        poll_on(feed)
+        feed.restart()
+        poll_on(feed)
+
+        is_taken = MAX_BIGINT - below <= LARGEST_ID
+        assert (node(9) in feed.pools()) == is_taken
+        assert {node(1), node(2), node(3)} <= feed.pools().keys()
+
+
+def test_database_that_already_holds_the_largest_id_starts_again(store: Store):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(60)
+        largest = FeedRow(
+            MAX_BIGINT, "NodeJoin", node(9), "", "{}", seen_from=1_060, seen_to=1_060
+        )
+        with store.transaction() as uow:
+            uow.feed.append([largest])
+        feed.restart()
+        poll_on(feed)
+
+        assert {node(1), node(2), node(3)} <= feed.pools().keys()
+
+
+@pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
+@pytest.mark.parametrize("char", ["a", "é", "\U0001f300"])
+def test_name_longer_than_an_index_holds_is_refused(store: Store, field: str, char: str):
+    """PostgreSQL's index takes 2,704 bytes, and no text that packs well shows it."""
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(60)
+        long = "".join(chr(ord(char) + number % 26) for number in range(7 * MAX_NAME_CHARS))
+        hostile(relay, **{field: long})
+        with pytest.raises(TransientError, match="too long"):
+            feed.poll()
+        relay.rows.pop()
+        relay.joins(9)
+        feed.passes(60)
+
+        assert node(9) in feed.pools()
+
+
+@pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
+def test_longest_name_that_is_taken_fits_every_index(store: Store, field: str):
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        long = "".join(chr(0x1F300 + number * 7 % 700) for number in range(MAX_NAME_CHARS))
+        hostile(relay, **{field: long})
+        feed.passes(60)
+
+        assert long in {getattr(row, name) for row in stored(feed) for name in COLUMNS}
+
+
+COLUMNS = ("kind", "node", "task")
+
+
+@pytest.mark.parametrize("opening", ['{"x":', "["])
+@pytest.mark.parametrize("depth", [65, 500, 900, 5_000])
+def test_arguments_nested_too_deep_say_nothing_on_any_stack(
+    store: Store, opening: str, depth: int
+):
+    """A row is unreadable by itself, and not by how much of the stack is left to its reader."""
+    relay = busy(Relay())
+    closing = "}" if opening.startswith("{") else "]"
+    inner = opening * depth + "1" + closing * depth
+    args = {"task_id_commitment": task(99), "selected_node": node(1)}
+    text = json.dumps(args)[:-1] + f', "deep": {inner}}}'
+    with following(store, relay) as feed:
+        hostile(relay, args=text)
+        feed.passes(60)
+
+        assert feed.kinds() == ["bad_row"]
+        (row,) = (row for row in stored(feed) if row.args == text)
+        assert at_depth(0, row) == at_depth(850, row) is not None
+        before = feed.digest()
+        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).same
+        assert feed.digest() == before
+
+
+def at_depth(calls: int, row: FeedRow) -> str | None:
+    """Return why a row is unreadable, as a caller deep in the stack sees it."""
+    return why_unreadable(row) if calls == 0 else at_depth(calls - 1, row)
+
+
+def test_brackets_inside_texts_are_no_nesting(store: Store):
+    relay = busy(Relay())
+    args = {"task_id_commitment": task(99), "selected_node": node(1), "text": '[{\\"' * 200}
+    with following(store, relay) as feed:
+        hostile(relay, args=json.dumps(args))
+        feed.passes(60)
+
+        assert feed.faults() == []
+
+
+@pytest.mark.parametrize("clock", [1, 2**62])
+def test_clock_of_a_reread_or_a_second_feed_is_not_stored(store: Store, clock: int):
+    """A clock that nobody compared with ours would stop every later reread."""
+    relay = busy(Relay())
+    with following(store, relay) as feed:
+        feed.passes(60)
+        del relay.rows[4]
+        now, relay.now = relay.now, clock
+        answer = feed.client.ask(0, 100)
+        relay.now = now
+        (fault,) = take_reread(store, answer)
+
+        with store.reading() as uow:
+            cursor = uow.feed.cursor()
+        assert cursor is not None
+        assert (cursor.reread_at, fault.found_at) == (cursor.asked_at, cursor.asked_at)
+
+
+INTEGERS = st.one_of(
+    st.sampled_from([0, 1, -1, 2**31, 2**53, 2**63 - 1, 2**63, 2**64, 2**256, 10**4000]),
+    st.integers(-(2**70), 2**70),
+)
+TEXTS = st.one_of(st.text(max_size=40), st.sampled_from(["", "0x", "9" * 77, "9" * 78, "\0"]))
+VALUES = st.one_of(INTEGERS, TEXTS, st.none(), st.booleans(), st.floats(), st.lists(INTEGERS))
+NAMES = st.sampled_from(
+    [
+        "task_id_commitment",
+        "selected_node",
+        "abort_reason",
+        "last_status",
+        "abort_issuer",
+        "staking_amount",
+        "score",
+        "network",
+    ]
+)
+KINDS = st.sampled_from(
+    [
+        "NodeJoin",
+        "NodeQuit",
+        "NodeStaking",
+        "NodeSlashed",
+        "NodeKickedOut",
+        "TaskStarted",
+        "TaskScoreReady",
+        "TaskErrorReported",
+        "TaskValidated",
+        "TaskEndInvalidated",
+        "TaskEndGroupRefund",
+        "TaskEndGroupSuccess",
+        "TaskEndSuccess",
+        "TaskEndAborted",
+        "NodeTeleported",
+    ]
+)
+ROWS = st.fixed_dictionaries(
+    {
+        "type": KINDS,
+        "node_address": st.one_of(st.sampled_from([node(1), node(2), node(3)]), VALUES),
+        "task_id_commitment": st.one_of(st.sampled_from([task(1), task(2), task(3)]), VALUES),
+    }
+)
+
+
+@given(made=st.lists(st.tuples(ROWS, st.dictionaries(NAMES, VALUES), st.booleans()), max_size=12))
+# Without shrinking: an example polls and folds some twenty times over HTTP.
+@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_any_row_is_refused_or_kept_and_the_process_goes_on(
+    made: list[tuple[dict[str, Any], dict[str, Any], bool]], databases
+):
+    relay = Relay()
+    for number in (1, 2, 3):
+        relay.joins(number)
+    for row, args, is_plain in made:
+        relay.say("NodeJoin", node(1))
+        named = {"task_id_commitment": row["task_id_commitment"]} if is_plain else {}
+        relay.rows[-1] |= row | {"args": json.dumps(named | args)}
+    with databases() as fresh, following(fresh, relay) as feed:
+        poll_on(feed)
+        feed.restart()
+        poll_on(feed)
+        before = feed.digest()
+
+        with fresh.reading() as uow:
+            is_empty = uow.cursor.get() is None
+        # A page with a row that is refused is refused whole, and then nothing is folded.
+        assert is_empty or rebuild_state(fresh, feed.follower.folder, RebuildOptions()).same
+        assert feed.digest() == before
