@@ -1,4 +1,4 @@
-"""Holds a kickout for a person whose scores come mostly from one creator's tasks.
+"""Holds a kickout for a person: most scores from one creator's tasks, or zeros that are derived.
 
 A gate of who proposes: no score and no report depends on it.
 See docs/explanation/kickouts.md#held-for-a-person.
@@ -10,6 +10,7 @@ from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.kickout_evidence import KickoutEvidence, spread_of
 from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import UnitOfWork
 
@@ -31,10 +32,29 @@ def creators_at(
     }
 
 
-def why_held(evidence: KickoutEvidence | None, kick: Kick | None, rules: Rules) -> str | None:
+def why_held(
+    evidence: KickoutEvidence | None,
+    kick: Kick | None,
+    entries: Sequence[ScoreEntry],
+    rules: Rules,
+) -> str | None:
     """Say why a person has to propose it; None where it is proposed, or nobody has to."""
     is_live = kick is not None and kick.state is KickState.LIVE
-    return None if evidence is None or is_live else evidence.spread.why_held(rules)
+    if evidence is None or is_live:
+        return None
+    return evidence.spread.why_held(rules) or derived_zeros_reason(entries, rules)
+
+
+def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
+    """Return why a kickout rests on zeros that no source says; None: it is due without them.
+
+    In their place the best score is assumed: a stake is not taken on a conclusion alone.
+    """
+    derived = sum(entry.is_derived for entry in entries)
+    total = sum(entry.score for entry in entries) + derived * rules.q_max
+    if not derived or is_below_line(total, rules):
+        return None
+    return f"{derived} of its {len(entries)} scores are zeros derived for timed-out members"
 
 
 def is_held(
@@ -43,4 +63,4 @@ def is_held(
     """Tell whether a person would have to propose a kickout on these scores."""
     creators = creators_at(uow, interval, entries)
     spread = spread_of(((creators.get(one.task), one.score) for one in entries), rules)
-    return spread.why_held(rules) is not None
+    return (spread.why_held(rules) or derived_zeros_reason(entries, rules)) is not None

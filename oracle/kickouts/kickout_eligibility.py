@@ -102,7 +102,8 @@ def looks_at(
             proof = proof_behind(uow, rules, interval, level)
             obstacle = proof.reason
         since = signable_from(first[-1].round, kick) if first else 0
-        held = why_held(evidence, kick, rules)
+        entries = () if evidence is None else _entries_at(uow, rules, interval)
+        held = why_held(evidence, kick, entries, rules)
         looks.append(
             KickoutCase(
                 *(interval.node, interval, index, lane, kick, evidence, obstacle),

@@ -5,7 +5,7 @@ block node, peers and rounds are folded anew from the stored logs. Scores, chang
 the stored rows up to that block; tasks are as of the cursor.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
@@ -28,8 +28,9 @@ from oracle.domain.scoring.legacy_factors import (
     incentive_shares,
     peers_at,
 )
-from oracle.domain.scoring.node_scores import scores_counted
+from oracle.domain.scoring.node_scores import long_term, scores_counted
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_window import mean_of
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
@@ -101,6 +102,17 @@ class Explanation:
     incentive_share: int | None
     # What made its membership what it is; None: it never was a member.
     turned: MembershipChange | None = None
+    # Where groups closed that may have given it a 0, which no row tells; of the pool's scores on.
+    possible_zeros: tuple[Position, ...] = ()
+
+    @property
+    def lowest_long_term(self) -> int:
+        """Return Q_long / Q_max if every 0 that is possible had been given: the lower bound."""
+        given = [(entry.at, entry.score) for entry in self.scores]
+        given += [(at, self.rules.absent_score) for at in self.possible_zeros]
+        pool = bytes(score for _, score in sorted(given)[-self.rules.pool_size :])
+        own = long_term(self.node, self.rules, self.as_of.time)
+        return min(own, mean_of(pool, self.node.prior, self.rules)) if given else own
 
     def earning(self, entry: ScoreEntry) -> Earning | None:
         """Return what the task of a score brought the node, as of the cursor."""
@@ -169,6 +181,7 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
             sent=_sent(uow, rounds, address, as_of.number),
             incentive_share=incentive_shares(nodes.values(), as_of.time, rules).get(address),
             turned=uow.memberships.in_effect(address, up_to_block=as_of.number),
+            possible_zeros=_possible_zeros(archive, uow, node, scores, as_of),
         )
 
 
@@ -214,6 +227,22 @@ def _state(
         return {node.address: node for node in uow.nodes.all()}, uow.rounds.load()
     folded = folded_up_to(uow, archive.reader, archive.rules, as_of.number)
     return folded.fold.ledger.nodes, folded.rounds
+
+
+def _possible_zeros(
+    archive: EventArchive,
+    uow: UnitOfWork,
+    node: Node,
+    scores: Sequence[ScoreEntry],
+    as_of: BlockRef,
+) -> tuple[Position, ...]:
+    """Return those that would still be in the pool; only a feed leaves out members."""
+    if archive.reader.feed is None:
+        return ()
+    is_full = len(node.pool) >= archive.rules.pool_size
+    oldest = scores[0].at if scores and is_full else Position(0, 0, 0, 0)
+    places = uow.results.possible_zeros(node.address, oldest.block, as_of.number)
+    return tuple(at for at in places if at > oldest or not is_full)
 
 
 def _pool(node: Node, scores: list[ScoreEntry], rules: Rules) -> bytes:

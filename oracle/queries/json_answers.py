@@ -169,6 +169,8 @@ def explain_answer(told: Explanation) -> dict[str, Any]:
             "entries": [_score(told, entry) for entry in told.scores],
         },
         "long_term": decimal_text(long_term(node, rules, time)),
+        "lowest_long_term": decimal_text(told.lowest_long_term),
+        "possible_zeros": [origin_of(at) for at in told.possible_zeros],
         "reliability": {
             "base": decimal_text(node.base),
             "since": node.since,
@@ -212,6 +214,7 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
         "elapsed": entry.elapsed,
         "error_reported": _is_error(told, entry.task),
         "score": entry.score,
+        "derived": entry.is_derived,
         "rules": rule_set_answer(told.scored_by[entry.seq])
         if entry.seq in told.scored_by
         else None,
@@ -226,6 +229,7 @@ def _score(told: Explanation, entry: ScoreEntry) -> dict[str, Any]:
                 "rank": member.rank,
                 "elapsed": member.elapsed,
                 "error_reported": _is_error(told, member.task),
+                "possible": member.is_possible,
             }
             for member in told.groups.get(entry.at, ())
             if member.task != entry.task

@@ -4,24 +4,32 @@ Pure: the same rows with the same times and places give the same events, whateve
 stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.relay_groups import (
     AROUND,
     SAME_SECONDS,
     FoundGroup,
+    HandedIn,
     groups_in,
+    rows_between,
 )
 from oracle.chain.feed.relay_rows import IDENTITY, KNOWN, arguments_of, event_of, task_of
+from oracle.chain.feed.silent_members import (
+    REACH,
+    GroupSurroundings,
+    SilentMembers,
+    silent_members,
+)
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, NodeUpdated
 from oracle.domain.feed_rows import FeedRow
 
-__all__ = ["AROUND", "FeedSpan", "RelayReader", "scored_task", "why_unreadable"]
+__all__ = ["AROUND", "REACH", "FeedSpan", "RelayReader", "scored_task", "why_unreadable"]
 
 _LEAVES_OTHERWISE = ("NodeKickedOut", "NodeSlashed")
-_SCORED = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated")
+_SCORED = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "TaskEndAborted")
 _ANYWHERE = Position(0, -1, 0, 0)
 
 
@@ -29,13 +37,16 @@ _ANYWHERE = Position(0, -1, 0, 0)
 class FeedSpan:
     """Rows to be read, all with a time and a place, and what stands around them.
 
-    `around`: the rows of the same stream within `AROUND` ids, in order, `rows` among them.
-    `scores`: what was handed in for the tasks that `scored_task` names, as hex.
+    `around`: the rows of the same stream within `AROUND` ids, in order, `rows` among them; from
+    `2 * REACH` ids before on where `RelayReader.has_silent_members` is true. `scores`: what was
+    handed in first for the tasks that `scored_task` names. `starts`: the id of the first
+    TaskStarted row of each of these tasks.
     """
 
     rows: Sequence[FeedRow]
     around: Sequence[FeedRow]
-    scores: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, HandedIn] = field(default_factory=dict)
+    starts: Mapping[str, int] = field(default_factory=dict)
 
 
 def why_unreadable(row: FeedRow) -> str | None:
@@ -57,7 +68,26 @@ def scored_task(row: FeedRow) -> str | None:
     return row.task if row.kind in _SCORED else None
 
 
-def score_in(row: FeedRow) -> str | None:
+def scores_in(rows: Iterable[FeedRow]) -> dict[str, HandedIn]:
+    """Return by task what nodes handed in by these rows, which are in order: the first of each."""
+    found: dict[str, HandedIn] = {}
+    for row in rows:
+        score = _score_in(row)
+        if score is not None:
+            found.setdefault(row.task, HandedIn(row.id, score))
+    return found
+
+
+def starts_in(rows: Iterable[FeedRow]) -> dict[str, int]:
+    """Return by task the id of its first start among these rows, which are in order."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if row.kind == "TaskStarted":
+            found.setdefault(row.task, row.id)
+    return found
+
+
+def _score_in(row: FeedRow) -> str | None:
     """Return what a node handed in by this row, as hex; None: nothing."""
     if row.kind != "TaskScoreReady":
         return None
@@ -79,34 +109,58 @@ class RelayReader:
         """What changes with whatever changes what is read; part of the rules id."""
         return f"{IDENTITY} {'with' if self.takes_stakes else 'without'} stakes"
 
+    def has_silent_members(self, span: FeedSpan) -> bool:
+        """Return whether a group of the span shows fewer rows than it has members."""
+        first, last = span.rows[0].id, span.rows[-1].id
+        groups = groups_in(_readable(span), span.scores).groups
+        return any(group.missing and first <= group.first_id <= last for group in groups)
+
     def read(self, span: FeedSpan) -> list[DomainEvent]:
         """Return what the rows say; one that cannot be read says nothing."""
-        readable = [row for row in span.around if why_unreadable(row) is None]
+        readable = _readable(span)
         found = groups_in(readable, span.scores)
-        by_first = {group.rows[0].id: group for group in found.groups}
+        ends = [row for row in readable if row.kind == "TaskEndAborted"]
+        ambiguous = {row.id for row in found.ambiguous}
+        surroundings = GroupSurroundings(found.groups, ends, span.starts, ambiguous)
+        by_first = {group.first_id: group for group in found.groups}
         events: list[DomainEvent] = []
         for row in span.rows:
-            said = self._said(row, by_first.get(row.id), readable)
+            group = by_first.get(row.id)
+            closed = None if group is None else _validated(group, row, surroundings)
+            said = self._said(row, closed, readable)
             events += [replace(event, at=row.at._replace(sub=sub)) for sub, event in said]
         return events
 
     def _said(
-        self, row: FeedRow, group: FoundGroup | None, around: Sequence[FeedRow]
+        self, row: FeedRow, closed: GroupValidated | None, around: Sequence[FeedRow]
     ) -> Iterator[tuple[int, DomainEvent]]:
         if why_unreadable(row) is not None or _is_expelled(row, around):
             return
-        if group is not None:
-            yield 0, _validated(group, row)
+        if closed is not None:
+            yield 0, closed
         event = event_of(row, row.at)
         if event is not None and (self.takes_stakes or not isinstance(event, NodeUpdated)):
             yield 1, event
 
 
-def _validated(group: FoundGroup, first: FeedRow) -> GroupValidated:
-    invalid = tuple(map(task_of, group.invalid)) or None
-    tasks = tuple(map(task_of, group.rows))
+def _readable(span: FeedSpan) -> list[FeedRow]:
+    return [row for row in span.around if why_unreadable(row) is None]
+
+
+def _validated(
+    group: FoundGroup, first: FeedRow, surroundings: GroupSurroundings
+) -> GroupValidated:
+    silent: SilentMembers = silent_members(group, surroundings)
+    derived = tuple(map(task_of, silent.derived))
     return GroupValidated(
-        first.at, first.time or 0, group.key, tasks, ranked=True, invalid=invalid
+        first.at,
+        first.time or 0,
+        group.key,
+        (*map(task_of, group.rows), *derived),
+        ranked=True,
+        invalid=tuple(map(task_of, group.invalid)) or None,
+        derived=derived or None,
+        possible=tuple(map(task_of, silent.possible)) or None,
     )
 
 
@@ -117,8 +171,8 @@ def _is_expelled(row: FeedRow, around: Sequence[FeedRow]) -> bool:
     """
     if row.kind != "NodeQuit":
         return False
-    for later in around:
-        if later.id <= row.id or later.node.lower() != row.node.lower():
+    for later in rows_between(around, row.id + 1, row.id + AROUND):
+        if later.node.lower() != row.node.lower():
             continue
         if later.kind == "NodeJoin" or later.seen_to - row.seen_to >= SAME_SECONDS:
             return False

@@ -33,9 +33,10 @@ from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
 # Part of the rules id: raised whenever the same rows come to mean something else.
-IDENTITY = "crynux-relay 1"
+IDENTITY = "crynux-relay 2"
 
-TIMEOUT, INCORRECT, GROUP_TIMEOUT, UPLOAD_TIMEOUT = 1, 3, 5, 9
+TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7
+CREATOR_TIMEOUT, UPLOAD_TIMEOUT = 8, 9
 # The relay's own numbers; all others are unknown, and nothing stops for them.
 _REASONS: Mapping[int, AbortReason] = {
     0: AbortReason.NONE,
@@ -44,9 +45,9 @@ _REASONS: Mapping[int, AbortReason] = {
     INCORRECT: AbortReason.INCORRECT_RESULT,
     4: AbortReason.FEE_TOO_LOW,
     GROUP_TIMEOUT: AbortReason.GROUP_TIMEOUT,
-    6: AbortReason.ERROR_REPORTED,
-    7: AbortReason.CANCELLED,
-    8: AbortReason.CREATOR_VALIDATION_TIMEOUT,
+    ERROR_REPORTED: AbortReason.ERROR_REPORTED,
+    CANCELLED: AbortReason.CANCELLED,
+    CREATOR_TIMEOUT: AbortReason.CREATOR_VALIDATION_TIMEOUT,
     UPLOAD_TIMEOUT: AbortReason.RESULT_UPLOAD_TIMEOUT,
 }
 _STATUSES: Mapping[int, LastStatus] = {
@@ -172,6 +173,11 @@ def abort_of(row: FeedRow) -> tuple[int, int, str]:
     return _number(said, "abort_reason"), _number(said, "last_status"), issuer.lower()
 
 
+def is_execution_timeout(reason: int, status: int) -> bool:
+    """Return whether a task ended because its node answered too late, as the relay counts."""
+    return reason == TIMEOUT and status in _RUNNING
+
+
 def _aborted(row: FeedRow, at: Position) -> DomainEvent:
     """Say whose end it is: what the relay penalises is a timeout, all else blames nobody.
 
@@ -179,7 +185,7 @@ def _aborted(row: FeedRow, at: Position) -> DomainEvent:
     """
     reason, status, _ = abort_of(row)
     time, task, last = row.time or 0, task_of(row), _STATUSES.get(status)
-    if reason == UPLOAD_TIMEOUT or (reason == TIMEOUT and status in _RUNNING):
+    if reason == UPLOAD_TIMEOUT or is_execution_timeout(reason, status):
         return TaskTimedOut(at, time, task, last_status=last)
     why = _REASONS.get(reason, AbortReason.UNKNOWN)
     return TaskAborted(at, time, task, reason=why, last_status=last)

@@ -37,7 +37,9 @@ def _print(summary: RelaySummary, *, as_json: bool) -> None:
     console = Console(highlight=False)
     _print_nodes(summary)
     if any(node.zeros for node in summary.nodes):
-        console.print("zeros: of silent members, which no row tells; the audit assumes them")
+        console.print("zeros: derived for members that timed out, which no row names")
+    if any(node.lowest < node.highest for node in summary.nodes):
+        console.print("bound: what Q_long may be for scores that rows cannot tell")
     console.print(f"{summary.rows} rows of the relay, {summary.blocks} blocks of the chain")
     if summary.holds:
         console.print("Everything holds.", style="bold green")
@@ -45,13 +47,14 @@ def _print(summary: RelaySummary, *, as_json: bool) -> None:
 
 def _print_nodes(summary: RelaySummary) -> None:
     typer.echo("What the daemon keeps, beside the relay's rows and its own figures")
-    columns = ("node", "state", "Q_long", "relay's", "zeros", "H", "as rows", "audit")
+    columns = ("node", "state", "Q_long", "relay's", "bound", "zeros", "H", "as rows", "audit")
     rows = [
         (
             node.name,
             node.status,
             f"{node.long_term:.4f}",
-            "-" if node.theirs is None else f"{node.theirs:.4f}",
+            f"{node.relays:.4f}",
+            "exact" if node.lowest == node.highest else f"{node.lowest:.4f}-{node.highest:.4f}",
             str(node.zeros),
             f"{node.reliability:.4f}",
             "yes" if node.equal else "NO",

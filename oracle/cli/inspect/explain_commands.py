@@ -20,7 +20,8 @@ from oracle.cli.options import (
 from oracle.daemon.app import App
 from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_of_feed
-from oracle.domain.scoring.node_scores import qos_at, status_of
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import long_term, qos_at, status_of
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import (
@@ -123,4 +124,13 @@ def _about(told: Explanation) -> Iterator[str]:
     yield on_chain_line(told, told.on_chain)
     if any(is_of_feed(entry.at) for entry in told.scores):
         yield "UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands"
+    derived = sum(entry.is_derived for entry in told.scores)
+    if derived:
+        yield f"{derived} of its scores are zeros derived for timed-out members of groups"
+    if told.possible_zeros:
+        own = long_term(told.node, told.rules, told.as_of.time)
+        yield (
+            f"{len(told.possible_zeros)} zeros more are possible, which no row tells: "
+            f"Q_long between {told.lowest_long_term / UNIT:.4f} and {own / UNIT:.4f}"
+        )
     yield "--full shows each score and each change with its transaction and log"

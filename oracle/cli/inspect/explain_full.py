@@ -92,7 +92,8 @@ def _race(told: Explanation, entry: ScoreEntry) -> str:
     if entry.rank is not None:
         return f"rank {entry.rank} of {times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
-    return f"no rank, {elapsed}; the others: {times}"
+    derived = ", a member by what is around" if entry.is_derived else ""
+    return f"no rank, {elapsed}{derived}; the others: {times}"
 
 
 def _error(told: Explanation, member: GroupMember) -> str:

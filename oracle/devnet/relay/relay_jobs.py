@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+from itertools import combinations
 
 from oracle.devnet.relay.published_rows import TaskState
 from oracle.domain.ids import Address, TaskKey
-
-# Two equal results decide.
-_MAJORITY = 2
 
 
 @dataclass(slots=True)
@@ -30,18 +29,27 @@ class RelayTask:
         return TaskState.ERROR_REPORTED if self.is_error else TaskState.SCORE_READY
 
 
+class GroupEnd(Enum):
+    """How the relay ends a member that answered."""
+
+    VALIDATED = "validated"
+    REFUND = "refund"
+    INVALIDATED = "invalidated"
+    INCORRECT = "incorrect"
+    GROUP_TIMEOUT = "group_timeout"
+
+
 @dataclass(slots=True)
 class RelayGroup:
-    jobs: list[RelayTask]
+    """Members that were started; `queued` counts those that wait, and may be cancelled."""
 
-    @property
-    def may_differ(self) -> bool:
-        """Whether results may differ here: what a relay does with two is not established."""
-        return not any(job.is_silent for job in self.jobs)
+    jobs: list[RelayTask]
+    queued: int = 0
 
     @property
     def is_complete(self) -> bool:
-        return all(job.elapsed is not None or job.has_ended for job in self.jobs)
+        has_ended = all(job.elapsed is not None or job.has_ended for job in self.jobs)
+        return has_ended and not self.queued
 
     def finishers(self) -> list[RelayTask]:
         """Return who answered, the fastest first."""
@@ -49,8 +57,32 @@ class RelayGroup:
         return [job for _, job in sorted(answered, key=lambda pair: pair[0])]
 
 
-def agreed_result(finishers: Sequence[RelayTask]) -> str | None:
-    """Return the result that two of a group brought; None: there is none."""
-    results = [job.said for job in finishers if not job.is_error]
-    found = max(results, key=results.count, default="")
-    return found if results.count(found) >= _MAJORITY else None
+def group_ends(finishers: Sequence[RelayTask]) -> list[GroupEnd] | None:
+    """Return how each finisher ends, the fastest first; None: the group never closes.
+
+    Two error reports agree, and win nothing. Three of them make the relay's transaction fail,
+    because a refund takes a result.
+    """
+    if len(finishers) == 1:
+        return [GroupEnd.GROUP_TIMEOUT]
+    ends = [GroupEnd.INCORRECT] * len(finishers)
+    pairs = combinations(range(len(finishers)), 2)
+    agreeing = [(one, two) for one, two in pairs if _agree(finishers[one], finishers[two])]
+    if not agreeing:
+        return ends
+    first, second = agreeing[0]
+    others = [place for place in range(len(finishers)) if place not in {first, second}]
+    if not finishers[first].is_error:
+        ends[first], ends[second] = GroupEnd.VALIDATED, GroupEnd.REFUND
+    for place in others:
+        is_alike = (first, place) in agreeing
+        if is_alike and finishers[place].is_error:
+            return None
+        ends[place] = GroupEnd.REFUND if is_alike else GroupEnd.INVALIDATED
+    return ends
+
+
+def _agree(one: RelayTask, other: RelayTask) -> bool:
+    if one.is_error or other.is_error:
+        return one.is_error and other.is_error
+    return one.said == other.said

@@ -1,7 +1,8 @@
 """A show of today's Crynux: stakes on a local chain, everything else in a stand-in of its relay.
 
-The daemon reads both. The verdict is double: what the daemon keeps is what the relay's rows say,
-read anew by this process, and the audit finds no node of the honest relay that differs.
+The daemon reads both. The verdict is threefold: what the daemon keeps is what the relay's rows
+say, read anew by this process; its Q_long is the relay's own, but for what rows cannot tell; and
+the audit finds no node of the honest relay that differs.
 """
 
 import json
@@ -40,6 +41,8 @@ _SECONDS, _SETTLE_SECONDS, _PATIENCE_SECONDS = 40, 10, 120
 _POLL_SECONDS = 5.0
 # A penalty may be told a poll late, and healing goes on meanwhile.
 _HEALTH_SLACK = 0.01
+# What floats of the relay's books and whole numbers of ours may differ by.
+_ROUNDING = 1e-9
 _WITHOUT = ("dispatch", "oracle", "limits")
 
 
@@ -47,18 +50,26 @@ _WITHOUT = ("dispatch", "oracle", "limits")
 class RelayReading:
     """One node: what the daemon keeps, what the relay says, and whether both are as they must.
 
-    `zeros`: scores of silent members, which no row tells and the audit assumes.
+    `relays` is Q_long / 10 in the relay's own books, which lies between `lowest` and `highest` if
+    ours is right. `zeros`: scores derived for silent members, whom no row names.
     """
 
     name: str
     node: Address
     status: str
     long_term: float
-    theirs: float | None
+    lowest: float
+    highest: float
+    relays: float
     reliability: float
     zeros: int
     equal: bool
     audit: str
+
+    @property
+    def is_within_bound(self) -> bool:
+        """Whether the relay's own Q_long is ours, but for what rows cannot tell."""
+        return self.lowest - _ROUNDING <= self.relays <= self.highest + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +130,21 @@ class RelayShow:
             rows = [watch.rows[number] for number in sorted(watch.rows)]
             times = dict(watch.times)
             found = {one.node: one for one in audited(watch).nodes}
-        plain = own_figures(rows, times, guesses=False).nodes
+        own = own_figures(rows, times).nodes
         nodes = []
         for address, one in self.history.cast.items():
             audit, kept = found[address], told.get(address)
-            equal = kept is not None and self._is_as_said(kept, plain[address])
+            equal = kept is not None and self._is_as_said(kept, own[address])
+            lowest, highest = own[address].long_term_bounds()
             nodes.append(
                 RelayReading(
                     name=one.name,
                     node=address,
                     status="unknown" if kept is None else status_of(kept),
-                    long_term=plain[address].long_term(),
-                    theirs=audit.theirs,
+                    long_term=own[address].long_term(),
+                    lowest=lowest,
+                    highest=highest,
+                    relays=self.history.books[address].marks[-1].long_term,
                     reliability=0.0 if kept is None else self._health(kept),
                     zeros=audit.zeros,
                     equal=equal,
@@ -138,6 +152,12 @@ class RelayShow:
                 )
             )
         faults = [f"{one.name}: not as the relay's rows say" for one in nodes if not one.equal]
+        faults += [
+            f"{one.name}: the relay's Q_long {one.relays:.4f} is not between "
+            f"{one.lowest:.4f} and {one.highest:.4f}"
+            for one in nodes
+            if not one.is_within_bound
+        ]
         faults += [
             f"{one.name}: the audit says {one.audit}"
             for one in nodes

@@ -24,13 +24,16 @@ from oracle.devnet.relay.published_rows import (
 from oracle.devnet.relay.relay_cast import CAST, HONEST, RelayLies, RelayNode
 from oracle.devnet.relay.relay_figures import RANK_SCORES, RelayFigures
 from oracle.devnet.relay.relay_history import RelayHistory, TimedRow
-from oracle.devnet.relay.relay_jobs import RelayGroup, RelayTask, agreed_result
+from oracle.devnet.relay.relay_jobs import GroupEnd, RelayGroup, RelayTask, group_ends
 from oracle.domain.ids import Address, TaskKey
 
 _NETWORK = "crynux-on-base"
 _CREATOR = Address("0x" + "c0" * 20)
 _LIMIT_SECONDS = 80.0
 _UPLOAD_LIMIT_SECONDS = 120.0
+# A creator does not validate a group that can not be closed.
+_VALIDATION_LIMIT_SECONDS = 600.0
+_CANCELLED_AFTER_SECONDS = 4.0
 _GROUP = 3
 
 
@@ -41,7 +44,7 @@ class TrafficPlan:
     A task is ordered every `gap_seconds` on average; of these `group_share` are groups of three.
     `time_scale` is by how much everybody is slower than the cast says, orders included. `at` are
     addresses by name; who has none gets one of its own. `slashes`: a wrong result is punished at
-    once.
+    once. `cancelled_share` of the groups lose a member that their creator cancels in the queue.
     """
 
     seed: int = 1
@@ -52,6 +55,7 @@ class TrafficPlan:
     cast: Sequence[RelayNode] = CAST
     lies: RelayLies = HONEST
     slashes: bool = False
+    cancelled_share: float = 0.0
     time_scale: float = 1.0
     at: Mapping[str, Address] = field(default_factory=dict)
 
@@ -146,21 +150,31 @@ class _Play:
         if len(free) < size:
             return
         nodes = self._chance.sample(sorted(free), size)
-        jobs = [self._start(node) for node in nodes]
+        share = self._plan.cancelled_share if size == _GROUP else 0.0
+        is_cancelled = share > 0 and self._chance.random() < share
+        jobs = [self._start(node) for node in nodes[is_cancelled:]]
         if size == _GROUP:
-            group = RelayGroup(jobs)
+            group = RelayGroup(jobs, queued=int(is_cancelled))
             for job in jobs:
                 job.group = group
+            if is_cancelled:
+                self._after(_CANCELLED_AFTER_SECONDS, lambda: self._cancel_queued(group))
 
     def _is_excluded(self, node: Address) -> bool:
         return self.figures.at(node, self._now).is_excluded_at(self._now)
 
+    def _cancel_queued(self, group: RelayGroup) -> None:
+        group.queued = 0
+        self._say(aborted(self._new_task(), _CREATOR, TaskState.QUEUED, AbortCode.CANCELLED))
+        self._look_at(group)
+
+    def _new_task(self) -> TaskKey:
+        number = f"task {self._plan.seed} {self._next('task')}"
+        return TaskKey("0x" + hashlib.sha256(number.encode()).hexdigest())
+
     def _start(self, node: Address) -> RelayTask:
         self._idle.remove(node)
-        number = f"task {self._plan.seed} {self._next('task')}"
-        job = RelayTask(
-            TaskKey("0x" + hashlib.sha256(number.encode()).hexdigest()), node, self._now
-        )
+        job = RelayTask(self._new_task(), node, self._now)
         self._say(of_task("TaskStarted", job.task, node))
         behaves = self.cast[node]
         job.is_silent = self._chance.random() < behaves.silent
@@ -175,10 +189,10 @@ class _Play:
         behaves = self.cast[job.node]
         job.elapsed = self._now - job.started
         is_error = self._chance.random() < behaves.refuses
-        job.is_error = is_error and (job.group is None or job.group.may_differ)
+        job.is_error = is_error
         is_wrong = self._chance.random() < behaves.wrong
         job.said = "error" if job.is_error else score_of(job.task)
-        if job.group is not None and not job.is_error and not (is_wrong and job.group.may_differ):
+        if job.group is not None and not job.is_error and not is_wrong:
             job.said = score_of(f"right of {job.group.jobs[0].task}")
         if job.is_error:
             self._say(of_task("TaskErrorReported", job.task, job.node, task_error=1))
@@ -230,39 +244,32 @@ class _Play:
 
     def _judge(self, group: RelayGroup) -> None:
         finishers = group.finishers()
-        if not finishers:
-            return
-        self._score(group, finishers)
-        if len(finishers) == 1:
-            (job,) = finishers
-            ended = self._finish(job)
-            self._say(
-                *ended, aborted(job.task, _CREATOR, job.answered_state, AbortCode.GROUP_TIMEOUT)
-            )
-            return
-        agreed = agreed_result(finishers)
-        if agreed is None:
+        ends = group_ends(finishers) if finishers else None
+        if ends is None:
             for job in finishers:
-                self._give_up(job, AbortCode.INCORRECT_RESULT)
+                why = AbortCode.CREATOR_VALIDATION_TIMEOUT
+                self._after(_VALIDATION_LIMIT_SECONDS, partial(self._give_up, job, why))
+            return
+        self._score(group, finishers, ends)
+        for job, end in zip(finishers, ends, strict=True):
+            self._end_member(job, end)
+
+    def _end_member(self, job: RelayTask, end: GroupEnd) -> None:
+        if end is GroupEnd.VALIDATED:
+            self._say(of_task("TaskValidated", job.task, job.node))
+            self._upload(job, "TaskEndGroupSuccess", TaskState.GROUP_VALIDATED)
+        elif end is GroupEnd.REFUND:
+            self.figures.boost(job.node, self._now)
+            self._say(*self._finish(job), of_task("TaskEndGroupRefund", job.task, job.node))
+        elif end is GroupEnd.INVALIDATED:
+            self._invalidate(job)
         else:
-            self._settle(finishers, agreed)
+            self._give_up(job, _ABORT_CODES[end])
 
     def _give_up(self, job: RelayTask, why: AbortCode) -> None:
         """End a task that has been answered for nothing."""
         ended = self._finish(job)
         self._say(*ended, aborted(job.task, _CREATOR, job.answered_state, why))
-
-    def _settle(self, finishers: Sequence[RelayTask], agreed: str) -> None:
-        winner = next(job for job in finishers if job.said == agreed)
-        for job in finishers:
-            if job is winner:
-                self._say(of_task("TaskValidated", job.task, job.node))
-            elif job.said == agreed:
-                self.figures.boost(job.node, self._now)
-                self._say(*self._finish(job), of_task("TaskEndGroupRefund", job.task, job.node))
-            else:
-                self._invalidate(job)
-        self._upload(winner, "TaskEndGroupSuccess", TaskState.GROUP_VALIDATED)
 
     def _invalidate(self, job: RelayTask) -> None:
         end = of_task("TaskEndInvalidated", job.task, job.node)
@@ -276,15 +283,22 @@ class _Play:
         slashed = of_node("NodeSlashed", job.node, _NETWORK, amount=str(stake))
         self._say(end, gone, slashed)
 
-    def _score(self, group: RelayGroup, finishers: Sequence[RelayTask]) -> None:
+    def _score(
+        self, group: RelayGroup, finishers: Sequence[RelayTask], ends: Sequence[GroupEnd]
+    ) -> None:
         """Put the scores into the books, those of wrong results excepted."""
         scores = list(RANK_SCORES[: len(finishers)])
         if self._next("group") == self._plan.lies.swapped_group and len(scores) > 1:
             scores[:2] = reversed(scores[:2])
-        agreed = agreed_result(finishers)
-        for job, score in zip(finishers, scores, strict=True):
-            if agreed is None or job.said == agreed:
+        for job, score, end in zip(finishers, scores, ends, strict=True):
+            if end is not GroupEnd.INVALIDATED:
                 self.figures.score(job.node, self._now, score)
         for job in group.jobs:
             if job.elapsed is None and self._next("zero") != self._plan.lies.forgotten_zero:
                 self.figures.score(job.node, self._now, 0)
+
+
+_ABORT_CODES = {
+    GroupEnd.INCORRECT: AbortCode.INCORRECT_RESULT,
+    GroupEnd.GROUP_TIMEOUT: AbortCode.GROUP_TIMEOUT,
+}

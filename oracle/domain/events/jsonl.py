@@ -37,6 +37,8 @@ _FIELDS: Mapping[str, Spelling] = {
     "tasks": spelled.TASKS,
     "ranked": spelled.TRUTH,
     "invalid": spelled.TASKS,
+    "derived": spelled.TASKS,
+    "possible": spelled.TASKS,
     "stake": spelled.WEI,
     "fee": spelled.WEI,
     "gpu_name": spelled.TEXT,

@@ -224,6 +224,10 @@ class GroupValidated(TimedEvent):
     tasks: tuple[TaskKey, ...]
     ranked: bool | None = None
     invalid: tuple[TaskKey, ...] | None = None
+    # Members that no source names. `derived`: of `tasks`, those concluded from what is around;
+    # `possible`: timed-out tasks of which one may be a member, and nobody can tell which.
+    derived: tuple[TaskKey, ...] | None = None
+    possible: tuple[TaskKey, ...] | None = None
 
 
 NodeEvent = (

@@ -61,13 +61,28 @@ def _close(
     in_order = isinstance(event, GroupValidated) and event.ranked is True
     members = judged(*_present(ledger, event, keys), ledger.rules, in_order=in_order)
     scored = any(member.rank is not None for member in members)
-    result = GroupResult(group, event.at, event.time, members, scored)
+    possible = _possible(ledger, event, members) if scored else ()
+    result = GroupResult(group, event.at, event.time, (*members, *possible), scored)
     ledger.changes.results.append(result)
     if scored:
         invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
         for member in members:
             if not (ledger.rules.pool_zero_only_on_timeout and member.task in invalid):
                 _score(ledger, result, member)
+
+
+def _possible(
+    ledger: WorkingSet, event: DomainEvent, members: Sequence[GroupMember]
+) -> tuple[GroupMember, ...]:
+    """Return tasks that may be members: they have neither a rank nor a score in the group."""
+    named = (event.possible or ()) if isinstance(event, GroupValidated) else ()
+    known = {member.task for member in members}
+    tasks = [ledger.tasks.get(key) for key in named if key not in known]
+    return tuple(
+        GroupMember(task.key, task.node, None, None, None)
+        for task in tasks
+        if task is not None and task.scored_in is None
+    )
 
 
 def _present(

@@ -18,7 +18,7 @@ def tasks_named(events: Iterable[DomainEvent]) -> set[TaskKey]:
     named: set[TaskKey] = set()
     for event in events:
         if isinstance(event, GroupValidated):
-            named.update(event.tasks)
+            named.update(event.tasks, event.possible or ())
         elif hasattr(event, "task"):
             named.add(event.task)
     return named

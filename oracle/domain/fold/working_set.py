@@ -7,6 +7,7 @@ from typing import NamedTuple
 from oracle.domain.blocks import Position
 from oracle.domain.events.event_names import name_of
 from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.legacy_tally import tally_of
@@ -30,6 +31,14 @@ class ScoreEntry(NamedTuple):
     score: int
     at: Position
     time: int
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether no source says that the task was a member of the group.
+
+        A feed names no member that timed out: its 0 is concluded from what is around.
+        """
+        return self.rank is None and is_of_feed(self.at)
 
 
 class ReliabilityCause(StrEnum):

@@ -13,7 +13,8 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 class GroupMember(NamedTuple):
     """One task of a closed group; `elapsed` in seconds, None without a submission or report.
 
-    `rank` counts from 1, None when not ranked; `score` None when the member scores nobody.
+    `rank` counts from 1, None when not ranked; `score` None when the member scores nobody. In a
+    scored group that is a task which nobody started, or one that only may be a member.
     """
 
     task: TaskKey
@@ -21,6 +22,11 @@ class GroupMember(NamedTuple):
     rank: int | None
     elapsed: int | None
     score: int | None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the task only may be a member of the group, where the group was scored."""
+        return self.node is not None and self.score is None
 
 
 @dataclass(frozen=True, slots=True)

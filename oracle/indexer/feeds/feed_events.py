@@ -14,9 +14,12 @@ from typing_extensions import override
 
 from oracle.chain.feed.relay_reader import (
     AROUND,
+    REACH,
     FeedSpan,
-    score_in,
+    RelayReader,
     scored_task,
+    scores_in,
+    starts_in,
 )
 from oracle.chain.profiles.event_reader import Decoded
 from oracle.chain.protocols import LogReader
@@ -35,23 +38,33 @@ def with_feed(uow: UnitOfWork, reader: LogReader, said: Decoded, blocks: BlockRa
     beside: list[DomainEvent] = []
     placed = uow.feed.placed(blocks.first, blocks.last)
     for stream, rows in groupby(placed, key=attrgetter("stream")):
-        beside += reader.feed.read(_span_of(uow, stream, list(rows)))
+        beside += reader.feed.read(_span_of(uow, stream, list(rows), reader.feed))
     if not beside:
         return said
     # A later stream begins with low ids again, and is later all the same.
     return replace(said, events=sorted([*said.events, *beside], key=attrgetter("at")))
 
 
-def _span_of(uow: UnitOfWork, stream: int, rows: Sequence[FeedRow]) -> FeedSpan:
-    lowest, highest = rows[0].id - AROUND, rows[-1].id + AROUND
-    around = uow.feed.between(stream, lowest, highest)
-    tasks = {task for row in around if (task := scored_task(row)) is not None}
-    scores = {
-        row.task: score
-        for row in uow.feed.scores_of(stream, sorted(tasks))
-        if (score := score_in(row)) is not None
-    }
-    return FeedSpan(rows, around, scores)
+def _span_of(
+    uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
+) -> FeedSpan:
+    """Return the rows with what is around them; far more of it where a group shows too few."""
+    near = _span_from(uow, stream, rows, rows[0].id - AROUND)
+    if not reader.has_silent_members(near):
+        return near
+    far = _span_from(uow, stream, rows, rows[0].id - 2 * REACH)
+    starts = uow.feed.of_tasks(stream, _scored_tasks(far.around), "TaskStarted")
+    return replace(far, starts=starts_in(starts))
+
+
+def _span_from(uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], first: int) -> FeedSpan:
+    around = uow.feed.between(stream, first, rows[-1].id + AROUND)
+    scores = uow.feed.of_tasks(stream, _scored_tasks(around), "TaskScoreReady")
+    return FeedSpan(rows, around, scores_in(scores))
+
+
+def _scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
+    return sorted({task for row in rows if (task := scored_task(row)) is not None})
 
 
 class FeedHook(BlockHook):

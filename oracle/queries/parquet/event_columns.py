@@ -61,6 +61,8 @@ _FORMS = {
     "models": _Form(list, tuple),
     "tasks": _Form(list, tuple),
     "invalid": _Form(list, tuple),
+    "derived": _Form(list, tuple),
+    "possible": _Form(list, tuple),
     "kind": _word(TaskKind),
     "reason": _word(AbortReason),
     "last_status": _word(LastStatus),

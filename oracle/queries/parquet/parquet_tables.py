@@ -44,10 +44,11 @@ _EVENTS = _schema(
     *(("min_vram", _WHOLE), ("model", _TEXT), ("models", _TEXTS), ("version", _TEXT)),
     *(("timeout", _WHOLE), ("size", _WHOLE), ("kind", _TEXT), ("round", _WHOLE)),
     *(("reason", _TEXT), ("last_status", _TEXT), ("group_size", _WHOLE), ("frees", _FLAG)),
-    *(("ranked", _FLAG), ("invalid", _TEXTS), ("until", _WHOLE)),
+    *(("ranked", _FLAG), ("invalid", _TEXTS), ("derived", _TEXTS), ("possible", _TEXTS)),
+    *(("until", _WHOLE),),
     null="time_ms node creator task task_group tasks stake fee gpu_name gpu_vram required_gpu "
     "required_gpu_vram min_vram model models version timeout size kind round reason last_status "
-    "group_size frees ranked invalid until",
+    "group_size frees ranked invalid derived possible until",
 )
 _SCORES = _schema(
     *(*_AT, ("node", _TEXT), ("seq", _WHOLE), ("task", _TEXT), ("task_group", _TEXT)),

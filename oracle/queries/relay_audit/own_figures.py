@@ -3,42 +3,49 @@
 See docs/explanation/relay-audit.md#our-side.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 
-from oracle.chain.feed.relay_groups import NEAR, groups_in
+from oracle.chain.feed.relay_groups import NEAR, groups_in, rows_between
 from oracle.chain.feed.relay_reader import (
-    AROUND,
+    REACH,
     FeedSpan,
     RelayReader,
-    score_in,
+    scores_in,
+    starts_in,
     why_unreadable,
 )
-from oracle.domain.events.network_events import DomainEvent, NodeJoined, NodeKickedOut
+from oracle.domain.events.network_events import (
+    DomainEvent,
+    GroupValidated,
+    NodeJoined,
+    NodeKickedOut,
+    TaskTimedOut,
+)
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.node_scores import is_excluded, long_term, reliability_at
+from oracle.domain.scoring.score_window import mean_of
 from oracle.domain.state.node import Membership, Node
-from oracle.queries.relay_audit.silent_members import Completed, completed
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-_AT_ONCE = 500
 # All rows stand in one block: only their order counts here.
 _BLOCK = 1
 
 
 @dataclass(slots=True)
 class OwnNode:
-    """What we know of one node. Ids are of rows; `assumed` counts zeros of silent members.
+    """What we know of one node. Ids are of rows; `derived` counts zeros of silent members.
 
-    `unknown_until`: the last of its rows whose time nobody knows, `doubted_at`: the last one
-    beside which a group could not be told from another; 0 where there is none.
+    `possible`: rows of groups that may have given it a 0, `unplaced`: its own rows that could be
+    of two groups, and so may have given it any score. `unknown_until`: the last of its rows
+    whose time nobody knows, `doubted_at`: the last one beside which a group could not be told
+    from another; 0 where there is none.
     """
 
     address: Address
@@ -49,10 +56,12 @@ class OwnNode:
     rows: list[int] = field(default_factory=list)
     kicked_at: list[int] = field(default_factory=list)
     ended_at: list[int] = field(default_factory=list)
+    possible: list[int] = field(default_factory=list)
+    unplaced: list[int] = field(default_factory=list)
     joined_at: int = 0
     unknown_until: int = 0
     doubted_at: int = 0
-    assumed: int = 0
+    derived: int = 0
 
     @property
     def is_member(self) -> bool:
@@ -66,6 +75,26 @@ class OwnNode:
     def long_term(self) -> float:
         """Return Q_long / 10."""
         return long_term(self.state, RELAY, 0) / UNIT
+
+    def long_term_bounds(self) -> tuple[float, float]:
+        """Return between what Q_long / 10 lies, whatever rows cannot tell had been given."""
+        zeros = [(row, RELAY.absent_score) for row in self.possible]
+        worst, best = min(RELAY.rank_scores), max(RELAY.rank_scores)
+        tried = [
+            self._long_term_with([]),
+            self._long_term_with(zeros),
+            self._long_term_with([*zeros, *((row, worst) for row in self.unplaced)]),
+            self._long_term_with([(row, best) for row in self.unplaced]),
+        ]
+        return min(tried), max(tried)
+
+    def _long_term_with(self, more: Sequence[tuple[int, int]]) -> float:
+        """Return Q_long / 10 with more scores, each with the id of its row."""
+        if not more:
+            return self.long_term()
+        given = sorted([*((entry.at.log, entry.score) for entry in self.scores), *more])
+        pool = bytes(score for _, score in given[-RELAY.pool_size :])
+        return mean_of(pool, self.state.prior, RELAY) / UNIT
 
     def health_at(self, time: float) -> float:
         """Return H at the relay's second."""
@@ -91,34 +120,33 @@ class OwnFigures:
     headless: int
 
 
-def own_figures(
-    rows: Sequence[FeedRow], times: Mapping[int, int], *, guesses: bool = True
-) -> OwnFigures:
-    """Fold a stream's rows, in order of id; `times` are the relay's seconds, where known.
+def own_figures(rows: Sequence[FeedRow], times: Mapping[int, int]) -> OwnFigures:
+    """Fold a stream's rows as the daemon does, in order of id.
 
-    `guesses` False: groups are what the rows say, as the daemon folds them.
+    `times` are the relay's seconds of rows, where known.
     """
     timed = list(_timed(rows, times))
     read = _read(timed)
-    whole = completed(read.events, read.ambiguous) if guesses else Completed(read.events)
     fold = Fold(RELAY)
-    fold.many(whole.events)
+    fold.many(read.events)
     changes = fold.drain()
     nodes = {address: OwnNode(address, state) for address, state in fold.ledger.nodes.items()}
+    derived = {task for event in read.closed for task in event.derived or ()}
     for score in changes.scores:
         nodes[score.node].scores.append(score)
-        nodes[score.node].assumed += score.task in whole.assumed
+        nodes[score.node].derived += score.task in derived
     for change in changes.reliability:
         nodes[change.node].changes.append(change)
     for interval in changes.kickouts:
         nodes[interval.node].due.append(interval)
     runners = {key: task.node for key, task in fold.ledger.tasks.items() if task.node}
     _note_rows(nodes, timed, runners, times)
-    _note_membership(nodes, whole.events)
+    _note_membership(nodes, read.events)
     _note_doubts(nodes, read.ambiguous)
-    for task, row in whole.contested.items():
-        doubted = nodes[runners[task]]
-        doubted.doubted_at = max(doubted.doubted_at, row)
+    for event in read.closed:
+        for task in event.possible or ():
+            nodes[runners[task]].possible.append(event.at.log)
+    _note_unplaced(nodes, rows, read, runners)
     headless = sum(task.node is None for task in fold.ledger.tasks.values())
     ends = (rows[0].id, rows[-1].id) if rows else (0, 0)
     return OwnFigures(nodes, len(rows), *ends, headless)
@@ -139,19 +167,18 @@ class _Read:
     events: list[DomainEvent] = field(default_factory=list)
     ambiguous: set[int] = field(default_factory=set)
 
+    @property
+    def closed(self) -> Iterator[GroupValidated]:
+        return (event for event in self.events if isinstance(event, GroupValidated))
+
 
 def _read(rows: Sequence[FeedRow]) -> _Read:
     reader, read = RelayReader(), _Read()
-    scores = {row.task: score for row in rows if (score := score_in(row)) is not None}
-    identity = attrgetter("id")
-    for first in range(0, len(rows), _AT_ONCE):
-        part = rows[first : first + _AT_ONCE]
-        low = bisect_left(rows, part[0].id - AROUND, key=identity)
-        high = bisect_right(rows, part[-1].id + AROUND, key=identity)
-        around = rows[low:high]
-        read.events += reader.read(FeedSpan(part, around, scores))
-        readable = [row for row in around if why_unreadable(row) is None]
-        read.ambiguous |= {row.id for row in groups_in(readable, scores).ambiguous}
+    scores, starts = scores_in(rows), starts_in(rows)
+    # All at once: what is read of a row depends on the rows around it, and not on the span.
+    read.events = reader.read(FeedSpan(rows, rows, scores, starts)) if rows else []
+    readable = [row for row in rows if why_unreadable(row) is None]
+    read.ambiguous = {row.id for row in groups_in(readable, scores).ambiguous}
     return read
 
 
@@ -188,6 +215,26 @@ def _note_doubts(nodes: Mapping[Address, OwnNode], ambiguous: Collection[int]) -
         for number in ambiguous:
             if node.has_rows_in(number - NEAR - 1, number + NEAR):
                 node.doubted_at = max(node.doubted_at, number)
+
+
+def _note_unplaced(
+    nodes: Mapping[Address, OwnNode],
+    rows: Sequence[FeedRow],
+    read: _Read,
+    runners: Mapping[TaskKey, Address],
+) -> None:
+    """Note which scores may be missing for groups that could not be told from each other."""
+    derived = {task for event in read.closed for task in event.derived or ()}
+    unplaced = [row for row in rows if row.id in read.ambiguous]
+    for row in unplaced:
+        if (runner := runners.get(TaskKey(row.task.lower()))) is not None:
+            nodes[runner].unplaced.append(row.id)
+    for event in read.events:
+        if not isinstance(event, TaskTimedOut) or event.task in derived:
+            continue
+        later = rows_between(unplaced, event.at.log, event.at.log + REACH)
+        if later and (runner := runners.get(event.task)) is not None:
+            nodes[runner].possible.append(later[0].id)
 
 
 def by_group(nodes: Mapping[Address, OwnNode]) -> dict[int, list[ScoreEntry]]:

@@ -39,8 +39,9 @@ class Verdict(StrEnum):
 class NodeAudit:
     """One node: ours and theirs, Q_long / 10 and H; None: not known.
 
-    `groups` are the scores that our rows give it, `zeros` how many of them are assumed for silent
-    members. `why` says what is missing where nothing is proven.
+    `groups` are the scores that our rows give it, `zeros` how many of them are derived for silent
+    members. `lowest` and `highest` are what ours may be for all that rows cannot tell. `why` says
+    what is missing where nothing is proven.
     """
 
     node: Address
@@ -52,6 +53,8 @@ class NodeAudit:
     excluded: bool
     groups: int
     zeros: int
+    lowest: float
+    highest: float
     # How far `theirs` may be off.
     slack: float = 0.0
     parting: Parting | None = None
@@ -154,6 +157,7 @@ def _by(
 
 
 def _beginning(node: OwnNode) -> NodeAudit:
+    lowest, highest = node.long_term_bounds()
     return NodeAudit(
         node=node.address,
         verdict=Verdict.UNPROVEN,
@@ -163,7 +167,9 @@ def _beginning(node: OwnNode) -> NodeAudit:
         their_health=None,
         excluded=False,
         groups=len(node.scores),
-        zeros=node.assumed,
+        zeros=node.derived,
+        lowest=lowest,
+        highest=highest,
         why="it worked between all polls, or is not listed",
     )
 
@@ -184,6 +190,9 @@ def _compared(node: OwnNode, told: Separated, look: _Look, agreed: int) -> NodeA
         why = f"{len(node.scores)} of {RELAY.pool_size} scores since row {look.own.first_id}"
         return replace(line, why=why)
     if abs(line.ours - told.long_term) > told.slack:
+        if line.lowest - told.slack <= told.long_term <= line.highest + told.slack:
+            between = f"{line.lowest:.4f} and {line.highest:.4f}"
+            return replace(line, why=f"rows cannot tell some scores: between {between}")
         if _is_doubted(node):
             return replace(line, why=f"groups beside row {node.doubted_at} are ambiguous")
         claim = Claim(told.long_term, told.slack, agreed)
@@ -210,7 +219,7 @@ def _is_doubted(node: OwnNode) -> bool:
 
 def _with_kicks(line: NodeAudit, node: OwnNode, own: OwnFigures) -> NodeAudit:
     """A kickout without a reason differs, whatever the figures say."""
-    if not _is_known(node, own) or _is_doubted(node):
+    if not _is_known(node, own) or _is_doubted(node) or line.lowest < line.highest:
         return line
     parting = kick_parting(node)
     if parting is None or (line.parting is not None and 0 < line.parting.row <= parting.row):

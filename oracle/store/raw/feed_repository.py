@@ -13,7 +13,6 @@ from oracle.store.bulk import KEYS, append_missing, upsert
 from oracle.store.encoding import hexed, raw
 from oracle.store.tables.feed_tables import feed_cursor, feed_fault, feed_row, feed_witness
 
-_SCORE_READY = "TaskScoreReady"
 # Rows settled in one transaction; more wait for the next.
 MOST_ROWS = 20_000
 _MAX_BIGINT = 2**63 - 1
@@ -131,12 +130,12 @@ class FeedRepository:
         within = feed_row.c.block.between(first, last)
         return self._rows(feed_row.c.canonical, within, limit=None)
 
-    def scores_of(self, stream: int, tasks: Iterable[str]) -> list[FeedRow]:
-        """Return the rows by which nodes handed in what they made for these tasks."""
-        wanted, found = list(tasks), list[FeedRow]()
-        for at in range(0, len(wanted), KEYS):
-            named = feed_row.c.task.in_(wanted[at : at + KEYS])
-            found += self._rows(_of(stream), named, feed_row.c.kind == _SCORE_READY)
+    def of_tasks(self, stream: int, tasks: Sequence[str], kind: str) -> list[FeedRow]:
+        """Return the canonical rows of one kind about these tasks."""
+        found: list[FeedRow] = []
+        for at in range(0, len(tasks), KEYS):
+            named = feed_row.c.task.in_(tasks[at : at + KEYS])
+            found += self._rows(_of(stream), named, feed_row.c.kind == kind)
         return found
 
     def counts(self) -> tuple[int, int]:

@@ -93,6 +93,22 @@ class GroupResultRepository:
         )
         return self.closed_at([Position(*row) for row in self._connection.execute(newest)])
 
+    def possible_zeros(self, node: Address, first_block: int, last_block: int) -> list[Position]:
+        """Return where groups closed that may have given this node a 0, oldest first."""
+        at = [mine == theirs for mine, theirs in zip(_RESULT_AT, _MEMBER_AT, strict=True)]
+        chosen = (
+            select(*_MEMBER_AT)
+            .join_from(group_result, group_member, and_(*at))
+            .where(
+                group_result.c.block.between(first_block, last_block),
+                group_result.c.scored,
+                group_member.c.node == raw(node),
+                group_member.c.score.is_(None),
+            )
+            .order_by(*_MEMBER_AT)
+        )
+        return [Position(*row) for row in self._connection.execute(chosen)]
+
     def closed_at(self, places: Sequence[Position]) -> list[GroupResult]:
         """Return the results of the groups that closed there, oldest first."""
         wanted = [tuple(place) for place in places]

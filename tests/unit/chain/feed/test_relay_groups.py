@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from oracle.chain.feed.relay_groups import AROUND, groups_in
+from oracle.chain.feed.relay_groups import AROUND, HandedIn, groups_in
 from oracle.domain.feed_rows import FeedRow
 
 CREATOR = "0x" + "cc" * 20
@@ -32,9 +32,13 @@ def wrong(number: int, of: int, issuer: str = CREATOR, status: int = 4) -> FeedR
 
 def found(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
     """The members of each group, by number."""
-    by_task = {task(number): score for number, score in scores.items()}
-    groups = groups_in(sorted(rows, key=lambda one: one.id), by_task).groups
+    groups = groups_in(sorted(rows, key=lambda one: one.id), handed_in(scores)).groups
     return [[int(one.task, 16) for one in group.rows] for group in groups]
+
+
+def handed_in(scores: Mapping[int, str]) -> dict[str, HandedIn]:
+    """What nodes handed in before any of these rows."""
+    return {task(number): HandedIn(0, score) for number, score in scores.items()}
 
 
 ALIKE = {5: "0xaa", 6: "0xaa", 7: "0xaa"}
@@ -57,7 +61,7 @@ def test_a_wrong_result_keeps_its_place_before_the_winner():
         row(51, "TaskValidated", 2),
         row(52, "TaskEndGroupRefund", 3),
     ]
-    (group,) = groups_in(rows, {task(1): "0xbb", task(2): "0xaa", task(3): "0xaa"}).groups
+    (group,) = groups_in(rows, handed_in({1: "0xbb", 2: "0xaa", 3: "0xaa"})).groups
     assert [one.id for one in group.rows] == [50, 51, 52]
     assert [one.id for one in group.invalid] == [50]
 
@@ -87,7 +91,7 @@ def test_two_groups_of_equal_results_side_by_side_score_nobody():
         row(3, "TaskEndGroupRefund", 5),
         row(4, "TaskEndGroupRefund", 6),
     ]
-    told = groups_in(rows, {task(number): "0xaa" for number in (5, 6, 7, 8)})
+    told = groups_in(rows, handed_in(dict.fromkeys((5, 6, 7, 8), "0xaa")))
     assert told.groups == []
     assert {one.id for one in told.ambiguous} == {3, 4}
 
@@ -128,6 +132,44 @@ def test_a_group_timeout_is_a_group_with_one_finisher():
     assert found([abort(1, 7, **args)], {}) == [[7]]
 
 
+def test_a_result_that_is_handed_in_after_the_row_decides_nothing_of_it():
+    """Another one that came later would change what was found before it came."""
+    rows = [row(41, "TaskValidated", 7), row(43, "TaskEndGroupRefund", 5)]
+    late = handed_in(ALIKE) | {task(5): HandedIn(44, "0xaa")}
+    assert groups_in(rows, late).groups == []
+
+
+def test_two_wrong_results_of_one_creator_are_a_group_whose_third_ended_before():
+    assert found([wrong(1, 7), wrong(2, 5, status=3)], {7: "0xaa"}) == [[7, 5]]
+
+
+def test_two_wrong_results_that_are_alike_are_no_group():
+    told = groups_in([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
+    assert told.groups == []
+    assert len(told.ambiguous) == 2
+
+
+def test_two_error_reports_make_the_result_beside_them_wrong():
+    rows = [wrong(1, 7, status=3), row(2, "TaskEndInvalidated", 5), wrong(3, 6, status=3)]
+    (group,) = groups_in(rows, handed_in({5: "0xaa"})).groups
+    assert [one.id for one in group.rows] == [1, 2, 3]
+    assert [one.id for one in group.invalid] == [2]
+
+
+def test_a_wrong_result_between_two_groups_belongs_to_the_one_it_stands_next_to():
+    rows = [
+        row(1, "TaskValidated", 1),
+        row(2, "TaskEndGroupRefund", 2),
+        row(4, "TaskEndInvalidated", 4),
+        row(5, "TaskValidated", 5),
+        row(6, "TaskEndGroupRefund", 6),
+    ]
+    between = [*rows, row(3, "TaskStarted", 9)]
+    alike = {1: "0xaa", 2: "0xaa", 4: "0xbb", 5: "0xcc", 6: "0xcc"}
+    assert found(between, alike) == [[1, 2], [4, 5, 6]]
+    assert found(rows, alike) == []
+
+
 KINDS = st.sampled_from(["TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "wrong"])
 
 
@@ -143,7 +185,7 @@ def test_any_part_of_a_stream_gives_the_groups_of_the_whole(
         number += step
         one = wrong(number, number) if kind == "wrong" else row(number, kind, number)
         rows.append(one)
-        scores[one.task] = "0xaa" if is_alike else "0xbb"
+        scores[one.task] = HandedIn(0, "0xaa" if is_alike else "0xbb")
     whole = {group.key for group in groups_in(rows, scores).groups}
     found_in_parts = set()
     for part in (rows[:cut], rows[cut:]):

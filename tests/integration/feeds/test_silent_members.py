@@ -1,0 +1,214 @@
+"""Members that timed out before their group closed: no row names them, and their 0 is derived."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import Phase, given, settings, strategies as st
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.feed_rows import FeedRow
+from oracle.domain.fold.working_set import ScoreEntry
+from oracle.domain.ids import Address
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.kickouts.creator_gate import derived_zeros_reason
+from oracle.queries.explain import EventArchive, Explanation, explain
+from oracle.queries.json_answers import explain_answer
+from oracle.queries.relay_audit.own_figures import own_figures
+from oracle.store.database import Store
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+from tests.integration.feeds.test_feed_faults import reread
+from tests.support.feeds.feed_follower import FeedFollower, following
+from tests.support.feeds.relay import Relay, node
+from tests.support.feeds.relay_rules import ALL_GROUPS, Stream, close_group, node_of
+
+# Each reads streams over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
+POOL, NODES = 50, 6
+
+
+def closes_without(relay: Relay, tasks: Sequence[int], silent: int, nodes: Sequence[int]) -> None:
+    """Run a group whose last member times out, and whose others agree."""
+    for task_, by in zip(tasks, nodes, strict=True):
+        relay.starts(task_, by)
+    for task_, by in zip(tasks[:-1], nodes[:-1], strict=True):
+        relay.answers(task_, by)
+    relay.aborts(silent, reason=1, status=1)
+    relay.ends("TaskValidated", tasks[0], nodes[0])
+    relay.ends("TaskEndGroupRefund", tasks[1], nodes[1])
+    relay.ends("TaskEndGroupSuccess", tasks[0], nodes[0])
+
+
+def scores_of(store: Store, number: int) -> list[ScoreEntry]:
+    with store.reading() as uow:
+        return uow.scores.of_node(Address(node(number)), POOL)
+
+
+def explained(feed: FeedFollower, number: int) -> Explanation:
+    folder = feed.follower.folder
+    with feed.store.reading() as uow:
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    block = BlockRef(cursor.number, cursor.hash, cursor.hash, cursor.time)
+    archive = EventArchive(feed.store, folder.reader, folder.rules)
+    return explain(archive, Address(node(number)), block)
+
+
+def test_member_that_timed_out_gets_its_zero_and_is_marked(store: Store):
+    relay = Relay()
+    for number in (1, 2, 3):
+        relay.joins(number)
+    closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
+    with following(store, relay) as feed:
+        feed.passes(100)
+
+        assert feed.pools() == {node(1): [10], node(2): [5], node(3): [0]}
+        assert [entry.is_derived for entry in scores_of(store, 3)] == [True]
+        assert [entry.is_derived for entry in scores_of(store, 1)] == [False]
+        before = feed.digest()
+        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).same
+        assert feed.digest() == before
+
+
+def test_zero_that_may_be_anothers_is_shown_as_possible_and_given_to_nobody(store: Store):
+    relay = Relay()
+    for number in (1, 2, 3, 4):
+        relay.joins(number)
+    relay.group({21: 3, 22: 4, 23: 1})
+    relay.starts(14, 4)
+    for task_, by in ((11, 1), (12, 2), (13, 3)):
+        relay.starts(task_, by)
+    relay.answers(11, 1)
+    relay.answers(12, 2)
+    relay.aborts(14, reason=1, status=1)
+    relay.aborts(13, reason=1, status=1)
+    relay.ends("TaskValidated", 11, 1)
+    relay.ends("TaskEndGroupRefund", 12, 2)
+    with following(store, relay) as feed:
+        feed.passes(100)
+
+        assert feed.pools()[node(3)] == [10]
+        told = explained(feed, 3)
+        assert len(told.possible_zeros) == 1
+        answer = explain_answer(told)
+        assert [float(answer[name]) for name in ("lowest_long_term", "long_term")] == [0.5, 1.0]
+        assert explain_answer(explained(feed, 1))["possible_zeros"] == []
+
+
+def test_node_that_only_times_out_in_groups_becomes_due_for_a_kickout(store: Store):
+    relay = Relay()
+    for number in (1, 2, 3):
+        relay.joins(number)
+    with following(store, relay) as feed:
+        for step in range(POOL - 1):
+            closes_without(relay, [10 * step + n for n in (1, 2, 3)], 10 * step + 3, (1, 2, 3))
+            relay.burn(300)
+        feed.passes(60)
+        with store.reading() as uow:
+            assert uow.kickouts.open() == []
+        closes_without(relay, (901, 902, 903), 903, (1, 2, 3))
+        feed.passes(60)
+
+        with store.reading() as uow:
+            assert [interval.node for interval in uow.kickouts.open()] == [node(3)]
+    entries = scores_of(store, 3)
+    assert [entry.score for entry in entries] == [0] * POOL
+    # A stake is not taken on a conclusion: who only has derived zeros waits for a person.
+    assert "derived" in (derived_zeros_reason(entries, RELAY) or "")
+
+
+def test_kickout_that_is_due_without_derived_zeros_waits_for_nobody(store: Store):
+    relay = Relay()
+    for number in (1, 2, 3):
+        relay.joins(number)
+    closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
+    with following(store, relay) as feed:
+        feed.passes(100)
+    (derived,) = scores_of(store, 3)
+    said = derived._replace(rank=3)
+    assert derived_zeros_reason([said] * POOL, RELAY) is None
+    assert derived_zeros_reason([said] * (POOL - 9) + [derived] * 9, RELAY) is None
+    assert derived_zeros_reason([said] * (POOL - 10) + [derived] * 10, RELAY) is not None
+
+
+def test_silent_end_that_comes_while_rows_settle_is_derived_from(store: Store):
+    """An id is taken when a row is written, and shown when its transaction ends."""
+    relay = Relay()
+    for number in (1, 2, 3):
+        relay.joins(number)
+    closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
+    (late,) = (row for row in relay.rows if row["type"] == "TaskEndAborted")
+    relay.rows.remove(late)
+    with following(store, relay) as feed:
+        feed.passes(20)
+        relay.rows.append(late)
+        feed.passes(100)
+
+        assert feed.pools()[node(3)] == [0]
+        assert feed.faults() == []
+
+
+def test_silent_end_that_comes_after_its_place_has_settled_changes_nothing(store: Store):
+    relay = Relay()
+    for number in (1, 2, 3):
+        relay.joins(number)
+    closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
+    (late,) = (row for row in relay.rows if row["type"] == "TaskEndAborted")
+    relay.rows.remove(late)
+    with following(store, relay) as feed:
+        feed.passes(100)
+        relay.rows.append(late)
+
+        assert reread(feed) == ["late_row"]
+        feed.passes(60)
+        assert feed.pools()[node(3)] == []
+        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).same
+
+
+PLAYED = st.tuples(
+    st.sampled_from([group for group in ALL_GROUPS if close_group(group).closes]),
+    st.permutations(range(NODES)),
+    st.integers(0, 60),
+)
+
+
+def whole_pools(rows: Sequence[tuple[int, str, str, str, str]]) -> dict[str, list[int]]:
+    """What the rows give where all are read at once."""
+    nodes = own_figures([FeedRow(*row) for row in rows], {}).nodes
+    return {address: list(own.state.pool) for address, own in nodes.items()}
+
+
+# Without shrinking: an example polls and mines some hundred times over HTTP.
+@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(
+    played=st.lists(PLAYED, min_size=1, max_size=14),
+    every=st.integers(1, 30),
+    restarts=st.sets(st.integers(0, 14), max_size=4),
+)
+def test_any_part_of_a_stream_derives_what_the_whole_derives(
+    played: list[tuple[tuple[str, ...], list[int], int]],
+    every: int,
+    restarts: set[int],
+    databases,
+):
+    stream, relay = Stream(), Relay(page_cap=7)
+    for number in range(NODES):
+        stream.say("NodeJoin", node_of(number), "", node_address=node_of(number))
+    with databases() as fresh, following(fresh, relay) as feed:
+        for place, (outcomes, order, burnt) in enumerate(played):
+            tasks = [3 * place + member for member in range(3)]
+            stream.play_group(order[:3], tasks, outcomes, close_group(outcomes))
+            stream.next_id += burnt
+            relay.rows = [dict(zip(FIELDS, row, strict=True)) for row in stream.rows]
+            if place in restarts:
+                feed.restart()
+            feed.passes(every, every=every)
+        feed.passes(100)
+
+        assert feed.pools() == whole_pools(stream.rows)
+        before = feed.digest()
+        assert rebuild_state(fresh, feed.follower.folder, RebuildOptions()).same
+        assert feed.digest() == before
+
+
+FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")

@@ -1,0 +1,104 @@
+"""An audit of every group of three: an honest relay is accused of none, a wrong score of each."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from oracle.devnet.relay.published_rows import PublishedRow
+from oracle.devnet.relay.relay_cast import RelayNode
+from oracle.devnet.relay.relay_figures import NodeBook, NodeMark
+from oracle.devnet.relay.relay_history import RelayHistory, TimedRow
+from oracle.domain.ids import Address
+from oracle.queries.relay_audit.relay_audit import NodeAudit, Verdict
+from tests.integration.relay.watched_relay import START, WatchedRelay
+from tests.support.feeds.relay_rules import (
+    ALL_GROUPS,
+    SCORE_BY_RANK,
+    Stream,
+    close_group,
+    is_told_apart,
+    node_of,
+)
+
+# Each reads a thousand nodes over HTTP, page by page.
+pytestmark = pytest.mark.slow
+
+# Groups stand so many ids apart that no member of one may be meant by another.
+APART = 1_000
+Pools = list[list[int]]
+
+
+def honest(scores: Sequence[int | None]) -> Pools:
+    """Each node's scores after a first group in which all agreed, and the one that is tried."""
+    return [
+        [first] if score is None else [first, score]
+        for first, score in zip(SCORE_BY_RANK, scores, strict=True)
+    ]
+
+
+def history_of(books: Callable[[Sequence[int | None]], Pools]) -> RelayHistory:
+    """Three nodes of their own run an agreed group, and then each group that can be closed."""
+    stream, pools = Stream(), dict[str, list[int]]()
+    agreed = close_group("AAA")
+    for number, outcomes in enumerate(ALL_GROUPS):
+        nodes = range(3 * number, 3 * number + 3)
+        tasks = range(6 * number, 6 * number + 6)
+        for node in nodes:
+            stream.say("NodeJoin", node_of(node), "", node_address=node_of(node))
+        stream.play_group(nodes, tasks[:3], "AAA", agreed)
+        stream.next_id += APART
+        closed = close_group(outcomes)
+        stream.play_group(nodes, tasks[3:], outcomes, closed)
+        stream.next_id += APART
+        pools |= dict(zip(map(node_of, nodes), books(closed.scores), strict=True))
+    rows = tuple(
+        TimedRow(START, PublishedRow(number, kind, node, task, json.loads(args)))
+        for number, kind, node, task, args in stream.rows
+    )
+    marks = {node: NodeMark(START, mean_of(pool), stake=1) for node, pool in pools.items()}
+    return RelayHistory(
+        rows,
+        {Address(node): NodeBook(pools[node], [mark]) for node, mark in marks.items()},
+        {Address(node): RelayNode("any", 1.0) for node in marks},
+    )
+
+
+def mean_of(pool: list[int]) -> float:
+    return sum(pool) / len(pool) / 10
+
+
+def audit(books: Callable[[Sequence[int | None]], Pools]) -> dict[str, NodeAudit]:
+    found = WatchedRelay(history_of(books), START + 10).audit(witness=False, polls=2)
+    return {one.node: one for one in found.nodes}
+
+
+def test_honest_relay_is_accused_of_no_group():
+    found = audit(honest)
+
+    accused = {node for node, one in found.items() if one.verdict is Verdict.DIFFERS}
+    assert accused == set()
+    unproven = {node for node, one in found.items() if one.verdict is Verdict.UNPROVEN}
+    # Only a 0 that nobody can place is left open.
+    assert unproven == {
+        node_of(3 * number + place)
+        for number, outcomes in enumerate(ALL_GROUPS)
+        for place, score in enumerate(close_group(outcomes).scores)
+        if not is_told_apart(outcomes) and score == 0
+    }
+
+
+def test_wrong_score_of_any_member_of_any_group_is_found():
+    def lying(scores: Sequence[int | None]) -> Pools:
+        """Give every member that is scored the next score, and forget every 0."""
+        wrong = {10: 5, 5: 2, 2: 10}
+        return honest([None if score in {None, 0} else wrong[score or 0] for score in scores])
+
+    found = audit(lying)
+
+    for number, outcomes in enumerate(ALL_GROUPS):
+        for place, score in enumerate(close_group(outcomes).scores):
+            one = found[node_of(3 * number + place)]
+            is_lied_about = score is not None and (score > 0 or is_told_apart(outcomes))
+            expected = Verdict.DIFFERS if is_lied_about else Verdict.AGREES
+            assert (one.verdict, outcomes, place) == (expected, outcomes, place)

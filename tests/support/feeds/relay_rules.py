@@ -1,0 +1,143 @@
+"""How the relay closes a group of three, written from its validate_task.go for tests.
+
+Nothing of `oracle` is imported: what the product makes of rows is held against this.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+
+# What becomes of a member before its group is closed. A, B and C are results that differ; E is an
+# error report; T timed out while it ran; Q was cancelled in the queue; S lost its node by a slash.
+RESULTS = "ABC"
+FINISHED = RESULTS + "E"
+SILENT = "TQS"
+OUTCOMES = FINISHED + SILENT
+ALL_GROUPS = tuple(product(OUTCOMES, repeat=3))
+
+SCORE_BY_RANK = (10, 5, 2)
+VALIDATED, REFUND, INVALIDATED = "TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated"
+INCORRECT, GROUP_TIMEOUT = 3, 5
+
+
+@dataclass(frozen=True)
+class ClosedGroup:
+    """How members end, in order of elapsed time: a row's type, an abort reason, or None.
+
+    `scores` are what enters each member's pool; None: nothing does. `closes` is False where the
+    relay's transaction fails, so that the group stays open.
+    """
+
+    ends: tuple[str | int | None, ...]
+    scores: tuple[int | None, ...]
+    closes: bool = True
+
+
+def same(one: str, other: str) -> bool:
+    """compareTaskScore: of equal status and equal result; two error reports are the same."""
+    return one == other
+
+
+def close_group(outcomes: Sequence[str]) -> ClosedGroup:
+    """ValidateTaskGroup for members in order of elapsed time."""
+    finished = [place for place, outcome in enumerate(outcomes) if outcome in FINISHED]
+    ends: list[str | int | None] = [None] * len(outcomes)
+    scores: list[int | None] = [None] * len(outcomes)
+    if not finished:
+        return ClosedGroup(tuple(ends), tuple(scores))
+    abort = INCORRECT if len(finished) > 1 else GROUP_TIMEOUT
+    for rank, place in enumerate(finished):
+        ends[place], scores[place] = abort, SCORE_BY_RANK[rank]
+    for place, outcome in enumerate(outcomes):
+        if outcome == "T":
+            scores[place] = 0
+    closes = compare(outcomes, finished, ends)
+    for place, end in enumerate(ends):
+        if end == INVALIDATED:
+            scores[place] = None
+    if not closes:
+        return ClosedGroup((None,) * len(outcomes), (None,) * len(outcomes), closes=False)
+    return ClosedGroup(tuple(ends), tuple(scores))
+
+
+def compare(
+    outcomes: Sequence[str], finished: Sequence[int], ends: list[str | int | None]
+) -> bool:
+    """Fill in what the comparison of results decides; False: the transaction fails."""
+    pairs = [
+        (one, two) for one, two in combinations(finished, 2) if same(outcomes[one], outcomes[two])
+    ]
+    if not pairs:
+        return True
+    first, second = pairs[0]
+    if outcomes[first] != "E":
+        ends[first], ends[second] = VALIDATED, REFUND
+    for third in {*finished} - {first, second}:
+        ends[third] = REFUND if (first, third) in pairs else INVALIDATED
+    # SetTaskStatusEndGroupRefund takes a submitted result only.
+    return not any(
+        end == REFUND and outcome == "E" for end, outcome in zip(ends, outcomes, strict=True)
+    )
+
+
+def is_told_apart(outcomes: Sequence[str]) -> bool:
+    """Whether rows tell who timed out: not beside a member that ended silently without a 0."""
+    return not ({"Q", "S"} & {*outcomes} and "T" in outcomes)
+
+
+CREATOR, RELAY_ACCOUNT = "0x" + "cc" * 20, "0x" + "ee" * 20
+_SILENT_ENDS = {"T": (1, 1, RELAY_ACCOUNT), "Q": (7, 0, CREATOR), "S": (10, 1, RELAY_ACCOUNT)}
+
+
+def node_of(number: int) -> str:
+    return f"0x{number + 1:040x}"
+
+
+def task_of(number: int) -> str:
+    return f"0x{number + 1:064x}"
+
+
+@dataclass
+class Stream:
+    """A relay's rows in the order of their ids: id, type, node, task and args as a text."""
+
+    rows: list[tuple[int, str, str, str, str]] = field(default_factory=list)
+    next_id: int = 1
+
+    def say(self, kind: str, node: str, task: str, **args: object) -> None:
+        self.rows.append((self.next_id, kind, node, task, json.dumps(args)))
+        self.next_id += 1
+
+    def abort(self, task: int, reason: int, status: int, issuer: str) -> None:
+        args = {"abort_reason": reason, "last_status": status, "abort_issuer": issuer}
+        self.say("TaskEndAborted", issuer, task_of(task), **args)
+
+    def play_group(
+        self, nodes: Sequence[int], tasks: Sequence[int], outcomes: Sequence[str], end: ClosedGroup
+    ) -> None:
+        """Write a group's rows: starts, answers, silent ends, and the rows that close it."""
+        members = list(zip(nodes, tasks, outcomes, strict=True))
+        for node, task, outcome in members:
+            if outcome != "Q":
+                self.say("TaskStarted", node_of(node), task_of(task))
+        for node, task, outcome in members:
+            self._answer(node, task, outcome)
+        for _, task, outcome in members:
+            if outcome in SILENT:
+                self.abort(task, *_SILENT_ENDS[outcome])
+        for member, closing in zip(members, end.ends, strict=True):
+            self._close(*member, closing)
+
+    def _answer(self, node: int, task: int, outcome: str) -> None:
+        if outcome == "E":
+            self.say("TaskErrorReported", node_of(node), task_of(task))
+        elif outcome in FINISHED:
+            score = "0x" + outcome.lower() * 64
+            self.say("TaskScoreReady", node_of(node), task_of(task), score=score)
+
+    def _close(self, node: int, task: int, outcome: str, closing: str | int | None) -> None:
+        if isinstance(closing, str):
+            self.say(closing, node_of(node), task_of(task))
+        elif closing is not None:
+            self.abort(task, closing, 3 if outcome == "E" else 4, CREATOR)

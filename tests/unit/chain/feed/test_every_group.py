@@ -1,0 +1,75 @@
+"""Every group of three that the relay can close, read back from its rows alone."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from oracle.domain.feed_rows import FeedRow
+from oracle.domain.ids import Address
+from oracle.queries.relay_audit.own_figures import OwnFigures, own_figures
+from tests.support.feeds.relay_rules import (
+    ALL_GROUPS,
+    INCORRECT,
+    ClosedGroup,
+    Stream,
+    close_group,
+    is_told_apart,
+    node_of,
+)
+
+
+def rows_of(outcomes: Sequence[str], closed: ClosedGroup) -> list[FeedRow]:
+    """Return what the relay writes about three nodes that join, one group, and nobody else."""
+    stream = Stream()
+    for place in range(3):
+        stream.say("NodeJoin", node_of(place), "", node_address=node_of(place))
+    stream.play_group((0, 1, 2), (0, 1, 2), outcomes, closed)
+    return [FeedRow(*row) for row in stream.rows]
+
+
+def node(place: int) -> Address:
+    return Address(node_of(place))
+
+
+def pools_of(figures: OwnFigures) -> list[list[int]]:
+    return [list(figures.nodes[node(place)].state.pool) for place in range(3)]
+
+
+def expected_pools(closed: ClosedGroup) -> list[list[int]]:
+    return [[] if score is None else [score] for score in closed.scores]
+
+
+@pytest.mark.parametrize("outcomes", ALL_GROUPS, ids="".join)
+def test_every_group_of_three_scores_as_the_relay_scores_it(outcomes: tuple[str, ...]):
+    closed = close_group(outcomes)
+    figures = own_figures(rows_of(outcomes, closed), {})
+
+    expected, found = expected_pools(closed), pools_of(figures)
+    if is_told_apart(outcomes):
+        assert found == expected
+        return
+    # The 0 of the timed-out member is not given on such evidence: it is shown as possible.
+    for place, outcome in enumerate(outcomes):
+        own = figures.nodes[node(place)]
+        if outcome == "T":
+            assert found[place] == []
+            assert bool(own.possible) == (expected[place] == [0])
+        else:
+            assert found[place] == expected[place]
+
+
+def groups_with(end: int) -> Iterator[tuple[str, ...]]:
+    return (outcomes for outcomes in ALL_GROUPS if end in close_group(outcomes).ends)
+
+
+def test_reference_knows_the_groups_of_the_issue():
+    """ABT, AET, EET, EEA and AAQ, by hand."""
+    assert close_group("ABT").ends == (INCORRECT, INCORRECT, None)
+    assert close_group("ABT").scores == (10, 5, 0)
+    assert close_group("AET").scores == (10, 5, 0)
+    assert close_group("EET").ends == (INCORRECT, INCORRECT, None)
+    assert close_group("EEA").ends == (INCORRECT, INCORRECT, "TaskEndInvalidated")
+    assert close_group("EEA").scores == (10, 5, None)
+    assert close_group("AAQ").scores == (10, 5, None)
+    assert not close_group("EEE").closes
+    assert len(list(groups_with(INCORRECT))) > 60

@@ -1,0 +1,36 @@
+"""What the relay's show calls a failure: a Q_long that rows do not explain."""
+
+import pytest
+
+from oracle.devnet.relay.relay_show import RelayReading
+from oracle.domain.ids import Address
+
+
+def reading(relays: float, lowest: float, highest: float) -> RelayReading:
+    return RelayReading(
+        name="hopeless",
+        node=Address("0x" + "11" * 20),
+        status="available",
+        long_term=highest,
+        lowest=lowest,
+        highest=highest,
+        relays=relays,
+        reliability=1.0,
+        zeros=0,
+        equal=True,
+        audit="agrees",
+    )
+
+
+@pytest.mark.parametrize(
+    ("relays", "is_within"),
+    [(0.15, False), (0.16, True), (0.18, True), (0.2, True), (0.2 + 1e-12, True), (0.21, False)],
+)
+def test_relays_figure_outside_the_bound_is_no_success(relays: float, *, is_within: bool):
+    assert reading(relays, 0.16, 0.2).is_within_bound is is_within
+
+
+def test_relays_figure_that_differs_from_an_exact_one_is_no_success():
+    """Before silent members were derived, the demo showed 0.2000 beside 0.1500 and held."""
+    assert not reading(0.15, 0.2, 0.2).is_within_bound
+    assert reading(0.15, 0.15, 0.15).is_within_bound
