@@ -190,7 +190,12 @@ static Read take_logs(void *into, PyObject *logs) {
     if (lit == BLOOM_SIZE && PyList_Size(logs) > 0) return UNUSUAL;
     size_t opened = rlp_list_open(out);
     for (Py_ssize_t at = 0; at < PyList_Size(logs); at++) {
-        Read read = put_log(out, PyList_GetItem(logs, at));
+        /* A reference of our own: reading an attribute may run Python code, which may empty the
+         * list. */
+        PyObject *log = Py_XNewRef(PyList_GetItem(logs, at));
+        if (log == NULL) return RAISED;
+        Read read = put_log(out, log);
+        Py_DECREF(log);
         if (read != ORDINARY) return read;
     }
     rlp_list_close(out, opened);
@@ -216,10 +221,11 @@ static Read put_receipt(Buffer *out, PyObject *receipt) {
 /* Write the receipts one behind the other, and where each begins; `leaves` point nowhere yet. */
 static Read put_receipts(Buffer *out, PyObject *receipts, Leaf *leaves, size_t count) {
     for (size_t at = 0; at < count; at++) {
-        PyObject *receipt = PyList_GetItem(receipts, (Py_ssize_t)at);
+        PyObject *receipt = Py_XNewRef(PyList_GetItem(receipts, (Py_ssize_t)at));
         if (receipt == NULL) return RAISED;
         size_t before = out->size;
         Read read = put_receipt(out, receipt);
+        Py_DECREF(receipt);
         if (read != ORDINARY) return read;
         leaves[at] = (Leaf){NULL, out->size - before};
     }

@@ -84,8 +84,16 @@ typedef struct {
     Wide table[DECAY_BITS];
 } Weighing;
 
+/* The seconds from one time to another; what has no 64 bits is as long as 64 bits can say. */
+static int64_t seconds_between(int64_t since, int64_t time) {
+    int64_t seconds;
+    if (__builtin_sub_overflow(time, since, &seconds)) return since < 0 ? INT64_MAX : INT64_MIN;
+    return seconds;
+}
+
 static void weigh_one(const Weighing *all, size_t at) {
-    uint64_t reliability = healed(all->bases[at], all->time - all->sinces[at], all->table);
+    int64_t seconds = seconds_between(all->sinces[at], all->time);
+    uint64_t reliability = healed(all->bases[at], seconds, all->table);
     if (reliability < all->barred[at]) {
         all->weights[at] = all->offered[at] = 0;
         return;
@@ -237,13 +245,14 @@ static int wide_of(PyObject *number, PyObject *shift, Wide *wide) {
     return 0;
 }
 
-/* 0: all are written; 1: one is no stake that fits. */
+/* 0: all are written; 1: one is no stake that fits. `stakes` is a tuple of ours: a stake of a class
+ * of its own runs Python code, which may change the list that it came in. */
 static int put_scores(PyObject *stakes, PyObject *shift, Wide largest, uint64_t *scores) {
     Wide before = 0;
     uint64_t score = 0;
-    for (Py_ssize_t at = 0; at < PyList_Size(stakes); at++) {
+    for (Py_ssize_t at = 0; at < PyTuple_Size(stakes); at++) {
         Wide stake;
-        if (wide_of(PyList_GetItem(stakes, at), shift, &stake) < 0 || stake > largest) return 1;
+        if (wide_of(PyTuple_GetItem(stakes, at), shift, &stake) < 0 || stake > largest) return 1;
         /* Stakes of one size stand side by side more often than not. */
         if (stake != before) score = stake_score(stake, largest);
         before = stake;
@@ -259,17 +268,18 @@ PyObject *native_stake_scores(PyObject *module, PyObject *arguments) {
         return NULL;
     Column column = {0};
     if (take_column(scores, &column, PyBUF_WRITABLE) < 0) return NULL;
-    PyObject *shift = PyLong_FromLong(64), *done = NULL;
+    PyObject *shift = PyLong_FromLong(64), *held = PyList_AsTuple(stakes), *done = NULL;
     Wide most;
-    if (shift == NULL) {
+    if (shift == NULL || held == NULL) {
         done = NULL;
-    } else if (column.view.len != 8 * PyList_Size(stakes)) {
+    } else if (column.view.len != 8 * PyTuple_Size(held)) {
         PyErr_SetString(PyExc_ValueError, "as many scores as stakes");
     } else {
         int unfit = wide_of(largest, shift, &most) < 0 || most == 0;
-        unfit = unfit || put_scores(stakes, shift, most, column.view.buf);
+        unfit = unfit || put_scores(held, shift, most, column.view.buf);
         done = PyBool_FromLong(!unfit);
     }
+    Py_XDECREF(held);
     Py_XDECREF(shift);
     give_back(&column, 1);
     return done;

@@ -5,8 +5,7 @@ import hmac
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from urllib.parse import urlsplit
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import msgspec
 
@@ -18,6 +17,7 @@ _SCHEMES = ("http", "https")
 # What it says does not matter, beyond its status.
 _MOST_BYTES = 4 * 1024
 _OK = range(200, 300)
+_NAT64, _NAT64_LOCAL = IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48")
 
 
 def signature_of(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
@@ -52,8 +52,11 @@ class Webhook:
         self._address = address
         self._clock = clock
         # Neither proxies nor passwords of the environment.
+        access = HttpAccess(
+            choose_address=None if address.may_be_private else self._public_address
+        )
         self._http = BoundedHttp(
-            address.url, name=self._host, max_bytes=_MOST_BYTES, access=HttpAccess()
+            address.url, name=self._host, max_bytes=_MOST_BYTES, access=access
         )
 
     def send(self, message: Message) -> None:
@@ -61,8 +64,6 @@ class Webhook:
 
         A redirection is not followed: nobody else is shown what is said here.
         """
-        if not self._address.may_be_private:
-            self._refuse_private()
         body, timestamp = msgspec.json.encode(dict(message.body)), int(self._clock())
         headers = {
             "X-QoS-Id": message.id,
@@ -77,15 +78,45 @@ class Webhook:
         if answer.status not in _OK:
             raise NotDeliveredError(f"{self._host}: answered {answer.status}")
 
-    def _refuse_private(self) -> None:
-        """Keep a webhook out of our own network; what it resolves to may change later."""
-        at = urlsplit(self._address.url)
+    def _public_address(self, host: str, port: int) -> str:
+        """Return the address to connect to: a webhook stays out of our own network.
+
+        The connection goes to the address that was checked: a name may resolve to another one a
+        moment later.
+
+        Raises:
+            NotDeliveredError: the name is not found, or one of its addresses is not public.
+        """
         try:
-            found = socket.getaddrinfo(at.hostname, at.port, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise NotDeliveredError(f"{self._host}: is not found") from error
-        for *_, address in found:
-            if not ip_address(str(address[0]).partition("%")[0]).is_global:
-                raise NotDeliveredError(
-                    f"{self._host}: is not a public address; allow_private lets it be"
-                )
+        addresses = [str(address[0]) for *_, address in found]
+        if not addresses or not all(map(is_public, addresses)):
+            raise NotDeliveredError(
+                f"{self._host}: is not a public address; allow_private lets it be"
+            )
+        return addresses[0]
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address lies in the public internet, and every address that it embeds.
+
+    NAT64 (RFC 6052), 6to4, Teredo and mapped addresses lead to the IPv4 address that they hold.
+    """
+    found = ip_address(address.partition("%")[0])
+    if not found.is_global or found.is_multicast:
+        return False
+    return all(inner.is_global and not inner.is_multicast for inner in _embedded(found))
+
+
+def _embedded(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    if isinstance(address, IPv4Address):
+        return []
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
+    if address in _NAT64_LOCAL:
+        # Of whoever runs the translator; where it leads is theirs to say (RFC 8215).
+        inner.append(IPv4Address(0))
+    return [one for one in inner if one is not None]

@@ -6,11 +6,11 @@ Its URL may hold a key: nothing of it but scheme, host and port is ever in a tex
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from socket import EAI_NODATA, EAI_NONAME, MSG_PEEK, SHUT_RDWR, gaierror, socket
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import requests
@@ -23,7 +23,7 @@ from urllib3.util.wait import wait_for_read
 
 from oracle.errors import InputError
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
-from oracle.telemetry.safe_text import hide
+from oracle.telemetry.safe_text import BLACKED_OUT, hide, tokens_in_host
 
 CONNECT_SECONDS = 5.0
 # The library must never repeat a request: it may be a send.
@@ -36,6 +36,10 @@ _PART = 256 * 1024
 _LEAST_RATE = 64 * 1024
 # Headers are shorter as a rule.
 _PEEKED = 8 * 1024
+
+
+# The IP address to connect to, for a host and a port.
+AddressChoice = Callable[[str, int], str]
 
 
 class HttpAnswer(NamedTuple):
@@ -51,12 +55,15 @@ class HttpAnswer(NamedTuple):
 class HttpAccess:
     """Who we are to a host of our own, and which one it must be: files, and headers.
 
-    Such a host is asked without the proxies and passwords of the environment.
+    Such a host is asked without the proxies and passwords of the environment. `choose_address`
+    returns the IP address to connect to for a host and a port, and may raise an `OracleError`:
+    the name is not resolved a second time. None: any address that the name resolves to.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     certificate: tuple[str, str] | None = None
     ca_file: str | None = None
+    choose_address: "AddressChoice | None" = None
 
 
 class BoundedHttp:
@@ -235,13 +242,18 @@ def trimmed(body: bytes) -> bytes:
 class DeadlineAdapter(requests.adapters.HTTPAdapter):
     """Gives an answer up whose headers are not whole within the time for its first byte.
 
-    The library gives that time to every byte of them anew.
+    The library gives that time to every byte of them anew. `choose_address`: see `HttpAccess`.
     """
+
+    def __init__(self, choose_address: AddressChoice | None = None, **named: Any) -> None:  # noqa: ANN401  # the library's
+        # Before the library calls `init_poolmanager`.
+        self._choose_address = choose_address
+        super().__init__(**named)
 
     @override
     def init_poolmanager(self, *asked: Any, **named: Any) -> None:
         super().init_poolmanager(*asked, **named)
-        self.poolmanager.pool_classes_by_scheme = _POOLS
+        self.poolmanager.pool_classes_by_scheme = _pools(self._choose_address)
 
 
 @contextmanager
@@ -289,30 +301,59 @@ def _are_here(taken: socket | None, seconds: float) -> bool:
 
 
 class _Plain(HTTPConnection):
+    choose_address: ClassVar[AddressChoice | None] = None
+
     @override
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3's own
         with _in_time(self):
             return super().getresponse()
+
+    @override
+    def _new_conn(self) -> socket:
+        choose = type(self).choose_address
+        if choose is None:
+            return super()._new_conn()
+        # The name stays what TLS and the Host header show; only the socket gets the address.
+        name = self._dns_host
+        self._dns_host = choose(name, self.port)
+        try:
+            return super()._new_conn()
+        finally:
+            self._dns_host = name
 
 
 class _Tls(_Plain, HTTPSConnection):
     """The same behind TLS."""
 
 
-class _PlainPool(HTTPConnectionPool):
-    ConnectionCls = _Plain
+def _pools(choose_address: AddressChoice | None) -> dict[str, type[HTTPConnectionPool]]:
+    """Return the classes of connection pools by scheme; the library makes the pools."""
 
+    class Plain(_Plain):
+        pass
 
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _Tls
+    class Tls(_Tls):
+        pass
 
+    for connection in (Plain, Tls):
+        if choose_address is not None:
+            connection.choose_address = staticmethod(choose_address)
 
-_POOLS = {"http": _PlainPool, "https": _TlsPool}
+    class PlainPool(HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class TlsPool(HTTPSConnectionPool):
+        ConnectionCls = Tls
+
+    return {"http": PlainPool, "https": TlsPool}
 
 
 def _opened(url: str, access: HttpAccess | None) -> requests.Session:
     session = requests.Session()
-    adapter = DeadlineAdapter(pool_maxsize=_CONNECTIONS, pool_block=True, max_retries=_RETRIES)
+    choose = None if access is None else access.choose_address
+    adapter = DeadlineAdapter(
+        choose, pool_maxsize=_CONNECTIONS, pool_block=True, max_retries=_RETRIES
+    )
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
@@ -350,8 +391,11 @@ def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:
     keys = [word for word in words if len(word) >= _SHORTEST_KEY]
     names = [parts.username or "", parts.password or ""]
     keys += [name for name in names if len(name) >= _SHORTEST_PASSWORD]
+    keys += tokens_in_host(parts.hostname)
     for key in keys:
         hide(key)
         hide(unquote(key))
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    for token in tokens_in_host(host):
+        host = host.replace(token, BLACKED_OUT)
     return f"{parts.scheme}://{host}{port}"

@@ -12,6 +12,8 @@ BLACKED_OUT = "[redacted]"
 # Not the sign of a sentence after it.
 _URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
 _PLACE = re.compile(r"\d{1,3}")
+# A piece of a host name as long as a key, of letters and digits: no word, no name of a machine.
+_TOKEN_IN_HOST = re.compile(r"(?=[a-z0-9]*[0-9])(?=[a-z0-9]*[a-z])[a-z0-9]{16,}", re.IGNORECASE)
 
 _hidden: set[str] = set()
 
@@ -20,6 +22,11 @@ def hide(value: str) -> None:
     """Black this value out wherever it turns up from now on; blanks are ignored."""
     if value.strip():
         _hidden.add(value)
+
+
+def tokens_in_host(host: str) -> list[str]:
+    """Return the parts of a host name that look like keys: providers have a host name for each."""
+    return _TOKEN_IN_HOST.findall(host)
 
 
 def without_secrets(text: str) -> str:

@@ -62,6 +62,17 @@ def test_the_settings_as_python_shows_them_show_no_secret():
         ("https://host/?apikey=0123456789abcdef0", {"0123456789abcdef0"}),
         ("sqlite:////a/folder-that-is-no-secret/oracle.sqlite", set()),
         ("https://[", set()),
+        ("https://t0ken-alone@host/", {"t0ken-alone"}),
+        ("https://t0ken%21alone:@host/", {"t0ken%21alone", "t0ken!alone"}),
+        ("wss://0123456789abcdef:x@host/", {"0123456789abcdef"}),
+        ("https://me@host/", set()),
+        ("https://user:pass!word@host/", {"pass!word"}),
+        ("https://0123456789abcdef.rpc.example/", {"0123456789abcdef"}),
+        ("https://eth-0123456789abcdef.rpc.example/", {"0123456789abcdef"}),
+        ("https://ethereum-mainnet-internal-service.example/", set()),
+        ("https://ip-10-0-12-34.eu-central-1.compute.internal/", set()),
+        ("postgresql://oracle_writer_of_2024@db/oracle", set()),
+        ("postgresql://u@db/oracle?password=sh0rt!", {"sh0rt!"}),
     ],
 )
 def test_of_a_url_what_could_open_a_door_is_secret(url: str, parts: set[str]):

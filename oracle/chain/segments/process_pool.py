@@ -31,8 +31,15 @@ from oracle.errors import OracleError
 # The head needs no workers: without an order for so long they end, and are started anew.
 IDLE_SECONDS = 60.0
 _LEAVING_SECONDS = 2.0
-# A worker signs nothing and opens no database: our settings are no business of it.
-_OURS = "QOS_ORACLE_"
+# A worker signs nothing and opens no database: it is told by name what it may know. A key lies
+# under any name (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`), so none is left out.
+_NEEDED = frozenset(
+    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
+    # How endpoints are reached: certificates, and names and passwords by host.
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
+)
+_NEEDED_PREFIXES = ("LC_", "PYTHON")
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 
 
 class WorkerDiedError(OracleError):
@@ -230,8 +237,8 @@ class _Worker:
 
 
 def _started() -> "subprocess.Popen[bytes]":
-    """Start a worker of this very package, without our settings in its environment."""
-    environment = {name: told for name, told in os.environ.items() if not name.startswith(_OURS)}
+    """Start a worker of this very package, with what it needs of our environment and no more."""
+    environment = {name: value for name, value in os.environ.items() if _is_needed(name)}
     home = str(Path(oracle.__file__).resolve().parents[1])
     known = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = home if not known else os.pathsep.join((home, known))
@@ -241,3 +248,8 @@ def _started() -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         env=environment,
     )
+
+
+def _is_needed(name: str) -> bool:
+    """Return whether a worker gets this variable."""
+    return name in _NEEDED or name.upper() in _PROXIES or name.startswith(_NEEDED_PREFIXES)

@@ -5,7 +5,9 @@ out wherever it turns up. No setting holds a key or a password of a keystore: th
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from oracle.telemetry.safe_text import tokens_in_host
 
 SECRET = frozenset(
     {
@@ -210,6 +212,8 @@ PUBLIC = frozenset(f"{section}.{name}" for section, names in _PUBLIC.items() for
 # A shorter part of a path is a word ("v3", "mainnet"), and would black out half the log.
 _SHORTEST = 16
 _SHORTEST_PASSWORD = 6
+# Parameters of libpq that are passwords, however short.
+_PASSWORDS = frozenset({"password", "sslpassword"})
 
 
 def is_secret_in(written: Mapping[str, object]) -> bool:
@@ -228,7 +232,7 @@ def _urls_in(written: Mapping[str, object]) -> Iterator[str]:
 
 
 def secret_parts(urls: Iterable[str]) -> Iterator[str]:
-    """Yield what must not be seen of URLs: passwords, tokens in paths and in queries."""
+    """Yield what must not be seen of URLs: passwords, and tokens in whatever part of them."""
     for url in urls:
         try:
             parts = urlsplit(url)
@@ -237,8 +241,28 @@ def secret_parts(urls: Iterable[str]) -> Iterator[str]:
             continue
         if parts.scheme.startswith("sqlite"):
             continue
-        password = parts.password or ""
-        if len(password) >= _SHORTEST_PASSWORD:
-            yield from {password, unquote(password)}
-        found = [*parts.path.split("/"), *(value for _, value in parse_qsl(parts.query))]
+        yield from _credentials(parts)
+        yield from tokens_in_host(parts.hostname or "")
+        queried = parse_qsl(parts.query)
+        yield from (value for name, value in queried if _is_password(name, value))
+        found = [*parts.path.split("/"), *(value for _, value in queried)]
         yield from (part for part in found if len(part) >= _SHORTEST)
+
+
+def _credentials(parts: SplitResult) -> Iterator[str]:
+    """Yield the secret ones of user name and password, as they are written and as they are sent.
+
+    A user name is one where it stands alone before a host of the web, as tokens do, or is as long
+    as a token; a database's user is none.
+    """
+    user, password = parts.username or "", parts.password or ""
+    is_database = parts.scheme.startswith("postgres")
+    shortest = _SHORTEST if password else _SHORTEST_PASSWORD
+    if user and not is_database and len(user) >= shortest:
+        yield from {user, unquote(user)}
+    if len(password) >= _SHORTEST_PASSWORD:
+        yield from {password, unquote(password)}
+
+
+def _is_password(name: str, value: str) -> bool:
+    return name in _PASSWORDS and len(value) >= _SHORTEST_PASSWORD

@@ -49,8 +49,8 @@ def of_compiler(library: str) -> str:
     return asked.stdout.strip()
 
 
-def played(folder: Path, seed: int, rounds: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.support.native.fuzzing", str(seed), str(rounds)]
+def played(folder: Path, module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"tests.support.native.{module}", *words]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),
@@ -68,6 +68,21 @@ def played(folder: Path, seed: int, rounds: int) -> subprocess.CompletedProcess[
     ("seed", "rounds"), [(1, ROUNDS), pytest.param(1_000, MORE_ROUNDS, marks=pytest.mark.nightly)]
 )
 def test_nothing_is_touched_out_of_place(sanitized: Path, seed: int, rounds: int):
-    done = played(sanitized, seed, rounds)
+    done = played(sanitized, "fuzzing", str(seed), str(rounds))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{rounds} rounds, {sanitized / 'oracle_native.abi3.so'}\n"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "stakes_that_empty_their_list",
+        "stakes_that_grow_their_list",
+        "receipts_that_empty_their_block",
+        "logs_that_empty_their_list",
+        "times_at_the_ends_of_64_bits",
+    ],
+)
+def test_python_code_that_runs_meanwhile_takes_nothing_away(sanitized: Path, case: str):
+    done = played(sanitized, "hostile", case)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

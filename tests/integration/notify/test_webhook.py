@@ -2,15 +2,22 @@
 
 import hashlib
 import hmac
+import socket
 import sys
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given, strategies as st
 
 from oracle.errors import InputError
+from oracle.notify import webhook
 from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.target import NotDeliveredError, NoticeChoice, a_test_message
-from oracle.notify.webhook import Webhook, WebhookAddress
+from oracle.notify.webhook import Webhook, WebhookAddress, is_public
 from tests.integration.notify.told import SECRET, Told
+from tests.support.examples import examples
 
 MESSAGE = a_test_message(7)
 
@@ -44,14 +51,98 @@ def test_a_webhook_into_our_own_network_is_refused_unless_it_is_allowed(told: To
     assert told.receiver.got == []
 
 
-def test_nothing_of_a_webhooks_address_but_its_host_is_in_an_error_or_a_repr():
-    address = WebhookAddress("http://127.0.0.1:1/a-token-in-the-path", SECRET, 1.0)
-    webhook = Webhook("ours", NoticeChoice(), address, lambda: 0.0)
+NAME = "hook.example.test"
+# Public, and nobody answers there: the anycast address of 6to4 relays, which are gone (RFC 7526).
+PUBLIC = "192.88.99.1"
+
+
+def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
+    """Let a name server give these addresses for NAME, one after the other; the last stays."""
+    known, given = socket.getaddrinfo, [*answers]
+    asked: list[str] = []
+
+    def look_up(host: Any, port: Any, *more: Any, **named: Any) -> Any:
+        if host != NAME:
+            return known(host, port, *more, **named)
+        address = given.pop(0) if len(given) > 1 else given[0]
+        asked.append(address)
+        return known(address, port, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return asked
+
+
+def test_name_that_turns_private_after_its_check_gets_no_message(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+):
+    asked = resolving(monkeypatch, PUBLIC, "127.0.0.1")
+    url = told.receiver.url.replace("127.0.0.1", NAME)
+    address = WebhookAddress(url, SECRET, seconds=0.3)
 
     with pytest.raises(NotDeliveredError) as raised:
-        webhook.send(MESSAGE)
+        Webhook("ours", NoticeChoice(), address, lambda: 0.0).send(MESSAGE)
 
-    shown = f"{raised.value} {address!r} {webhook!r}"
+    # The check passed, and the connection to that very address failed.
+    assert "not a public address" not in str(raised.value)
+    assert told.receiver.got == []
+    assert asked == [PUBLIC]
+
+
+def test_message_goes_to_the_checked_address_under_its_name(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webhook, "is_public", lambda address: address == "127.0.0.1")
+    asked = resolving(monkeypatch, "127.0.0.1", PUBLIC)
+    url = told.receiver.url.replace("127.0.0.1", NAME)
+
+    told.webhook(private=False, url=url).send(MESSAGE)
+
+    (got,) = told.receiver.got
+    assert got.headers["Host"] == urlsplit(url).netloc
+    assert asked == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("8.8.8.8", True),
+        ("2001:4860:4860::8888", True),
+        ("64:ff9b::808:808", True),
+        ("64:ff9b::7f00:1", False),
+        ("64:ff9b::a00:1", False),
+        ("64:ff9b:1::808:808", False),
+        ("::ffff:10.0.0.1", False),
+        ("::ffff:127.0.0.1", False),
+        ("2002:a00:1::1", False),
+        ("2002:7f00:1::1", False),
+        ("fe80::1%eth0", False),
+        ("::1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),  # noqa: S104  nobody listens there
+        ("224.0.0.1", False),
+        ("ff0e::1", False),
+    ],
+)
+def test_address_is_public_with_every_address_that_it_embeds(address: str, expected: bool):  # noqa: FBT001
+    assert is_public(address) is expected
+
+
+@given(st.ip_addresses(v=4))
+@examples(200)
+def test_nat64_address_is_as_public_as_the_address_that_it_holds(inner: IPv4Address):
+    outer = IPv6Address(int(IPv6Address("64:ff9b::")) | int(inner))
+    assert is_public(str(outer)) is is_public(str(inner))
+
+
+def test_nothing_of_a_webhooks_address_but_its_host_is_in_an_error_or_a_repr():
+    address = WebhookAddress("http://127.0.0.1:1/a-token-in-the-path", SECRET, 1.0)
+    target = Webhook("ours", NoticeChoice(), address, lambda: 0.0)
+
+    with pytest.raises(NotDeliveredError) as raised:
+        target.send(MESSAGE)
+
+    shown = f"{raised.value} {address!r} {target!r}"
     assert "a-token" not in shown
     assert "a secret" not in shown
 

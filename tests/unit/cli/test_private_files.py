@@ -19,6 +19,9 @@ TOKEN = "0123456789abcdef0123"  # noqa: S105  made for this test
         ({"chain": {"websocket": f"wss://rpc.example/?key={TOKEN}"}}, 0o640),
         ({"database": {"url": f"postgresql://oracle:{TOKEN}@localhost/oracle"}}, 0o604),
         ({"reporters": {"peers": [f"https://peer.example/{TOKEN}"]}}, 0o660),
+        ({"chain": {"endpoints": [f"https://{TOKEN}@rpc.example/"]}}, 0o644),
+        ({"chain": {"endpoints": [f"https://{TOKEN[:8]}:@rpc.example/"]}}, 0o644),
+        ({"chain": {"endpoints": [f"https://a{TOKEN}.rpc.example/"]}}, 0o644),
     ],
 )
 def test_a_configuration_with_a_secret_that_others_may_read_is_refused_in_one_line(

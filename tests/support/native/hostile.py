@@ -1,0 +1,113 @@
+"""The native code beside Python code that changes its arguments meanwhile: python -m … CASE.
+
+Run by a Python under a sanitizer, which ends it where freed memory is read, or a sum overflows.
+"""
+
+import sys
+from array import array
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+from typing_extensions import override
+
+from oracle.domain import native as module
+from oracle.systems.crynux import candidate_columns
+from oracle.systems.crynux.candidate_columns import CandidateColumns
+from oracle.systems.crynux.crynux_rule_sets import SEED
+from oracle.systems.crynux.selection_weight import SEED_WEIGHTING
+from tests.support.native.inputs import a_block, a_candidate
+
+assert module.native is not None, "no native code is installed"
+native: module.Native = module.native
+
+
+def stakes_that_empty_their_list() -> None:
+    stakes: list[int] = []
+
+    class Stake(int):
+        @override
+        def __rshift__(self, by: int) -> int:
+            stakes.clear()
+            return int(self) >> by
+
+    stakes += [Stake(2**70 + number) for number in range(50)]
+    with suppress(IndexError):
+        native.stake_scores(stakes, 2**80, array("Q", [0] * 50))
+
+
+def stakes_that_grow_their_list() -> None:
+    stakes: list[int] = []
+
+    class Stake(int):
+        @override
+        def __rshift__(self, by: int) -> int:
+            stakes.extend([1] * 10_000)
+            return int(self) >> by
+
+    stakes += [Stake(2**70)]
+    native.stake_scores(stakes, 2**80, array("Q", [0]))
+
+
+def receipts_that_empty_their_block() -> None:
+    block = a_block(Random(1)) * 4  # noqa: S311 - repeatable, no secret
+    given: list[object] = []
+
+    class Receipt:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __getattr__(self, name: str) -> object:
+            given.clear()
+            return getattr(block[self.number % len(block)], name)
+
+    given += [Receipt(number) for number in range(20)]
+    with suppress(IndexError):
+        native.receipts_root(given)
+
+
+def logs_that_empty_their_list() -> None:
+    block = [one for seed in range(40) for one in a_block(Random(seed)) if one.logs]  # noqa: S311
+    receipt = block[0]
+    logs = list(receipt.logs)
+
+    class Log:
+        def __getattr__(self, name: str) -> object:
+            receipt.logs.clear()
+            return getattr(logs[0], name)
+
+    receipt.logs[:] = [Log() for _ in range(20)]  # type: ignore[misc]
+    with suppress(IndexError):
+        native.receipts_root([receipt])
+
+
+def times_at_the_ends_of_64_bits() -> None:
+    chance, ends = Random(1), (-(2**63), -1, 0, 1, 2**63 - 1)  # noqa: S311
+    rows = [a_candidate(chance) for _ in range(len(ends))]
+    for time in ends:
+        said = []
+        for code in (native, None):
+            candidate_columns.native = code  # type: ignore[attr-defined]
+            columns = CandidateColumns(SEED, SEED_WEIGHTING, rows)
+            columns.bases = array("Q", [10**17] * len(rows))
+            columns.barred = array("Q", [0] * len(rows))
+            columns.sinces = array("q", ends)
+            columns._weigh(bytearray([1] * len(rows)), time)
+            said.append([*columns.weights])
+        assert said[0] == said[1], (time, said)
+
+
+CASES: dict[str, Callable[[], None]] = {
+    case.__name__: case
+    for case in (
+        stakes_that_empty_their_list,
+        stakes_that_grow_their_list,
+        receipts_that_empty_their_block,
+        logs_that_empty_their_list,
+        times_at_the_ends_of_64_bits,
+    )
+}
+
+if __name__ == "__main__":
+    CASES[sys.argv[1]]()
+    sys.stdout.write("done\n")
