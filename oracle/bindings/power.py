@@ -10,7 +10,13 @@ from dataclasses import fields
 from oracle.bindings.deployment import DEFAULT_FLOORS
 from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.qos_oracle import ContractConfiguration, ContractLimits
-from oracle.bindings.timelock import LEAST_DELAY, MOST_DELAY, delay_of, has_code
+from oracle.bindings.timelock import (
+    LEAST_DELAY,
+    MOST_DELAY,
+    code_at,
+    delay_of,
+    shipped_timelock_code,
+)
 from oracle.bindings.timelock_roles import ADMIN, CANCELS, EXECUTOR, PROPOSER, TimelockRoles
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.fanout import PoolView
@@ -18,6 +24,10 @@ from oracle.rpc.fanout import PoolView
 # The limits that a stolen quorum is held by; the tight side of each.
 _AT_LEAST = ("veto_delay", "kick_rounds")
 _AT_MOST = ("fall_share", "kick_below", "max_kicks_per_round")
+# KickLimits have no floors in the contract, so their bounds are here: four times the defaults of
+# `contract deploy`. A stolen quorum ends so many memberships at once, and so many each day.
+MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
+_DAY = 86_400
 
 
 def weaknesses(lines: PoolView, found: ContractConfiguration) -> list[ContractMismatch]:
@@ -60,13 +70,20 @@ def timelock_weaknesses(
 
 
 def _of_admin(lines: PoolView, found: ContractConfiguration) -> Iterator[ContractMismatch]:
+    if found.pending_admin != ZERO_ADDRESS:
+        yield ContractMismatch("pending admin", "nobody", found.pending_admin)
     wanted = "a timelock"
-    if not has_code(lines, found.admin):
+    code = code_at(lines, found.admin)
+    if code == "0x":
         yield ContractMismatch("admin", wanted, f"{found.admin}, an account of one key")
         return
     delay = delay_of(lines, found.admin)
     if delay is None:
         yield ContractMismatch("admin", wanted, f"{found.admin}, a contract that tells no delay")
+    elif code != shipped_timelock_code():
+        # Only code that is known makes a call wait for the delay that it returns.
+        shipped = "the shipped TimelockController's"
+        yield ContractMismatch("code of the timelock", shipped, f"other code at {found.admin}")
     elif not LEAST_DELAY <= delay < MOST_DELAY:
         between = f"from {LEAST_DELAY} s to less than {MOST_DELAY} s, the longest pause"
         yield ContractMismatch("delay of the timelock", between, f"{delay} s")
@@ -85,6 +102,14 @@ def _of_roles(found: ContractConfiguration) -> Iterator[ContractMismatch]:
 
 
 def _of_limits(found: ContractConfiguration) -> Iterator[ContractMismatch]:
+    kick_limits = found.kick_limits
+    if kick_limits.bucket_most > MAX_BUCKET:
+        size = str(kick_limits.bucket_most)
+        yield ContractMismatch("kick_limits.bucket_most", f"at most {MAX_BUCKET}", size)
+    daily = kick_limits.bucket_per_frame * _DAY / max(kick_limits.bucket_frame, 1)
+    if daily > MAX_DAILY_KICKS:
+        wanted = f"at most {MAX_DAILY_KICKS} kickouts a day"
+        yield ContractMismatch("kick_limits.bucket_per_frame", wanted, f"{daily:g}")
     for name, held in (("limits", found.contract_status.limits), ("floors", found.floors)):
         for place in fields(ContractLimits):
             bound, value = getattr(DEFAULT_FLOORS, place.name), getattr(held, place.name)

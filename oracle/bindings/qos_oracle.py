@@ -97,11 +97,15 @@ class ContractStatus:
 
 @dataclass(frozen=True, slots=True)
 class ContractConfiguration:
-    """What `contract check` compares with the configuration; `target` zero: nobody is told."""
+    """What `contract check` compares with the configuration; `target` zero: nobody is told.
+
+    `pending_admin` becomes the admin as soon as it accepts; zero: nobody does.
+    """
 
     code: str
     target: Address
     admin: Address
+    pending_admin: Address
     pauser: Address
     vetoer: Address
     signers: tuple[Address, ...]
@@ -172,9 +176,11 @@ class OracleContract:
     def constitution(self) -> ContractConfiguration:
         """Return who may do what, and under which code. As `contract_status` raises."""
         contract_status = self.contract_status()
-        names = ("target", "admin", "pauser", "vetoer", "signers", "floors", "kickLimits")
-        found = self._read(contract_status.block, *names)
-        target, admin, pauser, vetoer, signers, floors, kick_limits = (one[0] for one in found)
+        roles = ("admin", "pendingAdmin", "pauser", "vetoer", "target")
+        rest = ("signers", "floors", "kickLimits")
+        found = [one[0] for one in self._read(contract_status.block, *roles, *rest)]
+        admin, pending_admin, pauser, vetoer, target = found[: len(roles)]
+        signers, floors, kick_limits = found[len(roles) :]
         code = self._lines.ask("eth_getCode", self.address, hex(contract_status.block.number))
         if not isinstance(code, str):
             raise TransientError(self._not_ours)
@@ -182,6 +188,7 @@ class OracleContract:
             code=code,
             target=Address(target),
             admin=Address(admin),
+            pending_admin=Address(pending_admin),
             pauser=Address(pauser),
             vetoer=Address(vetoer),
             signers=tuple(Address(signer) for signer in signers),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import call_input, call_output, creation_code
+from oracle.bindings.codec import call_input, call_output, contract_artifact, creation_code
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
@@ -75,8 +75,8 @@ def delay_of(lines: PoolView, admin: Address) -> int | None:
     return int(delay)
 
 
-def has_code(lines: PoolView, address: Address) -> bool:
-    """Tell whether a contract stands there, not an account of one key.
+def code_at(lines: PoolView, address: Address) -> str:
+    """Return the code of a contract in hex; "0x": an account of one key.
 
     Raises:
         TransientError: no endpoint answers.
@@ -84,7 +84,12 @@ def has_code(lines: PoolView, address: Address) -> bool:
     code = lines.ask("eth_getCode", address, "latest")
     if not isinstance(code, str):
         raise TransientError(f"no endpoint tells whether {address} has code")
-    return code not in {"0x", ""}
+    return code.lower() or "0x"
+
+
+def shipped_timelock_code() -> str:
+    """Return the code of the timelock that `contract deploy` makes; it has no immutables."""
+    return str(contract_artifact(TIMELOCK)["deployedBytecode"]).lower()
 
 
 def granting_canceller(timelock: Address, who: Address) -> TimelockedCall:

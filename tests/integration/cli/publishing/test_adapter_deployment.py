@@ -218,6 +218,40 @@ def test_an_adapter_that_cannot_be_is_one_clear_line(
     assert said.count("\n") == 1
 
 
+def test_fake_timelock_pending_admin_and_loose_kick_limits_are_found(
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
+):
+    """Everything that `contract check` let pass while it looked at the delay alone."""
+    assert run([*behind_a_timelock(unwatched), "--yes"]) == 0
+    landed = json.loads(capsys.readouterr().out)
+    timelock, oracle = landed["timelock"]["address"], landed["address"]
+    check = ["contract", "check", "--json", "--config", unwatched.config(oracle)]
+
+    def found() -> set[str]:
+        assert run(check) == 2
+        return {one["what"] for one in json.loads(capsys.readouterr().out)}
+
+    before = found()
+    assert not before & {"code of the timelock", "pending admin"}
+    chain = unwatched.network.chain
+    chain.ask("anvil_setBalance", timelock, hex(10 * ETHER))
+    chain.ask("anvil_impersonateAccount", timelock)
+    for call in (
+        call_input("QoSOracle", "transferAdmin", unwatched.owner),
+        call_input("QoSOracle", "setKickLimits", (600_000, 0, 65_535, 65_535, 1)),
+    ):
+        sent = {"from": timelock, "to": oracle, "data": call, "gas": hex(1_000_000)}
+        receipt = chain.ask("eth_getTransactionReceipt", chain.ask("eth_sendTransaction", sent))
+        assert receipt["status"] == "0x1"
+    loose = {"pending admin", "kick_limits.bucket_most", "kick_limits.bucket_per_frame"}
+    assert found() == before | loose
+
+    # It returns the same delay, and who knows what else it does.
+    code = chain.ask("eth_getCode", timelock, "latest")
+    chain.ask("anvil_setCode", timelock, code + "00")
+    assert found() == before | loose | {"code of the timelock"}
+
+
 def test_who_else_may_propose_to_the_timelock_is_found(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
