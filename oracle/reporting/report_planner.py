@@ -26,7 +26,7 @@ from oracle.reporting.push_retries import (
 )
 from oracle.reporting.readiness import MISSED, in_words, why_blind, why_missed
 from oracle.reporting.reporting_context import PUSH, ReportingContext
-from oracle.reporting.sanity_gate import hold, show, why_held
+from oracle.reporting.sanity_gate import hold, show, why_held, without_held
 from oracle.reporting.submission import is_worth
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
@@ -195,7 +195,10 @@ def turn_now(
     cuts: list[StoredCut],
     status: ContractStatus,
 ) -> StoredReport | None:
-    """Return the report that has the turn; None: none has. `cuts`: see `cuts_now`."""
+    """Return the report that has the turn; None: none has. `cuts`: see `cuts_now`.
+
+    A report that is held for a person does not keep the turn.
+    """
     cursor = uow.cursor.get()
     if cursor is None:
         return None
@@ -206,7 +209,7 @@ def turn_now(
         last_report=status.last_report,
         anchor_window=status.limits.anchor_window,
     )
-    chosen = turn_at([one.cut for one in cuts], uow.reports.complete_from(), moment, settings)
+    chosen = turn_at(without_held(uow, cuts), uow.reports.complete_from(), moment, settings)
     return None if chosen is None else uow.reports.at(chosen.period)
 
 

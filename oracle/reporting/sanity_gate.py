@@ -3,55 +3,54 @@
 Everything here concerns this reporter alone: it decides whether to sign, never what a report says.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import structlog
 
+from oracle.domain.coverage import Level
 from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode
-from oracle.domain.reports.sanity_limits import EventCounts, Move, why_too_much, why_too_quiet
+from oracle.domain.reports.round_schedule import Cut
+from oracle.domain.reports.sanity_limits import Activity, Move, why_too_much, why_too_quiet
 from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.reports.hold_repository import ReportHold
-from oracle.store.reports.report_repository import StoredReport
+from oracle.store.reports.report_repository import StoredCut, StoredReport
 from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
 
-def counted(uow: UnitOfWork, report: Report, periods: int) -> EventCounts | None:
-    """Count the network's logs and calls of a report's period, and of up to `periods` before.
+def read_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
+    """Return the activity of up to `periods` periods before a report's, oldest first, and its own.
 
     A period ends where its report was cut. Where some between two reports were never cut (no
-    block, or nobody was at the head), what came in them is shared out evenly. The oracle
-    contract's own logs do not count: they are ours. None: there is no report before this one.
+    block, or nobody was at the head), the tasks that ended in them are shared out evenly. The
+    list is empty if there is no report before this one.
     """
-    ends = [
-        (one.report.period, one.report.as_of.number)
-        for one in uow.reports.latest(periods + 2)
-        if one.report.period < report.period
+    activity = []
+    for (earlier, first), (later, last) in pairwise(_period_ends(uow, report, periods + 2)):
+        if last > first:
+            tasks, nodes = uow.reliability.count_ended(first + 1, last)
+            activity.append(Activity(tasks // (later - earlier), nodes))
+    return activity[-periods - 1 :]
+
+
+def _period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
+    """Return the periods of up to `limit` reports before this one, and its own, with their blocks.
+
+    The oldest is first.
+    """
+    before = [
+        (stored.report.period, stored.report.as_of.number)
+        for stored in uow.reports.latest(limit)
+        if stored.report.period < report.period
     ]
-    ends.append((report.period, report.as_of.number))
-    spans = [
-        (first, last, later - earlier)
-        for (earlier, first), (later, last) in pairwise(ends)
-        if last > first
-    ]
-    if not spans:
-        return None
-    identity = uow.identity.get()
-    ours = None if identity is None else identity.oracle
-    logs = uow.logs.counts_without(ours, spans[0][0] + 1, report.as_of.number)
-    calls = uow.calls.counts(spans[0][0] + 1, report.as_of.number)
-    rates = [
-        sum(logs.get(block, 0) + calls.get(block, 0) for block in range(first + 1, last + 1))
-        // length
-        for first, last, length in spans
-    ]
-    return EventCounts(rates[-1], rates[:-1][-periods:])
+    return [*before, (report.period, report.as_of.number)]
 
 
 def why_held(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
@@ -72,17 +71,29 @@ def why_held(context: ReportingContext, uow: UnitOfWork, report: Report) -> str 
     return reason or _why_quiet(context, uow, report)
 
 
+def without_held(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[Cut]:
+    """Return the cuts with those silenced that wait for a person, so that the next has the turn.
+
+    A report without a quorum was signed already: its round is taken until it can no longer land.
+    """
+    held = {hold.period for hold in uow.holds.held() if not hold.is_disputed}
+    return [
+        stored.cut._replace(speaks=False) if stored.cut.period in held else stored.cut
+        for stored in cuts
+    ]
+
+
 def hold(context: ReportingContext, report: Report, why: str) -> StepResult | None:
     """Write down that a report is held, and tell of it; None: it is written down already."""
     with context.tx.writing() as uow:
-        events = counted(uow, report, context.sanity.periods)
+        activity = read_activity(uow, report, context.sanity.periods)
         facts = {
             "as_of": report.as_of.number,
             "head_round": report.head_round,
             "members": _members(uow),
             "words": len(decode(report.records)),
             "registers": len(report.registrations.fresh),
-            "events": None if events is None else events.now,
+            "tasks_ended": activity[-1].tasks if activity else None,
         }
         is_news = uow.holds.hold(report.period, why, facts, context.tx.stamp)
         show(uow.holds.waiting())
@@ -116,14 +127,29 @@ def _looked_at_closely(context: ReportingContext, uow: UnitOfWork, report: Repor
 
 
 def _why_quiet(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    members = _members(uow)
-    events = counted(uow, report, context.sanity.periods)
-    if events is None or why_too_quiet(events, members, context.sanity) is None:
+    activity = read_activity(uow, report, context.sanity.periods)
+    if not activity:
         return None
-    released = _released(context, uow, report)
-    hold = None if released is None else uow.holds.at(released.report.period)
-    passed = None if hold is None else hold.facts.get("events")
-    return why_too_quiet(events._replace(excused=passed), members, context.sanity)
+    reason = why_too_quiet(activity[-1], activity[:-1], _members(uow), context.sanity)
+    if reason is None:
+        return None
+    (_, before), (_, last) = _period_ends(uow, report, context.sanity.periods + 2)[-2:]
+    return None if _are_logs_complete(uow, before + 1, last) else reason
+
+
+def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
+    """Return whether no log of these blocks can be missing.
+
+    Their headers prove it, or a second endpoint was asked about them later and returned the same.
+    """
+    scope = uow.coverage.current()
+    if scope is None:
+        return False
+    spans = uow.coverage.spans(scope.id, first, last)
+    is_whole = not uow.coverage.gaps(scope.id, first, last)
+    return is_whole and all(
+        span.level >= Level.BLOOMED or span.audited_by is not None for span in spans
+    )
 
 
 def _members(uow: UnitOfWork) -> int:

@@ -1,6 +1,6 @@
 """`report push`: sends by hand the report that has the turn, or says why none goes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import typer
 
@@ -32,7 +32,7 @@ from oracle.reporting.sanity_gate import why_held
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account
 from oracle.store.reports.hold_repository import ReportHold
-from oracle.store.reports.report_repository import ReportState, StoredReport
+from oracle.store.reports.report_repository import ReportState
 from oracle.txmgr.context import StepResult
 
 
@@ -122,7 +122,7 @@ def _turn(app: App) -> Report:
             and why_missed(one.cut, contract_status) is not None
             for one in cuts
         )
-        held = None if found is None or is_late else _held(app, uow, found)
+        held = _held(app, uow, due) if found is None or is_late else None
     if held is not None:
         period = held.period
         raise InputError(f"period {period} is held: {held.reason}; `report release {period}`")
@@ -164,11 +164,13 @@ def _dry_run_text(app: App, turn: Report) -> str:
     return said if why is None else f"it would be held: {why}"
 
 
-def _held(app: App, uow: UnitOfWork, turn: StoredReport) -> ReportHold | None:
-    """Return what keeps a report from being signed until a human lets it go; None: nothing."""
-    hold = uow.holds.at(turn.report.period)
-    is_ours = app.publisher.has_signer and turn.digest is None
-    return hold if is_ours and hold is not None and hold.released_at is None else None
+def _held(app: App, uow: UnitOfWork, due: Sequence[Cut]) -> ReportHold | None:
+    """Return the newest hold on a report that is due and that we would sign; None: none is."""
+    if not app.publisher.has_signer:
+        return None
+    periods = {cut.period for cut in due}
+    held = [hold for hold in uow.holds.waiting() if hold.period in periods]
+    return held[-1] if held else None
 
 
 def _plan(reporter: ReporterContexts, heads: Heads) -> StepResult | None:

@@ -58,10 +58,10 @@ class OracleSection(Section):
     # A report is held where a larger share of the members would newly fall under the kickout
     # line or become unselectable.
     sanity_kick_share: float = Field(default=0.25, ge=0, le=1)
-    # A report is held where the network's events in a period are fewer than this share of
-    # the median; 0: never.
+    # A report is held where tasks that ended in its period, and the nodes that had them, are
+    # fewer than this share of what is usual, and nothing proves the blocks; 0: never.
     sanity_events_share: float = Field(default=0.5, ge=0, le=1)
-    # The median of events is that of so many periods before.
+    # Usual is the median of so many periods before.
     sanity_periods: int = Field(default=30, ge=5, le=1000)
     # Networks with fewer members are never held.
     sanity_least_members: int = Field(default=20, ge=1)

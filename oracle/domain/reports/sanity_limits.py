@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 
-# A median of fewer periods says nothing; and of fewer events, chance alone may halve it.
+# A median of fewer periods says nothing; and of fewer tasks, chance alone may halve it.
 _LEAST_PERIODS = 5
-_LEAST_EVENTS = 100
+_LEAST_TASKS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Sanity:
 
     `changed_by`: steps of 0.0001 of QoS beyond which a lane counts as changed. `kick_share`: of
     members that fall under the kickout line or become unselectable. `events_share`: of the median
-    of the last `periods` periods' events; 0 never closes. Networks with fewer members than
+    activity of the last `periods` periods; 0 never closes. Networks with fewer members than
     `least_members` pass: there a single node is a large share.
     """
 
@@ -41,12 +41,14 @@ class Move(NamedTuple):
     after: int
 
 
-class EventCounts(NamedTuple):
-    """Events of a period, and of the periods before it; `excused`: a count that a human passed."""
+class Activity(NamedTuple):
+    """What a network did in a period: tasks of nodes that ended, and the nodes that had them.
 
-    now: int
-    before: Sequence[int]
-    excused: int | None = None
+    A stranger can raise neither without paying for tasks, nor the second above the members.
+    """
+
+    tasks: int
+    nodes: int
 
 
 def changed_too_far(moves: Sequence[Move], sanity: Sanity) -> int:
@@ -93,18 +95,25 @@ def why_too_much(
     return None
 
 
-def why_too_quiet(counted: EventCounts, members: int, sanity: Sanity) -> str | None:
-    """Tell whether a period has so few events that the rest is likely to be missing; None: no."""
-    if members < sanity.least_members or len(counted.before) < _LEAST_PERIODS:
+def why_too_quiet(
+    now: Activity, before: Sequence[Activity], members: int, sanity: Sanity
+) -> str | None:
+    """Return why a period is likely to miss events; None: it is not.
+
+    A period is compared with the median of those before and with the last one, whichever had
+    less: a network that stays quiet is held once.
+    """
+    if members < sanity.least_members or len(before) < _LEAST_PERIODS:
         return None
-    usual = statistics.median(counted.before)
-    if usual < _LEAST_EVENTS:
+    tasks = statistics.median(period.tasks for period in before)
+    if tasks < _LEAST_TASKS:
         return None
-    if counted.excused is not None:
-        usual = min(usual, counted.excused)
-    if counted.now >= sanity.events_share * usual:
+    tasks = min(tasks, before[-1].tasks)
+    nodes = min(statistics.median(period.nodes for period in before), before[-1].nodes)
+    is_usual = now.tasks >= sanity.events_share * tasks or now.nodes >= sanity.events_share * nodes
+    if is_usual:
         return None
     return (
-        f"{counted.now} events, where {usual:g} are usual: below sanity_events_share "
-        f"{sanity.events_share}"
+        f"{now.tasks} tasks of {now.nodes} nodes ended, where {tasks:g} of {nodes:g} are usual: "
+        f"below sanity_events_share {sanity.events_share}"
     )

@@ -90,12 +90,6 @@ class CallRepository:
         counted = select(func.count()).where(call.c.canonical.is_(canonical))
         return int(self._connection.execute(counted).scalar_one())
 
-    def counts(self, first: int, last: int) -> dict[int, int]:
-        """Count the canonical calls of each block from `first` to `last`; none: not in it."""
-        chosen = and_(call.c.block.between(first, last), call.c.canonical)
-        counted = select(call.c.block, func.count()).where(chosen).group_by(call.c.block)
-        return {row[0]: row[1] for row in self._connection.execute(counted)}
-
 
 def _rows_of(calls: Sequence[Call]) -> list[Row]:
     return [_row_of(entry) for entry in calls]

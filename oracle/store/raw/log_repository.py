@@ -20,7 +20,7 @@ from sqlalchemy import (
     select,
 )
 
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Hash
 from oracle.domain.log_table import INDEX_BITS, MOST_INDEX, LogBlock, LogTable
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
@@ -145,14 +145,6 @@ class LogRepository:
         """Count the logs; reads the whole table."""
         counted = select(func.count()).select_from(log_row if canonical else log_orphan)
         return int(self._connection.execute(counted).scalar_one())
-
-    def counts_without(self, address: Address | None, first: int, last: int) -> dict[int, int]:
-        """Count the canonical logs of each block from `first` to `last`, but one contract's."""
-        theirs = [] if address is None else self._sources.of_contract(address)
-        chosen = (_within(first, last), log_row.c.source.not_in(theirs))
-        counted = select(_NUMBER, func.count()).where(*chosen)
-        rows = self._connection.execute(counted.group_by(_NUMBER))
-        return {row[0]: row[1] for row in rows}
 
     def block_of(self, transactions: Iterable[Hash], first: int) -> int | None:
         """Return the block, from `first` on, of a canonical log of one of these transactions."""

@@ -1,9 +1,11 @@
 """The sanity gate: what changes too much at once waits for a human, and small networks pass."""
 
+from typing import Any
+
 from hypothesis import given, strategies as st
 
 from oracle.domain.reports.sanity_limits import (
-    EventCounts,
+    Activity,
     Move,
     Sanity,
     why_too_much,
@@ -47,9 +49,9 @@ def test_a_mass_recovery_is_held_too():
 @examples(25)
 @given(moves, st.integers(min_value=0, max_value=19))
 def test_a_tiny_network_is_never_held(moves, members):
-    counted = EventCounts(0, [1000] * 30)
     assert why_too_much(moves, members, LINE, Sanity()) is None
-    assert why_too_quiet(counted, members, Sanity()) is None
+    usual = [Activity(1000, 19)] * 30
+    assert why_too_quiet(Activity(0, 0), usual, members, Sanity()) is None
 
 
 @examples(25)
@@ -66,23 +68,34 @@ def test_what_is_held_is_held_with_more_changes_too(moves, more):
         assert why_too_much([*moves, *more], MEMBERS, LINE, Sanity()) is not None
 
 
-def test_half_of_the_usual_events_is_enough_and_fewer_are_held():
-    usual = [300, 200, 200, 100, 200]
-    assert why_too_quiet(EventCounts(100, usual), MEMBERS, Sanity()) is None
-    assert "99 events" in str(why_too_quiet(EventCounts(99, usual), MEMBERS, Sanity()))
+def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:
+    return why_too_quiet(now, before, MEMBERS, Sanity(**changes))
 
 
-def test_few_periods_or_few_events_say_nothing():
-    assert why_too_quiet(EventCounts(0, [200] * 4), MEMBERS, Sanity()) is None
-    assert why_too_quiet(EventCounts(0, [99] * 30), MEMBERS, Sanity()) is None
+def test_half_of_the_usual_activity_is_enough_and_less_is_held():
+    usual = [Activity(tasks, 40) for tasks in (300, 200, 200, 100, 200)]
+    assert quiet(Activity(100, 19), usual) is None
+    assert quiet(Activity(99, 20), usual) is None
+    assert "99 tasks of 19 nodes" in str(quiet(Activity(99, 19), usual))
 
 
-def test_a_count_that_a_human_passed_is_the_measure_afterwards():
-    usual = [200] * 30
-    assert why_too_quiet(EventCounts(60, usual, excused=80), MEMBERS, Sanity()) is None
-    assert why_too_quiet(EventCounts(39, usual, excused=80), MEMBERS, Sanity()) is not None
+def test_few_periods_or_few_tasks_are_never_held():
+    nothing = Activity(0, 0)
+    assert quiet(nothing, [Activity(200, 40)] * 4) is None
+    assert quiet(nothing, [Activity(99, 40)] * 30) is None
 
 
-def test_a_share_of_nothing_never_holds():
-    quiet = EventCounts(0, [200] * 30)
-    assert why_too_quiet(quiet, MEMBERS, Sanity(events_share=0)) is None
+def test_second_quiet_period_in_a_row_is_usual():
+    assert quiet(Activity(3, 2), [*[Activity(200, 40)] * 29, Activity(5, 3)]) is None
+
+
+def test_share_of_nothing_never_holds():
+    assert quiet(Activity(0, 0), [Activity(200, 40)] * 30, events_share=0) is None
+
+
+@examples(100)
+@given(st.integers(20, 60), st.integers(100, 10_000), st.integers(0, 10_000), st.integers(5, 29))
+def test_tasks_bought_by_a_stranger_hold_no_ordinary_period(nodes, usual, bought, periods):
+    """All nodes work already: more tasks do not make more nodes."""
+    noisy = [Activity(usual + bought, nodes)] * periods
+    assert quiet(Activity(usual, nodes), noisy) is None

@@ -12,7 +12,7 @@ from oracle.domain.log_table import MOST_INDEX
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
-from tests.unit.store.samples import address, block, log
+from tests.unit.store.samples import block, log
 
 BLOCKS = range(1, 5)
 
@@ -103,8 +103,6 @@ def assert_alike(uow: UnitOfWork, table: OneTable) -> None:
     assert uow.logs.count() == len(ours)
     numbers = [each.block for each in ours]
     assert uow.logs.last_block() == max(numbers, default=None)
-    counted = {number: numbers.count(number) for number in numbers}
-    assert uow.logs.counts_without(None, 0, 9) == counted
     hashes = {each.block: (each.block, each.block_hash) for each in ours}
     for number in (0, *BLOCKS, 9):
         below = [other for other in numbers if other <= number]
@@ -123,13 +121,6 @@ def test_the_time_of_a_block_is_that_of_its_last_replacement(store: Store):
         uow.logs.append([log(1), log(1, 1)])
         uow.logs.replace([log(1, time=77)])
         assert [each.time for each in uow.logs.between(1, 1)] == [77, 77]
-
-
-def test_logs_of_one_contract_are_left_out_of_the_count(store: Store):
-    with store.transaction() as uow:
-        uow.logs.append([log(1), log(1, 1, address=address(6)), log(2)])
-        assert uow.logs.counts_without(address(5), 1, 2) == {1: 1}
-        assert uow.logs.counts_without(address(9), 1, 2) == {1: 2, 2: 1}
 
 
 def test_a_transaction_is_found_by_a_canonical_log_of_it(store: Store):

@@ -1,0 +1,101 @@
+"""A quiet period is held once, where nothing proves its blocks, and stops no other report."""
+
+from dataclasses import replace
+
+from oracle.domain.blocks import Position
+from oracle.domain.coverage import Covered, Level
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.reports.sanity_limits import Sanity
+from tests.support.office import Office
+
+# Three members are enough to judge, and a report of any change may go.
+QUIET_ALONE = Sanity(changed_share=1, kick_share=1, least_members=3)
+TASKS = 120
+
+
+def work(office: Office, *, tasks: int, below: int = 0) -> None:
+    """Write down tasks of 30 nodes that ended so far below the cursor, as the fold does."""
+    with office.store.transaction() as uow:
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        block, time = cursor.number - below, cursor.time
+        uow.reliability.append(
+            [
+                ReliabilityChange(
+                    Address("0x" + f"{index % 30:040x}"),
+                    Position(block, index, 1_000_000),
+                    time,
+                    ReliabilityCause.SUCCEEDED,
+                    TaskKey("0x" + f"{block:032x}{index:032x}"),
+                    10**18,
+                    10**18,
+                )
+                for index in range(tasks)
+            ]
+        )
+
+
+def period(
+    office: Office, *, before: int = TASKS, tasks: int = TASKS, level: Level = Level.PINNED
+) -> None:
+    """Let a period end that has nothing to report, and one that has; with so many tasks each."""
+    office.index()
+    work(office, tasks=before)
+    office.period()
+    office.index()
+    work(office, tasks=tasks, below=2)
+    read_at(office, level)
+    office.tick()
+    office.mine()
+    office.tick()
+
+
+def busy_periods(office: Office, *, tasks: int = TASKS) -> int:
+    """Let enough busy periods end to know what is usual; return the rounds of them."""
+    office.reporting = replace(office.reporting, sanity=QUIET_ALONE)
+    for _ in range(4):
+        period(office, before=tasks, tasks=tasks)
+    assert held_periods(office) == []
+    return office.premises.round
+
+
+def read_at(office: Office, level: Level) -> None:
+    with office.store.transaction() as uow:
+        scope, cursor = uow.coverage.current(), uow.cursor.get()
+        assert scope is not None
+        assert cursor is not None
+        uow.coverage.put(scope.id, Covered(0, cursor.number, level, "a"))
+
+
+def held_periods(office: Office) -> list[int]:
+    with office.store.reading() as uow:
+        return [hold.period for hold in uow.holds.held()]
+
+
+def test_quiet_period_of_unproven_blocks_is_held_and_the_next_one_lands(sqlite_office: Office):
+    office = sqlite_office
+    before = busy_periods(office)
+
+    period(office, tasks=0)
+    assert (len(held_periods(office)), office.premises.round) == (1, before)
+    # It stays quiet, as at night: that is usual now, and the held report has not kept the turn.
+    period(office, before=0, tasks=0)
+    assert (len(held_periods(office)), office.premises.round) == (1, before + 1)
+    period(office, before=0, tasks=0)
+    assert (len(held_periods(office)), office.premises.round) == (1, before + 2)
+
+
+def test_quiet_period_of_proven_blocks_lands(sqlite_office: Office):
+    office = sqlite_office
+    before = busy_periods(office)
+    period(office, tasks=0, level=Level.BLOOMED)
+    assert (held_periods(office), office.premises.round) == ([], before + 1)
+
+
+def test_tasks_bought_before_a_period_hold_no_report(sqlite_office: Office):
+    """All thirty nodes work in each period, whatever a stranger orders."""
+    office = sqlite_office
+    before = busy_periods(office, tasks=10 * TASKS)
+    period(office)
+    assert (held_periods(office), office.premises.round) == ([], before + 1)
