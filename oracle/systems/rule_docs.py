@@ -15,6 +15,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType({
     "pool_zero_only_on_timeout": "that score counts only for who timed out (relay)",
     "creator_timeout_rejects_group": "the creator judged nothing in time: nobody scores (relay)",
     "error_rank": "error reports rank last (ours), or as_reported: by their time (relay)",
+    "ranked_answers": "answers that rank: all (relay), or right: as its verdict says (ours)",
     "least_timeout_seconds": "a task's limit below it costs no node anything (ours)",
     "q_max": "the best score that a mean is measured by (QoS)",
     "pool_size": "task scores that count, the newest (QoS)",

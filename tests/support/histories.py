@@ -1,5 +1,6 @@
 """Short histories as one says them, and hypothesis strategies for long ones, legal and not."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -41,6 +42,8 @@ class History:
         self.block = 1
         self.time = GENESIS_TIME
         self._log = 0
+        # The transaction of the next events; None: each has its own.
+        self._tx: int | None = None
         self._runs: dict[str, str] = {}
         self._made = 0
 
@@ -52,7 +55,8 @@ class History:
 
     def adds(self, event: DomainEvent) -> Self:
         """Put an event from elsewhere at the next position."""
-        at = Position(self.block, self._log, self._log)
+        transaction = self._log if self._tx is None else self._tx
+        at = Position(self.block, transaction, self._log)
         self._log += 1
         self.events.append(replace(event, at=at, time=self.time))
         return self
@@ -161,6 +165,29 @@ class History:
             said.GroupValidated, group=group(name), tasks=tuple(task(t) for t in tasks)
         )
 
+    def judges(
+        self, name: str, *tasks: str, right: Sequence[str] = (), wrong: Sequence[str] = ()
+    ) -> Self:
+        """Close a group and give its verdict in the same transaction."""
+        self._tx = self._log
+        self.closes(name, *tasks)
+        for key in right:
+            self.validates(key).is_refunded(key)
+        for key in wrong:
+            self.is_invalidated(key)
+        self._tx = None
+        return self
+
+    def judges_nothing(self, name: str, *tasks: str, errors: Sequence[str] = ()) -> Self:
+        """Close a group without a majority for a result: every answer is aborted."""
+        self._tx = self._log
+        self.closes(name, *tasks)
+        for key in tasks:
+            reason = AbortReason.ERROR_REPORTED if key in errors else AbortReason.INCORRECT_RESULT
+            self.aborts(key, reason)
+        self._tx = None
+        return self
+
     def scores(self, name: str, *scores: int) -> Self:
         """Bring task scores of 10, 5, 2 or 0 to a node, by groups with nodes made for it.
 
@@ -172,14 +199,17 @@ class History:
 
     def _score(self, name: str, score: int) -> None:
         self._made += 1
-        place = {10: 0, 5: 1, 2: 2, 0: 1}[score]
+        # Of three, so that more than half have answered where this node has not.
+        place = {10: 0, 5: 1, 2: 2, 0: 2}[score]
         runners = [f"{self._made}-{n}" for n in range(place)] + [name]
         tasks = [f"{self._made}/{n}" for n in range(len(runners))]
         for key, runner in zip(tasks, runners, strict=True):
             self.starts(key, runner)
         finished = tasks[:-1] if score == 0 else tasks
         for key in finished:
-            self.after(1).submits(key)
+            if score or key == tasks[0]:
+                self.after(1)
+            self.submits(key)
         if score == 0:
             self.times_out(tasks[-1])
         self.closes(f"made {self._made}", *tasks)

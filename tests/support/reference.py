@@ -56,11 +56,17 @@ class Reference:
         self.nodes: dict[str, Event] = {}
         self.tasks: dict[str, Event] = defaultdict(dict)
         self.groups: list[Event] = []
+        # Groups that closed in the transaction of the last event.
+        self.open: list[Event] = []
         self.odd: list[tuple[int, ...]] = []
 
     def run(self, events: list[Event], at: int) -> Event:
-        last_time = 0
+        last_time, last_place = 0, None
         for event in events:
+            place = (event["block"], event.get("tx", 0))
+            if place != last_place:
+                self.settle()
+            last_place = place
             if event["time"] < last_time:
                 self.complain(event)
             last_time = event["time"]
@@ -71,6 +77,7 @@ class Reference:
                 self.membership(event)
             else:
                 self.task_event(event)
+        self.settle()
         return {
             "nodes": [self.shown(address, at) for address in sorted(self.nodes)],
             "groups": self.groups,
@@ -152,7 +159,7 @@ class Reference:
         task = self.tasks[key]
         position = (event["block"], event.get("tx", 0), event["log"], event.get("sub", 0))
         if name == "task_created":
-            task["created"] = position
+            task.update(created=position, size=event.get("group_size"))
         elif name == "task_queued":
             task["queued"] = True
         elif name == "task_started":
@@ -193,7 +200,7 @@ class Reference:
                 self.complain(event)
             if event.get("last_status") not in (None, self.progress(task)):
                 self.complain(event)
-        task["end"] = event["type"]
+        task.update(end=event["type"], why=event.get("reason"))
         if "node" not in task:
             return
         node = self.node(task["node"], event["time"])
@@ -217,11 +224,14 @@ class Reference:
     # Groups
 
     def close(self, event: Event) -> None:
+        """A group's answers are in; they are judged when the transaction is over."""
         keys = event["tasks"]
         if len(set(keys)) < len(keys):
             self.complain(event)
             return
-        members, runners = [], []
+        if any(row["task"] in keys for group in self.open for row in group["rows"]):
+            self.settle()
+        rows, runners = [], []
         for key in keys:
             task = self.tasks.get(key)
             if not task:
@@ -233,21 +243,40 @@ class Reference:
                 came = task.get("created", task["start_position"])
                 seconds = max(0, task["stopped"] - task["started"])
                 runners.append((task["failed"], seconds, came, key))
-            members.append(key)
-        ranks = {runner[-1]: rank for rank, runner in enumerate(sorted(runners), start=1)}
-        rows = [self.member(key, ranks, event) for key in members]
-        self.groups.append({"group": event["group"], "members": rows, "scored": bool(ranks)})
+            task = task or {}
+            seconds = max(0, task["stopped"] - task["started"]) if "stopped" in task else None
+            rows.append({"task": key, "node": task.get("node"), "elapsed": seconds})
+        said = [self.tasks[row["task"]].get("size") or 0 for row in rows]
+        order = [runner[-1] for runner in sorted(runners)]
+        self.open.append(
+            {"event": event, "rows": rows, "order": order, "size": max([len(keys), *said])}
+        )
 
-    def member(self, key: str, ranks: dict[str, int], event: Event) -> Event:
-        task = self.tasks.get(key) or {}
-        row: Event = {"task": key, "node": task.get("node"), "rank": ranks.get(key)}
-        row.update(elapsed=None, score=None)
-        if "stopped" in task:
-            row["elapsed"] = max(0, task["stopped"] - task["started"])
-        if ranks and "node" in task:
-            row["score"] = [0, 10, 5, 2, 2][ranks.get(key, 0)]
-            task["scored"] = True
-            pool = self.node(task["node"], event["time"])["pool"]
+    def settle(self) -> None:
+        """Score the groups of a transaction by what it said of their answers."""
+        for group in self.open:
+            order = group["order"]
+            ends = {key: self.tasks[key].get("end") for key in order}
+            failed = [key for key in order if self.tasks[key].get("why") == "error_reported"]
+            right = [
+                key for key in order if ends[key] in (None, "task_succeeded", "task_refunded")
+            ]
+            if len(failed) * 2 > group["size"]:
+                right = [key for key in order if key in right or key in failed]
+            if len(order) * 2 <= group["size"]:
+                right = []
+            rows = [self.member(row, right, group["event"]) for row in group["rows"]]
+            name = group["event"]["group"]
+            self.groups.append({"group": name, "members": rows, "scored": bool(right)})
+        self.open = []
+
+    def member(self, row: Event, right: list[str], event: Event) -> Event:
+        rank = right.index(row["task"]) + 1 if row["task"] in right else None
+        row = {**row, "rank": rank, "score": None}
+        if right and row["node"] is not None:
+            row["score"] = [0, 10, 5, 2, 2][rank or 0]
+            self.tasks[row["task"]]["scored"] = True
+            pool = self.node(row["node"], event["time"])["pool"]
             pool.append(row["score"])
             del pool[:-50]
         return row

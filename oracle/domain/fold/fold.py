@@ -28,8 +28,9 @@ from oracle.domain.scoring.rules import Rules
 # folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
 # Version 4: what was submitted is disclosed, or turns out to be an error report. Version 5: a
 # node's last start, shared fees, and under legacy rules the scores of groups. Version 6: every
-# turn of a node's membership. Version 7: what a restart leaves of a pool.
-FOLD_VERSION = 7
+# turn of a node's membership. Version 7: what a restart leaves of a pool. Version 8: groups score
+# by the verdict of their transaction.
+FOLD_VERSION = 8
 
 _FIRST = Position(-1, 0, 0, 0)
 
@@ -96,8 +97,11 @@ class Fold:
             self.ledger.images = None
         self.ledger.changes.pre_images.append(images)
 
-    def many(self, events: Iterable[DomainEvent]) -> None:
+    def many(self, events: Iterable[DomainEvent], *, is_whole: bool = True) -> None:
         """Fold a run of events, sorted by position, over any number of blocks.
+
+        `is_whole`: its last transaction is complete. Where it may go on in the next run, `finish`
+        ends it.
 
         Raises:
             ValueError: an event that is not after the last one folded.
@@ -112,11 +116,23 @@ class Fold:
                 raise ValueError(f"event at {tuple(event.at)} is not after {tuple(at)}")
             if event.time < time:
                 ledger.anomaly(event, Breach.TIME_FELL)
+            if ledger.closing:
+                self.finish(event.at)
             at, time = event.at, event.time
-            ledger.block = at.block
+            ledger.at = at
             deeds[type(event)](ledger, event)
         if event is not None:
             self.last = ledger.changes.last = LastEvent(at, time)
+        if is_whole:
+            self.finish()
+
+    def finish(self, before: Position | None = None) -> None:
+        """Score the groups that closed in the newest transaction: its verdicts are all given.
+
+        `before`: only if this position is of another transaction.
+        """
+        if before is None or before[:2] != self.ledger.at[:2]:
+            group_validation.score_closing(self.ledger)
 
     def drain(self) -> Changes:
         """Hand out what has to be written down since the last drain.

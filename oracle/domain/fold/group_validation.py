@@ -4,15 +4,20 @@ See docs/reference/scoring-rules.md#task-groups and
 docs/reference/scoring-rules.md#long-term-score.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
 from oracle.domain.fold import working_set
 from oracle.domain.fold.preconditions import Breach
-from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
+from oracle.domain.fold.working_set import ClosingGroup, ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
-from oracle.domain.scoring.group_ranking import judged
+from oracle.domain.scoring.group_ranking import (
+    entrant_of,
+    finishers,
+    judged,
+    right_answers,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import (
     pool_before_score,
@@ -58,31 +63,53 @@ def after_ending(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
 def _close(
     ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
 ) -> None:
+    """Close a group: its answers are in, and its scores follow, at once or with its verdict."""
+    if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
+        # One task, one score: the earlier group has the first claim.
+        score_closing(ledger)
     in_order = isinstance(event, GroupValidated) and event.ranked is True
-    members = judged(*_present(ledger, event, keys), ledger.rules, in_order=in_order)
-    scored = any(member.rank is not None for member in members)
-    possible = _possible(ledger, event, members) if scored else ()
-    result = GroupResult(group, event.at, event.time, (*members, *possible), scored)
-    ledger.changes.results.append(result)
-    if scored:
-        invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
-        for member in members:
-            if not (ledger.rules.pool_zero_only_on_timeout and member.task in invalid):
+    invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
+    present, known = _present(ledger, event, keys)
+    seen = {task.key: task for task in known}
+    closing = ClosingGroup(
+        group=group,
+        at=event.at,
+        time=event.time,
+        size=max(len(keys), *(task.group_size or 0 for task in known), 0),
+        entrants=tuple(entrant_of(key, seen.get(key)) for key in present),
+        answered=tuple(task.key for task in finishers(known, ledger.rules, in_order=in_order)),
+        invalid=frozenset(invalid),
+        possible=(event.possible or ()) if isinstance(event, GroupValidated) else (),
+    )
+    ledger.closing.append(closing)
+    if ledger.rules.close == "terminal" or ledger.rules.ranked_answers == "all":
+        score_closing(ledger)
+
+
+def score_closing(ledger: WorkingSet) -> None:
+    """Score the groups that have closed, by what has been said of their answers so far."""
+    closing_groups, ledger.closing = ledger.closing, []
+    for closing in closing_groups:
+        answered = [ledger.tasks[key] for key in closing.answered]
+        if ledger.rules.ranked_answers == "right":
+            answered = right_answers(answered, closing.size, closing.invalid)
+        members = judged(closing.entrants, [task.key for task in answered], ledger.rules)
+        if answered:
+            members = (*members, *_possible(ledger, closing))
+        result = GroupResult(closing.group, closing.at, closing.time, members, bool(answered))
+        ledger.changes.results.append(result)
+        for member in members if result.scored else ():
+            spares = ledger.rules.pool_zero_only_on_timeout
+            if not (spares and member.task in closing.invalid):
                 _score(ledger, result, member)
 
 
-def _possible(
-    ledger: WorkingSet, event: DomainEvent, members: Sequence[GroupMember]
-) -> tuple[GroupMember, ...]:
-    """Return tasks that may be members: they have neither a rank nor a score in the group."""
-    named = (event.possible or ()) if isinstance(event, GroupValidated) else ()
-    known = {member.task for member in members}
-    tasks = [ledger.tasks.get(key) for key in named if key not in known]
-    return tuple(
-        GroupMember(task.key, task.node, None, None, None)
-        for task in tasks
-        if task is not None and task.scored_in is None
-    )
+def _possible(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
+    """Yield tasks that may be members: they have neither a rank nor a score in the group."""
+    for key in closing.possible:
+        task = ledger.tasks.get(key)
+        if task is not None and key not in closing.tasks and task.scored_in is None:
+            yield GroupMember(key, task.node, None, None, None)
 
 
 def _present(
@@ -117,7 +144,7 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
     else:
         legacy_tally.turn(node, result.time, ledger.rules.legacy)
         # What was due in an earlier window ends with it, before this score may be reason anew.
-        working_set.judge(ledger, node, result.closed_at)
+        working_set.judge(ledger, node, ledger.at)
         legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
     node.scored += 1
     entry = ScoreEntry(
@@ -132,7 +159,7 @@ def _score(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None
         time=result.time,
     )
     ledger.changes.scores.append(entry)
-    working_set.judge(ledger, node, result.closed_at)
+    working_set.judge(ledger, node, ledger.at)
 
 
 def _counts(task: Task, member: GroupMember, rules: Rules) -> bool:

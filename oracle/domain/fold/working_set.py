@@ -10,6 +10,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.feed_rows import is_of_feed
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.scoring.group_ranking import Entrant
 from oracle.domain.scoring.legacy_tally import tally_of
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
@@ -39,6 +40,28 @@ class ScoreEntry(NamedTuple):
         A feed names no member that timed out: its 0 is concluded from what is around.
         """
         return self.rank is None and is_of_feed(self.at)
+
+
+class ClosingGroup(NamedTuple):
+    """A group that has closed, as it was then, and whose verdict is still being given.
+
+    `size` counts members that were never created as well; `answered` is fastest first; `invalid`
+    are wrong answers that the closing event itself names, `possible` tasks that may be members.
+    """
+
+    group: GroupKey
+    at: Position
+    time: int
+    size: int
+    entrants: tuple[Entrant, ...]
+    answered: tuple[TaskKey, ...]
+    invalid: frozenset[TaskKey]
+    possible: tuple[TaskKey, ...]
+
+    @property
+    def tasks(self) -> frozenset[TaskKey]:
+        """Return the members' tasks."""
+        return frozenset(entrant.task for entrant in self.entrants)
 
 
 class ReliabilityCause(StrEnum):
@@ -156,11 +179,22 @@ class Changes:
 class WorkingSet:
     """The rows that the fold works on, and the book of what it did to them.
 
-    An absent key means that there is no such row: whoever folds loads first. `block` is the
-    block being folded; `images` keeps what rows were before it, None while nothing is kept.
+    An absent key means that there is no such row: whoever folds loads first. `at` is the position
+    of the newest event folded; `images` keeps what rows were before its block, None while nothing
+    is kept. `closing` are the groups that closed in its transaction and have no scores yet.
     """
 
-    __slots__ = ("block", "changes", "groups", "images", "just_quit", "nodes", "rules", "tasks")
+    __slots__ = (
+        "at",
+        "changes",
+        "closing",
+        "groups",
+        "images",
+        "just_quit",
+        "nodes",
+        "rules",
+        "tasks",
+    )
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -169,7 +203,8 @@ class WorkingSet:
         self.groups: dict[GroupKey, OpenGroup] = {}
         self.changes = Changes()
         self.images: PreImages | None = None
-        self.block = 0
+        self.at = Position(0, 0, 0)
+        self.closing: list[ClosingGroup] = []
         # Nodes whose pending quit took effect, and the (block, transaction) in which it did.
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
@@ -181,7 +216,7 @@ class WorkingSet:
             images.nodes[address] = None if node is None else replace(node)
         if node is None:
             node = self.nodes[address] = new_node(address, time, restarts_until(time, self.rules))
-        node.changed_at = self.block
+        node.changed_at = self.at.block
         self.changes.nodes[address] = node
         return node
 

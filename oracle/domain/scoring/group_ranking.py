@@ -3,11 +3,12 @@
 See docs/reference/scoring-rules.md#task-groups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set as AbstractSet
+from typing import NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import AbortReason
-from oracle.domain.ids import TaskKey
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.task import Ending, Task
@@ -15,6 +16,17 @@ from oracle.domain.state.task import Ending, Task
 # Of a legacy task: the commitment and the disclosure.
 _ROUNDS = 2
 _FRUITLESS = (Ending.ABORTED, Ending.TIMED_OUT)
+# How a verdict ends an answer that it does not confirm; it aborts an error report that it does.
+_NOT_CONFIRMED = (Ending.INVALIDATED, *_FRUITLESS)
+
+
+class Entrant(NamedTuple):
+    """A member of a group as it is when the group closes; `timeout`: its task's limit."""
+
+    task: TaskKey
+    node: Address | None
+    elapsed: int | None
+    timeout: int | None
 
 
 def elapsed_of(task: Task) -> int | None:
@@ -24,25 +36,50 @@ def elapsed_of(task: Task) -> int | None:
     return max(0, task.stopped_time - task.started_time)
 
 
-def ranked(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> list[Task]:
-    """Return the tasks that have a result as the group closes, fastest first.
+def finishers(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> list[Task]:
+    """Return the tasks that have an answer as the group closes, fastest first.
 
-    Error reports come last, unless the rules rank them as reported. Empty where the whole group is
-    rejected. Ties go to the task created, else
-    started, first. `in_order`: they stand as they finished, and no time is looked at.
+    Error reports come last, unless the rules rank them as reported. The list is empty if the whole
+    group is rejected. Ties go to the task that was created, else started, first. `in_order`: the
+    tasks are in the order of their answers, and times are ignored.
     """
     if rules.creator_timeout_rejects_group and any(
         task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
     ):
         return []
-    finishers = [
+    answered = [
         task for task in tasks if task.stopped_time is not None and task.ending not in _FRUITLESS
     ]
     errors_last = rules.error_rank == "last"
     if not in_order:
-        finishers.sort(key=_speed_of)
-    finishers.sort(key=lambda task: errors_last and task.error_reported)
-    return finishers
+        answered.sort(key=_speed_of)
+    answered.sort(key=lambda task: errors_last and task.error_reported)
+    return answered
+
+
+def right_answers(
+    answered: Sequence[Task], size: int, invalid: AbstractSet[TaskKey] = frozenset()
+) -> list[Task]:
+    """Return the answers that the group's verdict confirms, in the order given.
+
+    An answer that no verdict was given on counts as confirmed. The list is empty unless more than
+    half of the group answered: a lone answer was compared with nothing.
+
+    Args:
+        answered: the finishers, with the endings that the verdict gave them.
+        size: of the group, members that never answered included.
+        invalid: wrong answers that the group's event itself names.
+    """
+    if 2 * len(answered) <= size:
+        return []
+    errors = [task for task in answered if task.abort_reason is AbortReason.ERROR_REPORTED]
+    is_error_right = 2 * len(errors) > size
+    return [
+        task
+        for task in answered
+        if task.key not in invalid
+        and (task.ending not in _NOT_CONFIRMED or (is_error_right and task in errors))
+    ]
 
 
 def _speed_of(task: Task) -> tuple[int, Position]:
@@ -54,34 +91,36 @@ def _speed_of(task: Task) -> tuple[int, Position]:
 
 
 def judged(
-    keys: Sequence[TaskKey], known: Sequence[Task], rules: Rules, *, in_order: bool = False
+    entrants: Sequence[Entrant], fastest: Sequence[TaskKey], rules: Rules
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group in the chain's order, with ranks and scores.
 
     Args:
-        keys: every member, those never seen included.
-        known: the tasks of those that were seen.
+        entrants: every member, those never seen included.
+        fastest: the tasks that rank, the first one first.
         rules: what a rank is worth.
-        in_order: they stand as they finished.
     """
-    fastest = ranked(known, rules, in_order=in_order)
-    ranks = {task.key: rank for rank, task in enumerate(fastest, start=1)}
-    tasks = {task.key: task for task in known}
-    return tuple(_member(key, tasks.get(key), ranks, rules) for key in keys)
+    ranks = {key: rank for rank, key in enumerate(fastest, start=1)}
+    return tuple(_member(entrant, ranks, rules) for entrant in entrants)
 
 
-def _member(
-    key: TaskKey, task: Task | None, ranks: dict[TaskKey, int], rules: Rules
-) -> GroupMember:
+def entrant_of(key: TaskKey, task: Task | None) -> Entrant:
+    """Return the member of a group as it is when the group closes; `task` None: never seen."""
     if task is None or task.node is None:
-        return GroupMember(key, None, None, None, None)
-    rank = ranks.get(key)
+        return Entrant(key, None, None, None)
+    return Entrant(key, task.node, elapsed_of(task), task.timeout)
+
+
+def _member(entrant: Entrant, ranks: dict[TaskKey, int], rules: Rules) -> GroupMember:
+    if entrant.node is None:
+        return GroupMember(entrant.task, None, None, None, None)
+    rank = ranks.get(entrant.task)
     score: int | None = None
     if rank is not None:
         score = _task_score(score_of(rank, rules), rules)
-    elif ranks and rules.is_believed(task.timeout):
+    elif ranks and rules.is_believed(entrant.timeout):
         score = _task_score(rules.absent_score, rules)
-    return GroupMember(key, task.node, rank, elapsed_of(task), score)
+    return GroupMember(entrant.task, entrant.node, rank, entrant.elapsed, score)
 
 
 def _task_score(points: int, rules: Rules) -> int:

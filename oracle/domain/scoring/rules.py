@@ -1,6 +1,6 @@
 """Every number of the scoring rules, as one value with a name and a version.
 
-The rule sets that there are stand in `systems`; the defaults here are those of `seed`.
+The rule sets that there are stand in `systems`; the defaults here are those of `seed`, version 2.
 See docs/reference/scoring-rules.md.
 """
 
@@ -16,6 +16,7 @@ from oracle.domain.scoring.rule_json import json_value, missing, read_value
 _LARGEST_SCORE = 255
 _CLOSES = ("validated", "terminal")
 _ERROR_RANKS = ("last", "as_reported")
+_RANKED_ANSWERS = ("all", "right")
 # Written as decimals in JSON; every other number is a whole one.
 FRACTIONS = frozenset({
     "new_node_long_term", "rejoin_floor", "penalty", "first_penalty", "first_penalty_from",
@@ -23,7 +24,7 @@ FRACTIONS = frozenset({
 })  # fmt: skip
 # Left out of the JSON at their default: rule sets from before there was the rule keep their hash
 # (CONTRIBUTING.md, "A rule with a vector").
-_LEFT_OUT = frozenset({"legacy"})
+_LEFT_OUT = frozenset({"legacy", "ranked_answers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,10 @@ class Rules:
     # Where error reports rank: behind every result, or by their time like results (relay)
     # (docs/reference/scoring-rules.md#task-groups).
     error_rank: str = "last"
+    # Which answers of a closed group rank: `all` (relay), or those that its verdict confirms,
+    # where more than half of the group answered (`right`: `seed` from version 3 on)
+    # (docs/reference/scoring-rules.md#verdicts).
+    ranked_answers: str = "all"
     # A task whose own limit is below this costs nobody anything: neither H nor a score; 0: every
     # limit is believed (docs/reference/scoring-rules.md#limits-that-are-not-believed).
     least_timeout_seconds: int = 0
@@ -138,6 +143,11 @@ class Rules:
         known = self.error_rank in _ERROR_RANKS
         return (
             ("error_rank", known, f"must be one of {', '.join(_ERROR_RANKS)}"),
+            (
+                "ranked_answers",
+                self.ranked_answers in _RANKED_ANSWERS,
+                f"must be one of {', '.join(_RANKED_ANSWERS)}",
+            ),
             ("least_timeout_seconds", self.least_timeout_seconds >= 0, "must be 0 or more"),
             ("kick_creator_share", 0 <= self.kick_creator_share <= UNIT, "must be 0 to 1"),
         )
@@ -205,7 +215,7 @@ class Rules:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote; fields left out have the values of `seed`.
+        """Read what `to_json` wrote; fields left out have the defaults above.
 
         Raises:
             ValueError: no JSON object, a field unknown, missing, or of a wrong type or value.

@@ -50,7 +50,7 @@ def measure(
     run = _Run(column, _Seen(history, asked), follower, spreading)
     done = 0
     for chunk in history.chunks():
-        run.fold.many(run.watched(chunk))
+        run.fold.many(run.watched(chunk), is_whole=False)
         run.fold.drain()
         done += len(chunk)
         told(done)
@@ -82,6 +82,7 @@ class _Run:
         # Who was a member at any moment of what is counted, in a dict for its order.
         self.present: dict[Address, None] = {}
         self.counting = False
+        self.last: DomainEvent | None = None
         # Tasks started by kind, where the policy says the scores.
         self.kinds: dict[TaskKind, int] = {}
         self.noted: list[Mapping[Address, int]] = []
@@ -94,6 +95,9 @@ class _Run:
             self._after(event)
 
     def _before(self, event: DomainEvent) -> None:
+        if self.fold.ledger.closing and self.last is not None:
+            self.fold.finish(event.at)
+            self._look_at_changes(self.last)
         if not self.counting and event.at.block >= self.history.first_block:
             self.counting = True
             self.present.update(dict.fromkeys(self._members()))
@@ -108,6 +112,12 @@ class _Run:
                 self.spreading.pass_by(event, ledger.tasks)
 
     def _after(self, event: DomainEvent) -> None:
+        self.last = event
+        self._look_at_changes(event)
+        if self.follower is not None:
+            self.follower.take(event)
+
+    def _look_at_changes(self, event: DomainEvent) -> None:
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._look(node, event)
@@ -115,8 +125,6 @@ class _Run:
         if changes.kickouts or isinstance(event, NodeKickedOut):
             self.kickouts.note(changes.kickouts, event)
             changes.kickouts.clear()
-        if self.follower is not None:
-            self.follower.take(event)
 
     def _count(self, kind: TaskKind | None) -> None:
         if kind is not None:
@@ -151,6 +159,9 @@ class _Run:
 
     def result(self) -> Measured:
         """Return what has been noted, the history being over."""
+        self.fold.finish()
+        if self.last is not None:
+            self._look_at_changes(self.last)
         for instant in self.asked.instants[len(self.noted) :]:
             self.noted.append(self._scores(instant))
         spread = self.spreading.sum_up()

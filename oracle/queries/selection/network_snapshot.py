@@ -120,12 +120,13 @@ def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSna
 def _folded(events: Iterable[DomainEvent], asked: SnapshotQuery, time: int) -> NetworkSnapshot:
     fold = Fold(asked.rules)
     for batch in _batches(event for event in events if event.time <= time):
-        fold.many(batch)
+        fold.many(batch, is_whole=False)
         # What would be written down is not wanted here.
         fold.drain()
         if asked.follower is not None:
             for event in batch:
                 asked.follower.take(event)
+    fold.finish()
     tasks = fold.ledger.tasks.values()
     waiting = sorted(filter(is_waiting, tasks), key=_age)
     groups = _groups(waiting, asked)

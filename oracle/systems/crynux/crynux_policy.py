@@ -12,6 +12,7 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
+from oracle.systems.crynux.crynux_rule_sets import SEED
 from oracle.systems.crynux.requirements import (
     Out,
     Requirement,
@@ -156,5 +157,5 @@ def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict
 
 # The page (docs/reference/sources.md#crynux-dispatching) with a floor under the weight, and the
 # production relay of 2026-08 (docs/explanation/crynux.md#the-relays-selection).
-SEED_POLICY = CrynuxPolicy("seed", 2, SEED_WEIGHTING)
+SEED_POLICY = CrynuxPolicy("seed", SEED.version, SEED_WEIGHTING)
 RELAY_POLICY = CrynuxPolicy("relay", 2, RELAY_WEIGHTING)

@@ -4,8 +4,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
 # As the page says (docs/reference/sources.md#crynux-qos), but where its letter defeats its purpose
-# (decisions 0173, 0174): the defaults of `Rules`.
-SEED = Rules(name="seed", version=2)
+# (decisions 0173, 0174) and where a wrong answer would rank: else the defaults of `Rules`.
+SEED = Rules(name="seed", version=3, ranked_answers="right")
 
 # The relay of 2026-08, at 24ffc26 (docs/explanation/crynux.md#the-relays-rules).
 RELAY = Rules(

@@ -125,7 +125,7 @@ def typed(command: object, above: str = "") -> Iterator[str]:
     [
         # Through a function that is handed on, a method of a class that is made, a generator.
         ("oracle/indexer/loop.py", "_turn"),
-        ("oracle/domain/scoring/group_ranking.py", "ranked"),
+        ("oracle/domain/scoring/group_ranking.py", "finishers"),
         ("oracle/dispatch/drawer.py", "BlockDrawer.turn"),
         ("oracle/systems/crynux/candidate_index.py", "CandidateIndex.offer"),
         ("oracle/reporting/report_planner.py", ""),

@@ -69,9 +69,10 @@ def test_a_void_timeout_is_told_with_its_limit_and_healing_goes_on_across_it(tol
 def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
     history = History().joins("A", "B")
     for n in range(50):
-        names = (f"{n} a", f"{n} b")
+        names = (f"{n} a", f"{n} b", f"{n} c")
         history.creates(*names, creator=node("C" if n else "D"))
-        history.starts(names[0], "A").starts(names[1], "B").after(1).submits(names[1])
+        history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
+        history.after(1).submits(names[1]).submits(names[2])
         history.closes(f"group {n}", *names)
     seen = told(history)
     text, answer = text_of(seen), explain_answer(seen)

@@ -25,15 +25,16 @@ def go_to(history, block, time):
 
 
 def worked_example():
-    """Node A is first, then second, then times out; ten minutes later its H has healed."""
+    """Node A is first, then second, then late among three; ten minutes later it has healed."""
     history = History().joins("A")
     go_to(history, 2, 1010).starts("1", "A")
     go_to(history, 3, 1020).submits("1").closes("g1", "1")
     go_to(history, 7, 1060).starts("2", "A").starts("3", "B").after(5).submits("3")
     history.after(5).submits("2").closes("g2", "2", "3")
-    go_to(history, 30, 1100).starts("4", "A").starts("5", "B").after(9).submits("5")
+    go_to(history, 30, 1100).starts("4", "A").starts("5", "B").starts("9", "C")
+    history.after(9).submits("5").submits("9")
     go_to(history, 70, 1400).aborts("1").aborts("2").aborts("3")
-    history.times_out("4", LastStatus.STARTED).closes("g3", "4", "5")
+    history.times_out("4", LastStatus.STARTED).closes("g3", "4", "5", "9")
     go_to(history, 80, 1900).aborts("6").aborts("7").submits("4")
     return go_to(history, 90, 2000).aborts("8")
 

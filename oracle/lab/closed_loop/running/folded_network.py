@@ -1,6 +1,7 @@
 """What the network says, folded at once by the real fold, and drawn from by the real policy."""
 
-from collections.abc import Iterable, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Set as AbstractSet
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from oracle.domain.blocks import Position
@@ -80,6 +81,8 @@ class FoldedNetwork:
         self.time = time
         self._fold = Fold(rules)
         self._logs = 0
+        # Whether each event is in a transaction of its own; else they are in this one.
+        self._is_apart, self._transaction = True, 0
         self._chooser: _Chooser = (
             _FromPool(rules, policy) if isinstance(policy, CrynuxPolicy) else _FromVerdicts(policy)
         )
@@ -87,10 +90,21 @@ class FoldedNetwork:
     def say(self, said: type[DomainEvent], /, *named: Any, **fields: Any) -> DomainEvent:  # noqa: ANN401 - an event's own fields
         """Let the network say an event now, and fold it."""
         self._logs += 1
-        event = said(Position(self.time, self._logs, self._logs), self.time, *named, **fields)
-        self._fold.many((event,))
+        transaction = self._logs if self._is_apart else self._transaction
+        event = said(Position(self.time, transaction, self._logs), self.time, *named, **fields)
+        self._fold.many((event,), is_whole=self._is_apart)
         self._chooser.take(event)
         return event
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Put the events of this context into one transaction; else each has its own."""
+        self._is_apart, self._transaction = False, self._logs + 1
+        try:
+            yield
+        finally:
+            self._is_apart = True
+        self._fold.finish()
 
     def note_nodes(self) -> None:
         """Bring nodes that have changed to whoever draws."""

@@ -45,6 +45,11 @@ def _judge_alone(state: LoopState, order: AppOrder) -> None:
 
 
 def _judge_group(state: LoopState, order: AppOrder) -> None:
+    with state.network.transaction():
+        _compare(state, order)
+
+
+def _compare(state: LoopState, order: AppOrder) -> None:
     for task in order.tasks:
         if not task.is_ended and not task.opens:
             endings.time_out(state, task, LastStatus.SUBMITTED)

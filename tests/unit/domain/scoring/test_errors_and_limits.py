@@ -4,6 +4,8 @@ See docs/reference/scoring-rules.md#task-groups and
 docs/reference/scoring-rules.md#limits-that-are-not-believed.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -47,7 +49,9 @@ def test_no_error_ranks_before_a_result_and_times_decide_within_each(order, fail
 
 # Limits that nobody can be held to
 
-DOUBTING = rules_with(least_timeout_seconds=60)
+# Which answers rank, the verdict says (test_verdicts.py); here all that there are.
+ALL = rules_with(ranked_answers="all")
+DOUBTING = replace(ALL, least_timeout_seconds=60)
 
 
 def impossible(limit):

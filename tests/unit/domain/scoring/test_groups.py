@@ -9,10 +9,12 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.scoring.group_ranking import fee_shares
-from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import History, folded, group, node, rules_with, task
 
-TERMINAL = rules_with(close="terminal")
+# Which answers rank, the verdict says (test_verdicts.py); here all that there are.
+ALL = rules_with(ranked_answers="all")
+TERMINAL = rules_with(close="terminal", ranked_answers="all")
 NAMES = ("1", "2", "3")
 
 
@@ -21,14 +23,14 @@ def of_three(of=None):
     return history.starts("1", "A").starts("2", "B").starts("3", "C")
 
 
-def told(history, rules=SEED):
+def told(history, rules=ALL):
     """Each member of the one group as (rank, elapsed, score)."""
     _, changes = folded(history, rules)
     (result,) = changes.results
     return [(member.rank, member.elapsed, member.score) for member in result.members]
 
 
-def rules_broken(history, rules=SEED):
+def rules_broken(history, rules=ALL):
     return [anomaly.rule for anomaly in folded(history, rules)[1].anomalies]
 
 
@@ -80,7 +82,7 @@ def test_an_invalidated_result_keeps_the_score_of_its_rank():
     history = of_three().after(1).submits("1").is_invalidated("1").is_slashed("A")
     history.after(1).submits("2").closes("g", *NAMES)
     assert told(history)[:2] == [(1, 1, 10), (2, 2, 5)]
-    assert folded(history)[0].ledger.nodes[node("A")].pool == bytes([10])
+    assert folded(history, ALL)[0].ledger.nodes[node("A")].pool == bytes([10])
 
 
 def test_a_member_that_never_started_scores_nobody():
@@ -101,7 +103,7 @@ def test_a_member_never_seen_scores_nobody_and_is_an_anomaly():
 
 def test_without_a_ranked_member_nothing_enters_any_pool():
     history = of_three().after(9).times_out("1").times_out("2").closes("g", *NAMES)
-    fold, changes = folded(history)
+    fold, changes = folded(history, ALL)
     assert told(history) == 3 * [(None, None, None)]
     assert not changes.results[0].scored
     assert changes.scores == []
@@ -111,7 +113,7 @@ def test_without_a_ranked_member_nothing_enters_any_pool():
 def test_a_task_is_scored_by_the_first_group_that_names_it_only():
     history = of_three().after(1).submits("1").after(1).submits("2").after(1).submits("3")
     history.closes("g", "1", "2").closes("h", "2", "3")
-    _, changes = folded(history)
+    _, changes = folded(history, ALL)
     first, second = changes.results
     assert [member.score for member in first.members] == [10, 5]
     assert [(member.task, member.score) for member in second.members] == [(task("3"), 10)]
@@ -121,13 +123,13 @@ def test_a_task_is_scored_by_the_first_group_that_names_it_only():
 def test_a_group_without_a_score_leaves_its_tasks_to_the_next():
     history = of_three().times_out("1").closes("g", "1").after(3).submits("2")
     history.closes("h", "1", "2")
-    _, changes = folded(history)
+    _, changes = folded(history, ALL)
     assert [member.score for member in changes.results[1].members] == [0, 10]
 
 
 def test_a_group_that_names_a_task_twice_is_ignored():
     history = of_three().after(1).submits("1").closes("g", "1", "1")
-    _, changes = folded(history)
+    _, changes = folded(history, ALL)
     assert changes.results == []
     assert [anomaly.rule for anomaly in changes.anomalies] == ["group_names_task_twice"]
 
@@ -141,7 +143,7 @@ def test_elapsed_is_never_negative():
 def test_scores_enter_the_pools_in_member_order_where_the_group_closes():
     history = of_three().starts("4", "A").after(1).submits("4").after(1).submits("1")
     history.after(3).closes("g", "1", "2", "4")
-    fold, changes = folded(history)
+    fold, changes = folded(history, ALL)
     assert [(entry.node, entry.seq, entry.score) for entry in changes.scores] == [
         (node("A"), 1, 5),
         (node("B"), 1, 0),
@@ -177,7 +179,7 @@ def test_a_smaller_group_never_closes():
 def test_what_a_chain_says_of_groups_is_not_used_where_they_close_by_counting():
     history = of_three(of="g").after(1).submits("1").closes("g", *NAMES)
     assert folded(history, TERMINAL)[1].results == []
-    assert folded(history, SEED)[1].results != []
+    assert folded(history, ALL)[1].results != []
 
 
 def test_a_task_created_after_its_group_closed_changes_nothing():
@@ -201,7 +203,7 @@ def test_the_relay_rejects_a_group_whose_creator_was_silent():
     history = of_three().after(1).submits("1").submits("2")
     history.aborts("2", AbortReason.CREATOR_VALIDATION_TIMEOUT).closes("g", *NAMES)
     assert told(history, RELAY) == [(None, 1, None), (None, 1, None), (None, None, None)]
-    assert told(history, SEED)[0] == (1, 1, 10)
+    assert told(history, ALL)[0] == (1, 1, 10)
 
 
 def test_restarts_that_nobody_scored_after_show_in_no_score():

@@ -38,6 +38,7 @@ def rule_sets(draw):
         kickout_below=draw(st.integers(0, 10 * UNIT)),
         kick_creator_share=draw(st.integers(0, UNIT)),
         error_rank=draw(st.sampled_from(("last", "as_reported"))),
+        ranked_answers=draw(st.sampled_from(("all", "right"))),
         least_timeout_seconds=draw(st.integers(0, 10**6)),
         kickout_starts_anew=draw(st.booleans()),
         rejoin_heals=draw(st.booleans()),
@@ -54,7 +55,7 @@ def test_rules_come_back_from_their_json(rules):
 @pytest.mark.parametrize(
     ("rules", "digest"),
     [
-        (SEED, "ed9398267011aa93cab099914eb62136514caf8cecb4caa1731f4bed0112017c"),
+        (SEED, "64e564a29b0a2a2c79badce84c5ebe331ddfa6d6c6d1d2ba3979e4cd7fee81b5"),
         (RELAY, "995edd6c9121d575f928bb6efb82b89dc588b768942d80aec75a7e9675edf688"),
     ],
 )
@@ -98,9 +99,10 @@ def test_rules_are_found_by_name():
         rules_named("pocket")
 
 
-def test_what_a_file_leaves_out_is_as_in_seed():
+def test_fields_that_a_file_leaves_out_are_as_in_version_2_of_seed():
     rules = Rules.from_json('{"name":"ours","version":2,"penalty":"0.5"}')
-    assert rules == replace(SEED, name="ours", version=2, penalty=UNIT // 2)
+    second = replace(SEED, ranked_answers="all")
+    assert rules == replace(second, name="ours", version=2, penalty=UNIT // 2)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,7 @@ def test_what_a_file_leaves_out_is_as_in_seed():
         ({"kickout_below": 2.5}, "kickout_below: must be a decimal in quotes"),
         ({"kick_creator_share": "1.1"}, "kick_creator_share: must be 0 to 1"),
         ({"error_rank": "first"}, "error_rank: must be one of last, as_reported"),
+        ({"ranked_answers": "wrong"}, "ranked_answers: must be one of all, right"),
         ({"least_timeout_seconds": -1}, "least_timeout_seconds: must be 0 or more"),
         ({"zero_mean_is_new": 1}, "zero_mean_is_new: must be true or false"),
     ],

@@ -94,12 +94,12 @@ def test_an_invalid_task_that_all_time_out_on_leaves_every_mean_alone():
     assert {bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"} == {b""}
     # Only the mean is spared: a timeout is a timeout to H, whoever is to blame for it.
     assert {fold.ledger.nodes[node(name)].base for name in "ABC"} == {3 * TENTH}
-    # Of the next one A's result comes: whoever is silent now scores 0.
+    # Of the next one the results of A and B come: whoever is silent now scores 0.
     for name in "ABC":
         history.starts(f"{name}2", name)
-    history.submits("A2").times_out("B2").times_out("C2")
+    history.submits("A2").submits("B2").times_out("C2")
     fold, _ = folded(history.closes("h", "A2", "B2", "C2"))
-    assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [b"\n", b"\0", b"\0"]
+    assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [b"\n", b"\5", b"\0"]
 
 
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))

@@ -55,9 +55,9 @@ def test_a_full_pool_is_below_the_line_or_not(vector):
 @vectors_of("least_timeout", file="seed-2")
 def test_a_timeout_counts_as_far_as_its_limit_is_believed(vector):
     rules = rules_with(least_timeout_seconds=vector["least_timeout_seconds"])
-    history = History().joins("A", "B").creates("1", "2", timeout=vector["limit"])
-    history.starts("1", "A").starts("2", "B").after(1).submits("2").times_out("1")
-    made = node_after(history.closes("g", "1", "2"), "A", rules)
+    history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=vector["limit"])
+    history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("2").submits("3")
+    made = node_after(history.times_out("1").closes("g", "1", "2", "3"), "A", rules)
     assert made.pool == bytes(vector["expected"]["pool"])
     assert made.base == units(vector["expected"]["h"])
 

@@ -1,0 +1,112 @@
+"""Which answers of a group rank: those that its verdict confirms, and never a lone one.
+
+See docs/reference/scoring-rules.md#verdicts.
+"""
+
+from hypothesis import given, strategies as st
+
+from oracle.domain.fold.fold import Fold
+from oracle.systems.crynux.crynux_rule_sets import RELAY, SEED
+from tests.support.examples import examples
+from tests.support.histories import History, folded, node_after
+from tests.support.vectors import vectors_of
+
+NAMES = ("1", "2", "3")
+
+
+def answered(*seconds: int) -> History:
+    """A task for each node A, B, C …, answered after so many seconds; below 0: never."""
+    names = [str(place) for place, _ in enumerate(seconds, start=1)]
+    history = History().creates(*names, of="g", group_size=len(seconds))
+    for name, node in zip(names, "ABCDE", strict=False):
+        history.starts(name, node)
+    for second in range(max(seconds) + 1):
+        for name, at in zip(names, seconds, strict=True):
+            if at == second:
+                history.submits(name)
+        history.after(1)
+    return history
+
+
+def scores(history: History, rules=SEED) -> list[int | None]:
+    """Return the members' scores of the one group that closed."""
+    (result,) = folded(history, rules)[1].results
+    return [member.score for member in result.members]
+
+
+@vectors_of("verdicts", file="seed-3")
+def test_group_scores_by_its_verdict(vector):
+    names = [str(place) for place, _ in enumerate(vector["seconds"], start=1)]
+    history = answered(*vector["seconds"])
+    if vector["decided"]:
+        history.judges("g", *names, right=vector["right"], wrong=vector["wrong"])
+    else:
+        given = [name for name, at in zip(names, vector["seconds"], strict=True) if at >= 0]
+        for name in set(names) - set(given):
+            history.aborts(name)
+        history.judges_nothing("g", *given)
+    assert scores(history)[: len(vector["expected"])] == vector["expected"]
+
+
+def test_wrong_answer_ranks_under_relay():
+    history = answered(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
+    assert scores(history, RELAY) == [10, 5, 2]
+
+
+def test_error_reports_of_the_majority_are_right():
+    history = History().starts("1", "A").starts("2", "B").starts("3", "C").after(1)
+    history.submits("1").after(1).reports_error("2").after(1).reports_error("3").after(1)
+    history.judges_nothing("g", *NAMES, errors=("2", "3"))
+    # The lone result was aborted here, and would be invalidated by the reference network.
+    assert scores(history) == [0, 10, 5]
+
+
+def test_verdict_of_a_later_transaction_changes_nothing():
+    history = answered(1, 5, 7).closes("g", *NAMES).is_invalidated("1").is_slashed("A")
+    assert scores(history) == [10, 5, 2]
+
+
+def test_honest_nodes_keep_their_mean_beside_garbage_and_the_liar_is_due():
+    history = History().joins("A", "B", "C")
+    for turn in range(50):
+        names = [f"{turn}/{place}" for place in range(3)]
+        for name, node in zip(names, "ABC", strict=True):
+            history.starts(name, node)
+        for name in names:
+            history.after(1).submits(name)
+        history.judges(f"g{turn}", *names, right=names[1:], wrong=names[:1])
+    assert [node_after(history, name).pool_sum for name in "ABC"] == [0, 500, 250]
+    assert node_after(history, "A").kickout_due_since is not None
+    assert [node_after(history, name, RELAY).pool_sum for name in "ABC"] == [500, 250, 100]
+
+
+@examples(50)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.data())
+def test_wrong_answers_take_no_rank_from_right_ones(seconds, data):
+    """Right answers get what they would get if the wrong ones had never been given."""
+    names = [str(place) for place, _ in enumerate(seconds, start=1)]
+    wrong = data.draw(st.sets(st.sampled_from(names), max_size=(len(names) - 1) // 2))
+    right = [name for name in names if name not in wrong]
+    history = answered(*seconds).judges("g", *names, right=right, wrong=sorted(wrong))
+    (result,) = folded(history)[1].results
+    ranked = sorted(
+        (member for member in result.members if member.rank is not None),
+        key=lambda member: (member.elapsed, member.task),
+    )
+    assert [member.score for member in ranked] == [10, 5, 2, 2, 2][: len(right)]
+    assert all(member.score == 0 for member in result.members if member.rank is None)
+
+
+@examples(50)
+@given(st.integers(1, 60))
+def test_verdict_is_the_same_wherever_a_run_of_events_ends(cut):
+    """Whoever folds by pieces ends the last transaction by itself."""
+    history = answered(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
+    history.after(1).judges("h", "1")
+    fold = Fold(SEED)
+    fold.many(history.events[:cut], is_whole=False)
+    fold.many(history.events[cut:], is_whole=False)
+    fold.finish()
+    whole, _ = folded(history)
+    assert fold.ledger.nodes == whole.ledger.nodes
+    assert fold.ledger.tasks == whole.ledger.tasks
