@@ -211,7 +211,8 @@ def _jobs_of(
     column: SystemColumn, strategy: Strategy, plan: AttackPlan
 ) -> tuple[list[LoopJob], list[LoopJob]]:
     """Return the loops of a strategy, and those of its baseline."""
-    loops = [replace(plan.loop, seed=plan.loop.seed + run) for run in range(plan.runs)]
+    loop = strategy.network_of(plan.loop)
+    loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
     own, base = CastNamed(strategy.name), CastNamed(strategy.baseline, is_baseline=True)
     return [LoopJob(column, loop, own) for loop in loops], [
         LoopJob(column, loop, base) for loop in loops

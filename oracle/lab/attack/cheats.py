@@ -90,6 +90,18 @@ class FakesAlone(HonestBehaviour):
         return NodeAnswer(OWN_LIES, 0)
 
 
+class GarbageFirst(HonestBehaviour):
+    """Answers groups with garbage in a second, and works where it is paid alone."""
+
+    @override
+    def begin(self, task: LoopTask) -> Intention:
+        return super().begin(task) if task.order.group is None else Intention(1)
+
+    @override
+    def finish(self, task: LoopTask) -> NodeAnswer:
+        return super().finish(task) if task.order.group is None else NodeAnswer(OWN_LIES, 0)
+
+
 class Colludes(HonestBehaviour):
     """Makes up one result with its friends where they are the majority of a group."""
 

@@ -31,6 +31,8 @@ KNOWN: Mapping[tuple[str, str], str] = MappingProxyType({
 # The same for one rule set alone, by its name.
 KNOWN_OF: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
     "relay": MappingProxyType({
+        ("garbage-first-lapsed", "gain"): "in the relay a wrong answer keeps the score of its "
+        "rank; there a slash follows at once",
         ("leave-and-return", "gain"): "a join heals in the relay; the rule set shows what it does",
         ("trap-groups", "gain"): _RELAY_EXCLUDES,
         ("trap-groups-many", "gain"): _RELAY_EXCLUDES,

@@ -13,6 +13,7 @@ from oracle.lab.attack.cheats import (
     Colludes,
     CopiesAnswers,
     FakesAlone,
+    GarbageFirst,
     KnowsItsOwner,
     Leaves,
     SkipsGroups,
@@ -48,12 +49,21 @@ class Strategy:
     """One way to cheat.
 
     `baseline` names the cast it is compared with; `about` says in a line what it does.
+    `second_groups`: contested work is done again; else contests lapse, whatever the network's
+    numbers are.
     """
 
     name: str
     about: str
     cast: Callable[[LoopPlan], Cast]
     baseline: str = _HONEST
+    second_groups: bool = True
+
+    def network_of(self, loop: LoopPlan) -> LoopPlan:
+        """Return the loop with the network that the strategy is about."""
+        if self.second_groups:
+            return loop
+        return replace(loop, economics=replace(loop.economics, second_groups=False))
 
 
 def _with(plan: LoopPlan, own: Sequence[NodeRole]) -> Cast:
@@ -174,6 +184,17 @@ STRATEGIES: tuple[Strategy, ...] = (
         "friends make one result up where they are two of three",
         _nodes(Colludes(), _FRIENDS),
         _FRIENDLY,
+    ),
+    Strategy(
+        "garbage-first",
+        "answers groups with garbage at once, and works where it is paid alone",
+        _nodes(GarbageFirst()),
+    ),
+    Strategy(
+        "garbage-first-lapsed",
+        "the same where no second group is ordered, so that nobody is slashed",
+        _nodes(GarbageFirst()),
+        second_groups=False,
     ),
     Strategy("fake-alone", "makes results up where nobody compares them", _nodes(FakesAlone())),
     Strategy("skip-groups", "is silent where only one of three is paid", _nodes(SkipsGroups())),

@@ -71,6 +71,8 @@ class Economics:
     commit_reveal: bool = True
     # A minority of a group loses its stake only where a second group says the same.
     revalidation: bool = True
+    # The dispatcher orders these second groups; where it does not, contests lapse.
+    second_groups: bool = True
     # An error report beside an agreed result is slashed as a false result is.
     error_is_slashed: bool = True
 

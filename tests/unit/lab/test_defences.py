@@ -91,3 +91,13 @@ def test_another_address_goes_on_after_a_kickout_and_earns_less_than_an_honest_n
     profit = anew.earned - anew.spent
     (baseline,) = honest.baselines
     assert profit < baseline.owner(ATTACKER).money.profit
+
+
+@pytest.mark.slow
+def test_garbage_that_is_first_pays_only_where_every_answer_ranks():
+    loop = network(tasks=6000)
+    ranked = found("garbage-first-lapsed", "seed ranked_answers=all", loop)
+    judged = found("garbage-first-lapsed", "seed", loop)
+    assert ranked.share > 2 * judged.share
+    assert ranked.gain > 0 > judged.gain
+    assert judged.out > ranked.out == 0

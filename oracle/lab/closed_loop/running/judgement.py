@@ -106,7 +106,7 @@ def _decide(state: LoopState, order: AppOrder, accused: Sequence[LoopTask]) -> N
     """Slash who stands alone: at once, or where a second group says the same as the first."""
     first = order.contested
     if first is None and state.economics.revalidation:
-        if accused:
+        if accused and state.economics.second_groups:
             state.contests.append(order)
         return
     if first is None:
