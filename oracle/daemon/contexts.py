@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oracle.bindings.contract_errors import refusal_of
+from oracle.dispatch.contest_settlement import SettleContestCall
 from oracle.dispatch.dispatch_calls import (
     DispatchContext,
     DownloadCall,
@@ -76,6 +77,7 @@ class ReporterContexts:
 
 def register_dispatch(context: DispatchContext) -> None:
     """Let the account of a dispatcher send starts, words about the queue, and the rest."""
-    about_queue = (QueueCall, DropCall)
-    for kind in (StartCall, StartGroupCall, *about_queue, ProbeCall, EndProbeCall, DownloadCall):
+    kinds = (StartCall, StartGroupCall, QueueCall, DropCall, ProbeCall, EndProbeCall, DownloadCall)
+    for kind in kinds:
         context.tx.registry.register(kind(context))
+    context.tx.registry.register(SettleContestCall())

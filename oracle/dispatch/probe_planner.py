@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from oracle.bindings.probe_calls import probe_call
 from oracle.chain.heads import Heads
+from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
@@ -24,7 +25,11 @@ _WINDOWS_BACK = 1
 
 def plan_next(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan what a dispatcher wants now, tasks that others pay for first; None: nothing."""
-    return plan_dispatch(context, heads) or plan_probes(context, heads)
+    return (
+        plan_dispatch(context, heads)
+        or plan_settlements(context, heads)
+        or plan_probes(context, heads)
+    )
 
 
 def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:

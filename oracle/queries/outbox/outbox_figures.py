@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from oracle.chain.heads import Heads
+from oracle.dispatch.contest_settlement import SETTLE_CONTEST
 from oracle.dispatch.dispatch_calls import (
     DROP_TASK,
     QUEUE_TASK,
@@ -51,7 +52,7 @@ from oracle.txmgr.context import TxContext
 CALL_KINDS = (
     *(PUSH, *AGAINST, CANCEL_KICK),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
-    *(PROBE, END_PROBE),
+    *(PROBE, END_PROBE, SETTLE_CONTEST),
     NOOP,
 )
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")

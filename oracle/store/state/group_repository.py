@@ -9,9 +9,10 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, tuple_
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.group import GroupMember, GroupResult, OpenGroup
+from oracle.domain.state.task import Ending
 from oracle.store.bulk import Row, append, fetch, upsert
 from oracle.store.encoding import hexed, hexed_or_none, joined, raw, raw_or_none, split
-from oracle.store.tables.state_tables import group_member, group_result, open_group, score
+from oracle.store.tables.state_tables import group_member, group_result, open_group, score, task
 
 
 class GroupRepository:
@@ -43,6 +44,7 @@ def _group_of(row: Any) -> OpenGroup:  # noqa: ANN401  a row of any driver
     )
 
 
+_NOT_ACCEPTED = [ending.value for ending in (Ending.INVALIDATED, Ending.ABORTED, Ending.TIMED_OUT)]
 _RESULT_AT = [group_result.c[name] for name in Position._fields]
 _SCORED_AT = [score.c[name] for name in Position._fields]
 _MEMBER_AT = [group_member.c[name] for name in Position._fields]
@@ -113,6 +115,26 @@ class GroupResultRepository:
         """Return the results of the groups that closed there, oldest first."""
         wanted = [tuple(place) for place in places]
         return self._where(tuple_(*_RESULT_AT).in_(wanted)) if wanted else []
+
+    def outvoted_between(
+        self, first: int, last: int, limit: int | None = None
+    ) -> list[GroupResult]:
+        """Return up to `limit` groups of these blocks with an answer that was not accepted.
+
+        The oldest come first. Among them are groups of which a node only timed out.
+        """
+        at = [mine == theirs for mine, theirs in zip(_RESULT_AT, _MEMBER_AT, strict=True)]
+        ended = task.c.ending.in_(_NOT_ACCEPTED)
+        places = (
+            select(*_RESULT_AT)
+            .distinct()
+            .join_from(group_result, group_member, and_(*at))
+            .join(task, task.c.key == group_member.c.task)
+            .where(group_result.c.block.between(first, last), ended)
+            .order_by(*_RESULT_AT)
+            .limit(limit)
+        )
+        return self.closed_at([Position(*row) for row in self._connection.execute(places)])
 
     def count(self) -> int:
         """Count the closed groups."""

@@ -124,6 +124,12 @@ CASES = (
     ),
     _case("OracleTransmitterLow", "oracle_transmitter_balance_wei", "4e16x20", "6e16x20", 15),
     _case("OracleStartsStuck", "oracle_draws_oldest_blocks", "21x10", "20x10"),
+    _case(
+        "OracleContestOpen",
+        'oracle_txmgr_intent_age_seconds{kind="settle_contest",state="planned"}',
+        "3601x10",
+        "3600x10",
+    ),
     AlertCase(
         "OracleDownloadsUnanswered",
         {

@@ -13,6 +13,7 @@ from web3 import Web3
 from oracle.bindings.contract_errors import refusal_of
 from oracle.daemon.contexts import register_dispatch
 from oracle.dispatch.assigner import DrawHook, check_dispatch
+from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -171,7 +172,7 @@ class DispatchOffice(Office):
         """One turn of the scheduler for the dispatcher alone."""
         self.index()
         done: list[StepResult] = []
-        planners = (plan_dispatch, plan_probes)
+        planners = (plan_dispatch, plan_settlements, plan_probes)
         for step in (confirm, *planners, next_step):
             context: Any = self.dispatching if step in planners else self.starts
             while (one := step(context, self.source.heads())) is not None:

@@ -1,0 +1,131 @@
+"""Ends contests: when the window for a second group is over, the held stakes are released.
+
+A contest is found among the groups of final blocks, so that no reorg takes it back. Its call is
+planned at once and waits in the outbox until the window is over: as long as it waits, a second
+group may be ordered. See docs/explanation/dispatch.md#contests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from oracle.bindings.contest_calls import contest_end, settle_contest_call
+from oracle.chain.heads import Heads
+from oracle.dispatch.dispatch_calls import DispatchContext
+from oracle.domain.ids import GroupKey, TaskKey
+from oracle.domain.state.group import GroupResult
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.txmgr.call_registry import CallKind, Decision
+from oracle.txmgr.client.preflight import PreflightResult
+from oracle.txmgr.context import StepResult, counted
+
+# How the outbox names it.
+SETTLE_CONTEST = "settle_contest"
+SETTLED = "overtaken(the contest is settled already)"
+# The block up to which contested groups are in the outbox.
+_SCANNED = "contests_scanned"
+_PRIORITY = 275
+# Of a hundred wei of the budget so many are kept for starts of tasks that are paid for.
+_KEPT_FOR_STARTS = 50
+# Groups that are looked at in a step: the contract is asked about each.
+_AT_ONCE = 20
+_RETRY_SECONDS = 60
+# Groups that closed longer ago are left to whoever wants their stakes back, seconds.
+_MAX_AGE = 30 * 86_400
+
+
+class _Contest(NamedTuple):
+    """A group whose stakes are held; `end`: the last second of the window, block time."""
+
+    group: GroupKey
+    tasks: tuple[TaskKey, ...]
+    end: int
+
+
+def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
+    """Plan the end of each contest that became final since the last look; None: there is none.
+
+    Raises:
+        TransientError: no endpoint returns how a group stands.
+    """
+    if context.tx.is_stopped():
+        return None
+    with context.tx.store.reading() as uow:
+        cursor, scanned = uow.cursor.get(), uow.bookmarks.number(_SCANNED)
+        if cursor is None or not context.tx.is_at_head(uow, heads):
+            return None
+        first, last = (scanned or 0) + 1, min(heads.final.number, cursor.number)
+        if first > last:
+            return None
+        groups, last = _next_groups(uow, first, last)
+    contests = _contested(context, groups, cursor.time)
+    with context.tx.writing() as uow:
+        uow.bookmarks.set(_SCANNED, last)
+        stamp = context.tx.stamp
+        planned = [uow.outbox.intents.add(_request(context, each), stamp) for each in contests]
+    added = [intent for intent in planned if intent is not None]
+    if not added:
+        return None
+    return StepResult("contests found", added[0], counted([SETTLE_CONTEST] * len(added)))
+
+
+def _next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
+    """Return groups that may be contested, of whole blocks, and the last block looked at."""
+    groups = uow.results.outvoted_between(first, last, _AT_ONCE)
+    if len(groups) < _AT_ONCE:
+        return groups, last
+    newest = groups[-1].closed_at.block
+    if newest == first:
+        return uow.results.outvoted_between(first, first), first
+    return [group for group in groups if group.closed_at.block < newest], newest - 1
+
+
+def _contested(
+    context: DispatchContext, groups: Sequence[GroupResult], now: int
+) -> list[_Contest]:
+    """Return those of the groups that the contract holds stakes for."""
+    lines, network = context.tx.lines(), context.tx.publisher.domain.contract
+    contests = []
+    for result in groups:
+        if result.time < now - _MAX_AGE:
+            continue
+        end = contest_end(lines, network, result.group)
+        if end is not None:
+            tasks = tuple(member.task for member in result.members)
+            contests.append(_Contest(result.group, tasks, end))
+    return contests
+
+
+def _request(context: DispatchContext, contest: _Contest) -> CallRequest:
+    subject = f"group={contest.group}"
+    return CallRequest(
+        account=context.tx.account,
+        contract=context.tx.publisher.domain.contract,
+        kind=SETTLE_CONTEST,
+        # A group is contested once: the outbox refuses a second call for ever.
+        dedup_key=f"{SETTLE_CONTEST}:{subject}",
+        calldata=settle_contest_call(contest.group, contest.tasks),
+        subject=subject,
+        priority=_PRIORITY,
+        not_before=contest.end + 1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SettleContestCall(CallKind):
+    """The end of a contest that no second group has decided in time."""
+
+    name: str = SETTLE_CONTEST
+    reserve_share: int = _KEPT_FOR_STARTS
+
+    @override
+    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
+        """A contest that is over ends the call; for a longer window the call waits."""
+        name = "" if result.refusal is None else result.refusal.name
+        if name == "NotContested":
+            return Decision.end(IntentState.SUPERSEDED, SETTLED)
+        until = heads.latest.time + _RETRY_SECONDS
+        return Decision.wait(until, (name or "unknown", result.reason))
