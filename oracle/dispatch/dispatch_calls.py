@@ -24,7 +24,7 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import StoredNetworkView, active_draws_in
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import wanted_downloads
-from oracle.dispatch.drawer import dropped_at, line_at
+from oracle.dispatch.drawer import queue_at
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state.node import Membership
@@ -156,13 +156,13 @@ def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Wa
     cursor = uow.cursor.get()
     if cursor is None:
         return
-    view = StoredNetworkView(uow)
     drawn = active_draws_in(uow)
-    queue = queue_of(line_at(view, settings), AssignmentPlan(drawn, frozenset()), cursor.number)
+    waiting = queue_at(StoredNetworkView(uow), settings)
+    queue = queue_of(waiting.line, AssignmentPlan(drawn, frozenset()), cursor.number)
     capacity = _capacity(uow, settings) if queue else 0
     overflow = [entry.task for entry in reversed(queue[capacity:])]
     dropped: set[TaskKey] = set()
-    for drop in dropped_at(view, settings, overflow):
+    for drop in waiting.drops(overflow):
         if drawn.keys().isdisjoint(drop.tasks):
             dropped.update(drop.tasks)
             yield _want_drop(drop)

@@ -204,39 +204,46 @@ class BlockDrawer:
             self._free.put(row)
 
 
-def line_at(view: NetworkView, settings: DispatchSettings) -> list[InLine]:
-    """Return what waits in order: the most valuable first; under a legacy policy by threes."""
-    return in_turn(_line_up_of(settings)(*_waiting_in(view)))
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """What waits, and every task of the groups of what is in one, as they stand at the cursor."""
+
+    settings: DispatchSettings
+    waiting: Sequence[Task]
+    fellows: Sequence[Task]
+
+    @property
+    def line(self) -> list[InLine]:
+        """Return what waits in order: the most valuable first; under a legacy policy by threes."""
+        return in_turn(_line_up_of(self.settings)(self.waiting, self.fellows))
+
+    def drops(self, overflow: Iterable[Task]) -> list[Drop]:
+        """Return what leaves the queue together: `overflow`, and what can never start.
+
+        That is what the policy never starts, whoever is free, and what is left of dead groups:
+        their fees would lie there for nothing. A group is named once, and not while a task of it
+        has a node.
+        """
+        groups = tasks_by_group(self.fellows)
+        if self.settings.trios is not None:
+            lost = never_startable(self.waiting, self.fellows)
+        else:
+            dead = {group for group, tasks in groups.items() if is_dead_group(tasks)}
+            lost = [task for task in self.waiting if task.group in dead]
+        drops = (
+            drop_with(task, () if task.group is None else groups[task.group])
+            for task in (*lost, *overflow)
+        )
+        return list(dict.fromkeys(drop for drop in drops if drop is not None))
 
 
-def dropped_at(
-    view: NetworkView, settings: DispatchSettings, overflow: Iterable[Task]
-) -> list[Drop]:
-    """Return what leaves the queue together, beside what there is no room for.
-
-    Those that the policy never starts, whoever is free, and those of dead groups: their fees
-    would lie there for nothing. A group is named once, and not while a task of it has a node.
-    """
-    waiting, fellows = _waiting_in(view)
-    groups = tasks_by_group(fellows)
-    if settings.trios is not None:
-        lost = never_startable(waiting, fellows)
-    else:
-        lost = [task for task in waiting if task.group and is_dead_group(groups[task.group])]
-    drops = (
-        drop_with(task, () if task.group is None else groups[task.group])
-        for task in (*lost, *overflow)
-    )
-    return list(dict.fromkeys(drop for drop in drops if drop is not None))
+def queue_at(view: NetworkView, settings: DispatchSettings) -> QueueView:
+    """Read what waits, once."""
+    waiting = view.waiting()
+    groups = frozenset(task.group for task in waiting if task.group is not None)
+    return QueueView(settings, waiting, view.of_groups(groups) if groups else ())
 
 
 def _line_up_of(settings: DispatchSettings) -> LineUp:
     by_value = line_of if settings.trios is None else trios_of
     return partial(by_value, value_of=settings.pricing.value_of)
-
-
-def _waiting_in(view: NetworkView) -> tuple[Sequence[Task], Sequence[Task]]:
-    """Return what waits, and every task of the groups of those that are in one."""
-    waiting = view.waiting()
-    groups = frozenset(task.group for task in waiting if task.group is not None)
-    return waiting, view.of_groups(groups) if groups else ()

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import pytest
 
-from oracle.dispatch.drawer import BlockDrawer, line_at
+from oracle.dispatch.drawer import BlockDrawer, queue_at
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fold.working_set import WorkingSet
@@ -76,7 +76,7 @@ class Dispatch:
         view, number = LedgerView(fold.ledger), self.history.block
         hashed = Hash(f"0x{self._hashes * 1000 + number:064x}")
         turn = self.drawer.turn(view, BlockRef(number, hashed, hashed, self.history.time))
-        line = line_at(view, self.drawer.settings)
+        line = queue_at(view, self.drawer.settings).line
         self.waits = [named(one.task.key) for one in queue_of(line, self.drawer.plan, number)]
         drawn = {named(one.task): named(one.node) for one in turn.drawn}
         for key, runner in drawn.items():
