@@ -11,7 +11,7 @@ from tests.mutants.patches import ROOT, Mutant, applied
 # What a checkout holds beside what git knows.
 _LINKED = ("node_modules", ".venv")
 # What a run of tests leaves behind.
-_LEFT = shutil.ignore_patterns(".hypothesis", "told.*")
+_LEFT = shutil.ignore_patterns(".hypothesis", "told-*")
 # Contracts without their guards, by the hash of all that they are compiled from: a compiler takes
 # longer than the tests.
 _COMPILED = ROOT / ".mutants_cache"

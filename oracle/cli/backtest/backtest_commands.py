@@ -1,6 +1,5 @@
 """`backtest`: what another system, or other numbers, would have made of a history."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -149,7 +148,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         draws=draws,
         seed=seed,
         instants=_INSTANTS if html else 0,
-        jobs=min(jobs or os.cpu_count() or 1, len(columns)),
+        jobs=min(processes(jobs), len(columns)),
     )
     with PageFile.opened(html) as page:
         compared = _compared(events, config, columns, wanted)

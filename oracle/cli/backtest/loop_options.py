@@ -1,12 +1,12 @@
 """How long a closed loop runs, and in what network: options that its commands share."""
 
-import os
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from oracle.cli.system_options import pairs_of
+from oracle.daemon.config.processors import usable_processors
 from oracle.errors import InputError
 from oracle.lab.closed_loop.economics import Economics
 from oracle.lab.closed_loop.loop_plan import LoopPlan
@@ -65,4 +65,4 @@ def loop_plan(
 
 def processes(wanted: int | None) -> int:
     """Return how many processes there may be."""
-    return wanted or os.cpu_count() or 1
+    return wanted or usable_processors()

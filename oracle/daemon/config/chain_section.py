@@ -4,7 +4,6 @@ Which chain, through which endpoints, from where, how deep is final; and where f
 fetched, verified and decoded.
 """
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from oracle.chain.hex_names import parse_hash
+from oracle.daemon.config.processors import usable_processors
 from oracle.daemon.config.sections import Section, Urls
 
 # More workers gain nothing on one chain: its writer takes in what these prepare.
@@ -100,6 +100,6 @@ def worker_count(told: HistorySection) -> int:
     """Return how many workers prepare history; 0: none, the daemon does it."""
     if told.executor == "inline":
         return 0
-    cores = os.cpu_count() or 1
+    cores = usable_processors()
     usual = _MOST_WORKERS if told.executor == "dask" else min(cores, _MOST_WORKERS)
     return told.workers or (0 if told.executor == "auto" and cores == 1 else usual)

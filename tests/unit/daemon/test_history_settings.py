@@ -1,10 +1,9 @@
 """Who prepares history: workers where there is a core for one, unless somebody is asked for."""
 
-import os
-
 import pytest
 from pydantic import ValidationError
 
+from oracle.daemon.config import chain_section
 from oracle.daemon.config.chain_section import HistorySection, worker_count
 
 
@@ -12,7 +11,7 @@ from oracle.daemon.config.chain_section import HistorySection, worker_count
 def test_where_nothing_is_said_there_is_a_worker_for_every_core_and_three_at_most(
     cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(chain_section, "usable_processors", lambda: cores)
     assert worker_count(HistorySection()) == workers
 
 
