@@ -128,7 +128,7 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
             cutter.draw_up(uow, rounds, block(number))
 
     archive = EventArchive(store, ScriptedReader(), SEED)
-    source = ApiSource(archive, NodeOrder(SEED), lambda: None, lambda: NOW)
+    source = ApiSource(archive, NodeOrder(SEED), lambda: None, lambda: NOW, lambda _held: None)
     anew = seconds(lambda: cut(1))
     page(source)
     change(store, nodes[::ONE_IN], 2)

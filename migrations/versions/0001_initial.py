@@ -217,6 +217,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_cursor")),
     )
     op.create_table(
+        "daemon_health",
+        sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("process", sa.Text(), nullable=False),
+        sa.Column("beaten_ms", sa.BigInteger(), nullable=False),
+        sa.Column("findings", sa.Text(), nullable=False),
+        sa.Column("ended_ms", sa.BigInteger(), nullable=True),
+        sa.Column("failure", sa.Text(), nullable=True),
+        sa.CheckConstraint("id = 1", name=op.f("ck_daemon_health_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_daemon_health")),
+    )
+    op.create_table(
         "dead_letter",
         sa.Column("block", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("tx_index", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -1233,6 +1244,7 @@ def downgrade() -> None:
     )
     op.drop_table("draw")
     op.drop_table("dead_letter")
+    op.drop_table("daemon_health")
     op.drop_table("cursor")
     op.drop_table("coverage")
     op.drop_table("contract_setting")

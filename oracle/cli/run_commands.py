@@ -20,7 +20,9 @@ from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.endpoints.endpoint_patience import EndpointPatience, patient
-from oracle.daemon.lease.lease_keeper import leading, leased, try_take
+from oracle.daemon.health_reporter import HealthReporter, reporting_health
+from oracle.daemon.lease.lease_holder import holder_name
+from oracle.daemon.lease.lease_keeper import LeaseKeeper, leading, leased, try_take
 from oracle.daemon.maintenance_steps import why_unaudited
 from oracle.daemon.scheduler import JobLiveness, Waker, run as run_steps, run_once
 from oracle.daemon.service_manager import supervised
@@ -37,6 +39,7 @@ from oracle.daemon.startup import (
 from oracle.daemon.steps import DaemonSteps, steps_of
 from oracle.daemon.stopping import StopSignal, until_told
 from oracle.daemon.web.listener import raise_descriptor_limit
+from oracle.domain.health import Condition
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
@@ -140,8 +143,8 @@ def _once(app: App, sends: _Sends, stop: StopSignal) -> None:
     stop.check()
     app.create_store()
     with leased(app.store, _COMMAND) as epoch:
-        liveness = JobLiveness(time.monotonic)
-        work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends, liveness))
+        watch = DaemonHealth(JobLiveness(time.monotonic))
+        work = EndpointPatience(stop).borne(lambda: _prepared(app, epoch, sends, watch))
         work.wait = stop.event.wait
         run_once(patient(steps_of(work), stop), stop.event)
         stop.check()
@@ -173,30 +176,38 @@ class _Process:
     app: App
     sends: _Sends
     stop: StopSignal
-    liveness: JobLiveness
+    watch: DaemonHealth
 
 
 def _daemon(app: App, sends: _Sends, stop: StopSignal, *, is_standby: bool) -> None:
     """Be the daemon."""
-    process = _Process(app, sends, stop, JobLiveness(time.monotonic))
-    with supervised(process.liveness.stuck_reason):
+    liveness = JobLiveness(time.monotonic)
+    process = _Process(app, sends, stop, DaemonHealth(liveness))
+    with supervised(liveness.stuck_reason):
         _awaited(process, app.require_chain)
         if stop.reason is None:
             app.create_store()
             metrics.say_build(app.rules_hash, is_dry_run=not sends.reports)
             epoch = _lease(process, is_standby=is_standby)
             if epoch is not None:
-                with leading(app.store, epoch, stop.end, process.liveness.stuck_reason):
-                    _lead(process, epoch)
+                with leading(app.store, epoch, stop.end, liveness.stuck_reason) as lease:
+                    _lead(process, epoch, lease)
     structlog.get_logger().info("stopped", by=stop.reason)
 
 
-def _lead(process: _Process, epoch: int) -> None:
-    """Do the work of the one that writes."""
+def _lead(process: _Process, epoch: int, lease: LeaseKeeper) -> None:
+    """Do the work of the one that writes, and report its health."""
+    app, sends = process.app, process.sends
+    reporter = HealthReporter(app.store, process.watch, holder_name(_COMMAND))
+    with reporting_health(reporter, lambda: lease.failure):
+        work = _awaited(process, lambda: _prepared(app, epoch, sends, process.watch))
+        if work is not None:
+            _work(process, work, epoch)
+
+
+def _work(process: _Process, work: DaemonSteps, epoch: int) -> None:
+    """Turn the loops until the process is told to end."""
     app, sends, stop = process.app, process.sends, process.stop
-    work = _awaited(process, lambda: _prepared(app, epoch, sends, process.liveness))
-    if work is None:
-        return
     with serving_all(app, work.watch) as addresses:
         structlog.get_logger().info(
             "started",
@@ -234,7 +245,7 @@ def _lease(process: _Process, *, is_standby: bool) -> int | None:
         if epoch is not None:
             return epoch
         refuse_living(before)
-    watch = DaemonHealth(process.liveness)
+    watch = process.watch
     freeze_garbage()
     with serving_all(app, watch) as addresses:
         if before is None:
@@ -253,19 +264,22 @@ def _awaited(process: _Process, work: Callable[[], T]) -> T | None:
     try:
         return work()
     except TransientError as error:
-        app, watch = process.app, DaemonHealth(process.liveness)
+        app, watch = process.app, process.watch
+        watch.raise_condition(Condition.NO_ENDPOINT, str(error))
         with serving_all(app, watch) as addresses:
             structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
-            return await_answers(app, watch, process.stop, work)
+            done = await_answers(app, watch, process.stop, work)
+        watch.clear_condition(Condition.NO_ENDPOINT)
+        return done
 
 
-def _prepared(app: App, epoch: int, sends: _Sends, liveness: JobLiveness) -> DaemonSteps:
+def _prepared(app: App, epoch: int, sends: _Sends, watch: DaemonHealth) -> DaemonSteps:
     """Check everything that can be checked before the first turn."""
     app.store.fence(epoch)
     # Who led before may have found out somebody since this process began.
     app.recall_quarantine()
     app.identify()
-    work = DaemonSteps(app, epoch, DaemonHealth(liveness))
+    work = DaemonSteps(app, epoch, watch)
     closed = finality_halt.show(app.store)
     if closed is not None:
         structlog.get_logger().error("halted", reason=closed)
@@ -278,6 +292,7 @@ def _prepared(app: App, epoch: int, sends: _Sends, liveness: JobLiveness) -> Dae
     if sends.reports:
         introduce(app, check_contract(app))
         work.reporter = app.reporter(epoch, unix_seconds)
+        watch.heartbeat_seconds = app.report_settings.heartbeat_seconds
     freeze_garbage()
     return work
 

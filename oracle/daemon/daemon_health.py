@@ -1,10 +1,15 @@
-"""What the HTTP server knows about the running daemon: memory, written by the worker alone."""
+"""What the running daemon finds wrong with itself: memory, written by the worker alone.
+
+`DaemonHealth.health` is what `/readyz`, metrics and the stored report (`health_reporter.py`) are
+made of (docs/explanation/health.md).
+"""
 
 from dataclasses import dataclass, field
 
 from oracle.chain.heads import Heads
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef
+from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.indexer.loop import WindowCommitted
 from oracle.queries.contract_view import (
     READY_WITHIN_BLOCKS,
@@ -13,13 +18,15 @@ from oracle.queries.contract_view import (
     ContractState,
 )
 from oracle.queries.endpoint_view import EndpointView
+from oracle.queries.health import report_findings
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_metrics import OutboxFigures
 
 # Turns of a step that failed in a row before the daemon is not ready.
 READY_WITHIN_FAILURES = 3
-# Heads that were seen longer ago say nothing of how far behind we are.
+# Without an answer about the head for so long, no endpoint counts as answering. Time is that of
+# the daemon's monotonic clock: what a block says of its own time is no measure.
 READY_WITHIN_SECONDS = 60.0
 
 
@@ -58,13 +65,18 @@ class DaemonHealth:
     endpoints: list[EndpointView] = field(default_factory=list)
     # As it stood at the last count; None: not known here.
     contract: ContractState | None = None
+    # For how long no daemon worked before this one, and why; None: it was a restart in order.
+    downtime: str | None = None
+    # How often a report is due; None: this process sends none.
+    heartbeat_seconds: int | None = None
     _heads: Heads | None = None
-    _seen_at: float | None = None
+    _answered_at: float | None = None
+    _raised: dict[Condition, str] = field(default_factory=dict)
 
     def saw(self, heads: Heads) -> None:
         """Note the chain's heads; the same ones again are those of an older look."""
         if heads is not self._heads:
-            self._heads, self._seen_at = heads, self.liveness.clock()
+            self._heads, self._answered_at = heads, self.liveness.clock()
         self.is_stalled = heads.stalled
         self.newest, self.final = heads.latest.number, heads.final.number
         metrics.BLOCK.labels("head").set(heads.latest.number)
@@ -103,58 +115,106 @@ class DaemonHealth:
             return None
         return max(0, self.newest - self.folded.number)
 
-    def reasons(self) -> list[str]:
-        """Return why the daemon is not ready, by memory alone."""
-        failing = [
-            f"{name}: {reason}"
+    def raise_condition(self, condition: Condition, detail: str) -> None:
+        """Report a condition that a loop found, until `clear_condition`; one of a kind."""
+        self._raised[condition] = detail
+
+    def clear_condition(self, condition: Condition) -> None:
+        """Note that the condition holds no more."""
+        self._raised.pop(condition, None)
+
+    def health(self) -> HealthReport:
+        """Return what is wrong, by memory alone; from any thread."""
+        loops = [*self._failing(), *self._silent()]
+        if self.standby_of is not None:
+            # The leader indexes, into the same database.
+            return HealthReport.of(loops)
+        waits = (
+            []
+            if self.waits_for is None
+            else [HealthFinding(Condition.LEASE_WAIT, f"waits for {self.waits_for}")]
+        )
+        raised = [HealthFinding(condition, detail) for condition, detail in self._raised.items()]
+        return HealthReport.of(
+            (
+                *(*waits, *self._stopped(), *self._unsure(), *raised, *loops, *self._behind()),
+                *report_findings(self.chain, self.heartbeat_seconds),
+            )
+        )
+
+    def _failing(self) -> list[HealthFinding]:
+        return [
+            HealthFinding(Condition.STEP_FAILING, f"{name}: {reason}")
             for name, (count, reason) in self.liveness.failing().items()
             if count >= READY_WITHIN_FAILURES
         ]
-        silent = [f"{name}: has not turned for too long" for name in self.liveness.silent()]
-        if self.standby_of is not None:
-            # The leader indexes, into the same database.
-            return [*failing, *silent]
-        waits = [] if self.waits_for is None else [f"lease: waits for {self.waits_for}"]
-        said = [*waits, *self._held(), *self._unsure()]
-        return [*said, *failing, *silent, *self._behind()]
 
-    def _held(self) -> list[str]:
-        """Return what keeps the index from going on, though every loop turns."""
-        found = [] if self.halt is None else [self.halt]
+    def _silent(self) -> list[HealthFinding]:
+        return [
+            HealthFinding(Condition.LOOP_STUCK, f"{name}: has not turned for too long")
+            for name in self.liveness.silent()
+        ]
+
+    def _stopped(self) -> list[HealthFinding]:
+        """Return what keeps index and senders from going on, though every loop turns."""
+        found = [] if self.halt is None else [HealthFinding(Condition.HALTED, self.halt)]
         if self.is_in_doubt:
-            found.append("index: one endpoint alone says that our blocks left the chain")
+            found.append(
+                HealthFinding(
+                    Condition.FORK_IN_DOUBT,
+                    "one endpoint alone says that our blocks left the chain",
+                )
+            )
         if self.dispute is not None:
             found.append(
-                f"index: {self.dispute}, and nothing new came from who is believed: take the one "
-                "that is wrong out of [chain] endpoints, or name a third"
+                HealthFinding(
+                    Condition.ENDPOINTS_DISAGREE,
+                    f"{self.dispute}, and nothing new came from who is believed",
+                )
             )
         if self.held is not None:
-            found.append(f"report: {self.held}")
-        found += [f"sender: {reason}" for reason in self.paused]
+            found.append(HealthFinding(Condition.HELD, self.held))
+        found += [HealthFinding(Condition.PAUSED_SENDER, reason) for reason in self.paused]
         if self.gap is not None:
-            found.append(f"index: block {self.gap} was never read: `qos-oracle resync gaps`")
+            found.append(
+                HealthFinding(
+                    Condition.GAP, f"block {self.gap} was never read: `qos-oracle resync gaps`"
+                )
+            )
         if self.is_stalled:
-            found.append("chain: no endpoint shows a new block")
-        if self._seen_at is not None:
-            age = self.liveness.clock() - self._seen_at
+            found.append(HealthFinding(Condition.STALLED, "no endpoint shows a new block"))
+        if self._answered_at is not None:
+            age = self.liveness.clock() - self._answered_at
             if age > READY_WITHIN_SECONDS:
-                found.append(f"heads: the last look that worked is {age:.0f} s old")
+                found.append(
+                    HealthFinding(
+                        Condition.NO_ENDPOINT, f"no endpoint has shown the head for {age:.0f} s"
+                    )
+                )
         return found
 
-    def _unsure(self) -> list[str]:
+    def _unsure(self) -> list[HealthFinding]:
         """Return what is not believed, or not yet."""
-        told = [] if self.refused is None else [f"{self.refused}: `qos-oracle resync refusal`"]
-        told += [] if self.unsure is None else [self.unsure]
-        feed = [] if self.feed is None else [f"feed: {self.feed}"]
-        return [*(f"index: {words}" for words in told), *feed]
+        found = []
+        if self.refused is not None:
+            found.append(
+                HealthFinding(Condition.REFUSED, f"{self.refused}: `qos-oracle resync refusal`")
+            )
+        if self.unsure is not None:
+            found.append(HealthFinding(Condition.UNPROVEN, self.unsure))
+        if self.feed is not None:
+            found.append(HealthFinding(Condition.FEED_SILENT, self.feed))
+        return found
 
-    def _behind(self) -> list[str]:
+    def _behind(self) -> list[HealthFinding]:
         lag = self.lag_blocks
         if lag is None:
-            return ["index: no block has been folded yet"]
-        if lag > READY_WITHIN_BLOCKS:
-            return [f"index: {lag} blocks behind the head"]
-        return []
+            return [HealthFinding(Condition.BEHIND, "no block has been folded yet")]
+        return (
+            [HealthFinding(Condition.BEHIND, f"{lag} blocks behind the head")]
+            if lag > READY_WITHIN_BLOCKS
+            else []
+        )
 
 
 def count_window(done: WindowCommitted) -> None:

@@ -13,7 +13,7 @@ from oracle.bindings.qos_oracle import ContractConfiguration
 from oracle.daemon.app import App
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import Fate, fate_of
-from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_take
+from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_take, worker
 from oracle.daemon.read_app import ReadApp
 from oracle.daemon.scheduler import Job, run as run_steps
 from oracle.daemon.stopping import StopSignal
@@ -116,6 +116,7 @@ def read_api_of(
         NodeOrder(app.rules),
         head,
         clock,
+        worker,
         app.dispatch_settings,
         token=app.reader.profile.token,
         labels={Address(at): label for at, label in told.network.labels.items()},

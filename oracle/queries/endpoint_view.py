@@ -19,11 +19,6 @@ class EndpointView:
     head: int | None
     state: str
 
-    @property
-    def is_stalled(self) -> bool:
-        """Whether it answers, and neither it nor any other one shows a new block."""
-        return self.state.startswith(_STALLED)
-
     def answer(self, newest: int | None) -> dict[str, object]:
         """Write it for programs; `newest` is the highest block of all of them."""
         lag = None if newest is None or self.head is None else newest - self.head

@@ -6,7 +6,7 @@ from typing import Any
 
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import FeedFault, is_of_feed, row_of
-from oracle.indexer.feeds.feed_faults import HOLDING, words_of
+from oracle.indexer.feeds.feed_faults import HOLDING
 from oracle.store.database import UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
@@ -36,12 +36,13 @@ def feed_view(uow: UnitOfWork) -> FeedView | None:
 
 
 def feed_lines(seen: FeedView | None) -> Iterator[tuple[str, str]]:
-    """Say it for people: what is wrong first, in capital letters."""
+    """Say how far the feed was read; what is wrong with it is a finding of the health."""
     if seen is None:
         return
-    for fault in seen.faults:
-        yield "FEED FAULT", words_of(fault)
-    yield "UNPROVEN", "scores rest on a feed: nobody can prove what it told, or what it left out"
+    yield (
+        "feed proof",
+        "none: nobody can prove what a feed told, or what it left out",
+    )
     first = "no row yet" if seen.cursor.first_id is None else f"from row {seen.cursor.first_id}"
     rows = f"{seen.folded} rows folded, {seen.waiting} waiting"
     yield "feed", f"{first}, settled to {seen.cursor.settled_id}, {rows}"

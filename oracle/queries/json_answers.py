@@ -32,7 +32,6 @@ from oracle.queries.legacy_answers import (
 )
 from oracle.queries.node_rows import rule_set_answer
 from oracle.queries.status import StatusReport
-from oracle.queries.text.status_text import lag_of
 from oracle.store.ops.halts import Halt
 from oracle.store.raw.reorg_repository import Reorg
 from oracle.store.state.rule_set_repository import named_by
@@ -56,7 +55,7 @@ def status_answer(
         "folded": None if seen.folded is None else seen.folded._asdict(),
         "final": seen.final,
         "head": head,
-        "lag_blocks": lag_of(seen, head),
+        "lag_blocks": seen.lag_to(chain.head),
         "contract": chain.answer(),
         "senders": [
             {

@@ -93,6 +93,12 @@ class StatusReport:
     kicks_refused: int = 0
     feed: FeedView | None = None
 
+    def lag_to(self, head: BlockRef | None) -> int | None:
+        """Return how many blocks the fold is behind this block; None: one is not known."""
+        if head is None or self.folded is None:
+            return None
+        return max(0, head.number - self.folded.number)
+
 
 def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> StatusReport:
     """Read one snapshot, without looking at nodes but those whose kickout is due.

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.db_errors import UnknownCommitError, is_lost, shown, translated
-from oracle.store.engine import parsed, reading_engine, writing_engine
+from oracle.store.engine import file_identity, parsed, reading_engine, writing_engine
 from oracle.store.gateway.gateway_repositories import GatewayRepositories
 from oracle.store.history.activity_repository import ActivityRepository
 from oracle.store.history.anomaly_repository import AnomalyRepository
@@ -34,6 +34,7 @@ from oracle.store.notices.notice_repository import NoticeRepository
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
+from oracle.store.ops.health_repository import HealthRepository
 from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import Lease
 from oracle.store.ops.replica import replica_lag_seconds
@@ -92,6 +93,7 @@ class UnitOfWork:
     def _open_ops(self, connection: Connection) -> None:
         """Open what the daemon keeps of its own work."""
         self.lease = Lease(connection)
+        self.health = HealthRepository(connection)
         self.coverage = CoverageRepository(connection)
         self.verified_blocks = VerifiedBlockRepository(connection)
         self.dead_letters = DeadLetterRepository(connection)
@@ -165,6 +167,7 @@ class Store:
         # Whether the server never confirmed our last COMMIT, nor refused it.
         self._has_unknown_commit = False
         self._epoch: int | None = None
+        self._file = file_identity(url)
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -195,7 +198,7 @@ class Store:
                 any kind, waits until the server has decided, and shows what it decided.
             TransientError: another writer holds the database, the connection was lost, or it
                 could be written a while ago and cannot now: a disk, or a server, that comes back.
-            InputError: the database could never be written.
+            InputError: the database could never be written, or its file was deleted or replaced.
             FatalError: it is fenced, and another process has taken over.
         """
         self._await_unknown_commit()
@@ -206,6 +209,7 @@ class Store:
                 if self._epoch is not None:
                     uow.lease.guard(self._epoch)
                 yield uow
+                self._refuse_replaced_file()
                 is_committing = True
         except InputError as error:
             if self._was_written and isinstance(error.__cause__, DBAPIError):
@@ -233,6 +237,40 @@ class Store:
             # To begin is to take the writers' lock.
             pass
         self._has_unknown_commit = False
+
+    def _refuse_replaced_file(self) -> None:
+        """Commit nothing into a file that has no name any more: nobody would ever see it.
+
+        Raises:
+            InputError: another file, or none, is where the database was opened.
+        """
+        if file_identity(self._url) != self._file:
+            raise InputError(
+                f"database {self._url.database}: the file was deleted or replaced while it was "
+                "open; expected the same file until the process ends; put back the file, or a "
+                "copy that is newer than all that was sent, then start again"
+            )
+
+    @property
+    def disk(self) -> Path | None:
+        """The folder of SQLite's file; None: a server keeps the data."""
+        if self._url.get_backend_name() != "sqlite":
+            return None
+        return Path(self._url.database or "").absolute().parent
+
+    def shrink_log(self) -> None:
+        """Move SQLite's write-ahead log into the database, which may free a full disk.
+
+        Raises:
+            TransientError: the log cannot be moved now.
+        """
+        if self._url.get_backend_name() != "sqlite":
+            return
+        try:
+            with closing(sqlite3.connect(self._url.database or "")) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise TransientError(f"database {self._url.database}: {error}") from error
 
     @contextmanager
     def reading(self) -> Iterator[UnitOfWork]:

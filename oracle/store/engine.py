@@ -59,6 +59,17 @@ def parsed(url: str) -> URL:
     raise InputError(f"the database url names no database that we can use; {wanted}")
 
 
+def file_identity(url: URL) -> tuple[int, int] | None:
+    """Return device and inode of SQLite's file; None: there is none, or it is PostgreSQL."""
+    if url.get_backend_name() != "sqlite":
+        return None
+    try:
+        found = Path(url.database or "").stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def writing_engine(url: URL) -> Engine:
     """Connections whose transactions are the only writer's."""
     if url.get_backend_name() == "sqlite":

@@ -37,6 +37,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "foreign_nonce": "A transaction that we did not sign used a nonce of our key.",
     "holder_gone": "The process that held the lease is gone, or did not renew it for 30 s: it was "
     "taken.",
+    "health_not_reported": "What ended the daemon could not be written to the database, and why: "
+    "`status` shows the last report in its place.",
     "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) took no message: readiness "
     "and the watchdog's keep-alive are not reported. With `WatchdogSec` it ends the daemon.",
     "http_fault": "Something unexpected failed in a listener's loop; told at the 1st, 2nd, 4th, "

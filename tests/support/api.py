@@ -37,7 +37,9 @@ class IndexedHistory:
         self._epoch = 0
         self.now = 0
         archive = EventArchive(store, Unread(), rules)
-        self.source = ApiSource(archive, NodeOrder(rules), lambda: None, lambda: self.now)
+        self.source = ApiSource(
+            archive, NodeOrder(rules), lambda: None, lambda: self.now, lambda _held: "a daemon"
+        )
 
     def index(self, events: Sequence[DomainEvent], block: int, time: int) -> None:
         """Fold some more events and put the cursor on a block."""

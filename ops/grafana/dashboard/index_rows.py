@@ -77,6 +77,15 @@ ROWS = (
                 ),
             ),
             Panel(
+                "Health: severity, and which conditions hold",
+                COUNT,
+                (
+                    now("oracle_health_severity", legend="severity"),
+                    Line(f"oracle_health_condition{{{HERE}}} > 0", "{{condition}}"),
+                    rise("oracle_health_unreported_total", legend="reports not stored"),
+                ),
+            ),
+            Panel(
                 "Steps and renewals of the lease that failed, in an hour",
                 COUNT,
                 (

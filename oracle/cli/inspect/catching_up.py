@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRef
-from oracle.queries.text.human_numbers import span
+from oracle.queries.text.human_numbers import blocks, span
 from oracle.queries.text.text_tables import in_utc
 from oracle.store.database import Store
 
@@ -28,10 +28,10 @@ class Progress(NamedTuple):
     def text(self, now: int) -> str:
         """Say what is left and until when, by this machine's clock in unix seconds."""
         if self.remaining is None:
-            return f"{self.left:,} blocks left, none folded within {self.seconds:.0f} s"
+            return f"{blocks(self.left)} left, none folded within {self.seconds:.0f} s"
         until = in_utc(now + self.remaining, "%Y-%m-%d %H:%M UTC")
         rate = f"{self.done / self.seconds:,.0f} a second"
-        return f"{self.left:,} blocks left at {rate}: {span(self.remaining)}, until about {until}"
+        return f"{blocks(self.left)} left at {rate}: {span(self.remaining)}, until about {until}"
 
     def answer(self, now: int) -> dict[str, object]:
         """Write it for programs."""
@@ -50,4 +50,6 @@ def progress(
     with store.reading() as uow:
         cursor = uow.cursor.get()
     number = before.number if cursor is None else cursor.number
-    return Progress(head - number, max(0, number - before.number), time.monotonic() - since)
+    return Progress(
+        max(0, head - number), max(0, number - before.number), time.monotonic() - since
+    )

@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 from oracle.daemon.app import App
+from oracle.domain.health import Condition, HealthFinding, HealthReport
+from oracle.queries.contract_view import ChainView
+from oracle.queries.health import pause_finding
 from oracle.queries.status import StatusReport
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.txmgr.recovery.nonce_sync import why_refused
@@ -30,3 +33,30 @@ def with_refused(app: App, seen: StatusReport) -> StatusReport:
         if reason is not None
     }
     return replace(seen, accounts={**seen.accounts, **refused})
+
+
+def refused_findings(seen: StatusReport) -> list[HealthFinding]:
+    """Return the paused senders, with those that `run` would refuse."""
+    return [
+        pause_finding(account, pause)
+        for account, pause in seen.accounts.items()
+        if pause is not None
+    ]
+
+
+def without_advice(health: HealthReport, looked: ChainView) -> HealthReport:
+    """Return the health without the advice to send ether, where the chain could not be asked.
+
+    The endpoint may show another chain, on which no account of ours ever had anything.
+    """
+    if looked.head is not None:
+        return health
+    unknown = f"what it has now is unknown: {looked.unknown}"
+    return HealthReport(
+        tuple(
+            finding._replace(detail=f"{finding.detail.rpartition('; send ether')[0]}; {unknown}")
+            if finding.condition is Condition.SENDER_FUNDS
+            else finding
+            for finding in health.findings
+        )
+    )

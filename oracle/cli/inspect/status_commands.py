@@ -7,22 +7,23 @@ from itertools import chain
 import typer
 
 from oracle.cli.inspect.catching_up import Progress, progress
-from oracle.cli.inspect.refused_senders import with_refused
+from oracle.cli.inspect.refused_senders import refused_findings, with_refused, without_advice
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, open_folded, print_json
 from oracle.cli.write_session import unix_seconds
 from oracle.daemon.app import App
 from oracle.daemon.lease.lease_keeper import worker
 from oracle.domain.blocks import BlockRef
+from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import shown
 from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
 from oracle.queries.endpoint_view import EndpointView, newest_of, recall
 from oracle.queries.feed_view import feed_lines
+from oracle.queries.health import findings_of_look, health_of, is_reported_now, report_findings
 from oracle.queries.json_answers import status_answer
 from oracle.queries.status import StatusReport, overview
-from oracle.queries.text.certainty_text import told_of_surety
-from oracle.queries.text.health import HealthVerdict, health_of
-from oracle.queries.text.status_text import shown_time, situation, standstill
+from oracle.queries.text.certainty_text import certainty_of
+from oracle.queries.text.status_text import shown_time, situation
 from oracle.queries.text.text_tables import print_facts
 
 _NAME_WIDTH = 14
@@ -37,10 +38,10 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     """Say what stands still and why, how far the database has come, and what is under way.
 
     Exit code 0: well; 1: something needs attention; 2: nothing goes on. What is wrong is in
-    capital letters, and first. Ages are by this machine's clock, too. Where a daemon catches up,
-    it is watched for two seconds, to say until when. An endpoint tells where
-    chain and contract are, and what the dispatcher has; where none answers that is unknown. How
-    the endpoints are is what the daemon saw of them last.
+    capital letters, and first, as the daemon reported it last. Ages are by this machine's clock,
+    too. Where a daemon catches up, it is watched for two seconds, to say until when. An endpoint
+    tells where chain and contract are, and what the dispatcher has; where none answers that is
+    unknown. How the endpoints are is what the daemon saw of them last.
     """
     since = time.monotonic()
     with open_folded(config) as app:
@@ -49,17 +50,16 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
         if looked.head is not None:
             seen = with_refused(app, seen)
         is_on, endpoints = app.dispatch_settings is not None, recall(app.source, app.facts)
-        surety = told_of_surety(app.store, app.source, app.folder.scope)
         settings = None if app.config.oracle.address is None else app.report_settings
         now = int(unix_seconds())
-        judged = [*standstill(endpoints), *situation(seen, looked, settings, now), *surety]
-        health = health_of(name for name, _ in judged)
+        unproven, surety = certainty_of(app.store, app.source, app.folder.scope)
+        health = _judged(app, seen, looked, now, unproven)
         ahead = _progress(app, seen, looked, health, since)
     if as_json:
         answer = status_answer(seen, account_balance, endpoints, looked)
         catching_up = None if ahead is None else ahead.answer(now)
         print_json({"health": health.answer(), "catching_up": catching_up, **answer})
-        raise typer.Exit(health.word)
+        raise typer.Exit(health.severity)
     others = chain(
         feed_lines(seen.feed),
         _of_reading(seen, endpoints),
@@ -68,17 +68,36 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     first = [("health", health.text())]
     if ahead is not None:
         first.append(("catching up", ahead.text(now)))
-    print_facts(chain(first, judged, others), _NAME_WIDTH)
-    raise typer.Exit(health.word)
+    wrong = ((one.condition.label, one.detail) for one in health.findings)
+    how = situation(seen, looked, settings, now)
+    print_facts(chain(first, wrong, how, surety, others), _NAME_WIDTH)
+    raise typer.Exit(health.severity)
+
+
+def _judged(
+    app: App, seen: StatusReport, looked: ChainView, now: int, unproven: list[HealthFinding]
+) -> HealthReport:
+    """Return the health; where no daemon reports, by one look at the chain of our own."""
+    with app.store.reading() as uow:
+        health, is_reported = health_of(uow, worker), is_reported_now(uow, worker)
+    has_contract = app.config.oracle.address is not None
+    heartbeat = app.report_settings.heartbeat_seconds if has_contract else None
+    own = (
+        report_findings(looked, heartbeat)
+        if is_reported
+        else findings_of_look(seen, looked, heartbeat, now)
+    )
+    found = [*health.findings, *refused_findings(seen), *unproven]
+    return without_advice(HealthReport.of(found).joined(own), looked)
 
 
 def _progress(
-    app: App, seen: StatusReport, looked: ChainView, health: HealthVerdict, since: float
+    app: App, seen: StatusReport, looked: ChainView, health: HealthReport, since: float
 ) -> Progress | None:
     """Return how fast who works on the database catches up; None: nobody does, or need to."""
     if seen.folded is None or looked.head is None or seen.lease is None:
         return None
-    if "BEHIND" not in health.reasons:
+    if Condition.BEHIND not in health.conditions:
         return None
     return progress(app.store, seen.folded, since, looked.head.number, time.sleep)
 

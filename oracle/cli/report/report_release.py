@@ -15,7 +15,7 @@ from oracle.cli.options import (
 from oracle.cli.report.report_commands import report
 from oracle.cli.write_session import acting
 from oracle.daemon.app import App
-from oracle.queries.text.status_text import told_of_dispute
+from oracle.queries.health import told_of_dispute
 from oracle.reporting.sanity_gate import held_at, release
 from oracle.store.reports.hold_repository import ReportHold
 

@@ -192,8 +192,8 @@ class LeaseKeeper:
             indexer_metrics.RENEW_FAILURES.inc()
             structlog.get_logger().warning("lease_renewal_failed", reason=self._reason)
             return False
-        except OracleError as error:
-            self._fail(FatalError(str(error)))
+        except FatalError as error:
+            self._fail(error)
             return False
         self._renewed = began
         return True
@@ -235,8 +235,8 @@ def leading(
     epoch: int,
     lose: Callable[[], None],
     stuck_reason: Callable[[], str | None] = _never_stuck,
-) -> Iterator[int]:
-    """Keep the lease around the daemon's work, and give it back; yields its epoch.
+) -> Iterator[LeaseKeeper]:
+    """Keep the lease around the daemon's work, and give it back; yields who keeps it.
 
     `lose` is called, from a thread, where it is lost. Such a lease is left alone: its database
     may not even answer. `stuck_reason` tells why the work goes on no more; then the lease is given
@@ -251,7 +251,7 @@ def leading(
     keeper = LeaseKeeper(store, epoch, lose, stuck_reason)
     keeper.start()
     try:
-        yield epoch
+        yield keeper
     finally:
         keeper.end()
         indexer_metrics.HELD.set(0)

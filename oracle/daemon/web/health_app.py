@@ -6,6 +6,7 @@ is locked or away, and need no thread.
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
@@ -16,6 +17,7 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_keeper import worker
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
+from oracle.queries.health import health_of
 from oracle.queries.json_answers import status_answer
 from oracle.queries.outbox.outbox_answers import intent_answer, sent_of
 from oracle.queries.status import overview
@@ -43,17 +45,16 @@ def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
     def readyz() -> Response:
         """200 while it does its work, else 503 and the reasons.
 
-        Within 10 blocks of the head and a look at it in the last minute, no halt active, no block
-        left out, no report held, no sender that a person has to release, no fork in doubt, no
-        history below the level that is asked for, a chain that moves, no step failing three times
-        in a row, and the database there.
+        Ready: no condition of `oracle.domain.health` holds, and the database is there.
         """
         with seats.one() as is_seated:
             faults = _database_faults(store) if is_seated else [_FULL]
-        reasons = watch.reasons() + faults
+        health = watch.health()
+        reasons = [one.text() for one in health.findings] + faults
         body = {
             "ready": not reasons,
             "reasons": reasons,
+            "conditions": [one.key for one in health.conditions],
             "standby": watch.standby_of is not None,
             "leader": watch.standby_of,
             "head": watch.newest,
@@ -71,16 +72,14 @@ def health_app(watch: DaemonHealth, store: Callable[[], Store]) -> FastAPI:
 
     @web.get("/v1/status")
     def status() -> Response:
-        """What `qos-oracle status --json` prints but for `health`, which /readyz says.
+        """What `qos-oracle status --json` prints.
 
         `dispatcher` only where this process starts tasks, `contract` where it sends reports, both
         as they stood when they were asked last.
         """
         return _answered(
             seats,
-            lambda: status_answer(
-                overview(store(), worker), watch.dispatcher, watch.endpoints, watch.chain
-            ),
+            lambda: _status(watch, store()),
         )
 
     @web.get("/v1/outbox")
@@ -103,6 +102,13 @@ def _answered(seats: ConcurrencyLimit, read: Callable[[], object]) -> Response:
         except OracleError as error:
             return JSONResponse({"error": str(error)}, _NOT_NOW)
     return JSONResponse({"error": _FULL}, _NOT_NOW)
+
+
+def _status(watch: DaemonHealth, store: Store) -> dict[str, Any]:
+    with store.reading() as uow:
+        health = health_of(uow, worker)
+    told = status_answer(overview(store, worker), watch.dispatcher, watch.endpoints, watch.chain)
+    return {"health": health.answer(), **told}
 
 
 def _intents(store: Store) -> list[dict[str, object]]:

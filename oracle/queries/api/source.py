@@ -8,12 +8,14 @@ from oracle.chain.profiles.profile import DEFAULT_TOKEN, Token
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import is_of_feed, row_of
+from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rules_binding import refuse_other_rules
 from oracle.queries.api.answers import AsOf, LogPlace
 from oracle.queries.api.node_order import NodeOrder, NodeRanking
 from oracle.queries.explain import EventArchive
+from oracle.queries.health import Worker, health_of
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -39,7 +41,8 @@ class ApiSource:
     """What every answer is made from.
 
     `head` tells the newest block of the chain, None where only the daemon knows; `clock` unix
-    seconds. `order` is kept between answers. `dispatch`: by what nodes are drawn, None: nobody is.
+    seconds; `worker` who works on the database. `order` is kept between answers. `dispatch`: by
+    what nodes are drawn, None: nobody is.
     `token`: the unit of amounts on pages. `labels`: names that the operator gave to addresses.
     """
 
@@ -47,6 +50,7 @@ class ApiSource:
     order: NodeOrder
     head: Callable[[], int | None]
     clock: Callable[[], int]
+    worker: Worker
     dispatch: DispatchSettings | None = None
     token: Token = DEFAULT_TOKEN
     labels: Mapping[Address, str] = field(default_factory=dict)
@@ -68,6 +72,10 @@ class ApiLook:
     uow: UnitOfWork
     cursor: Cursor
     as_of: AsOf
+
+    def health(self) -> HealthReport:
+        """Return what is wrong, as `status` shows it."""
+        return health_of(self.uow, self.source.worker)
 
     def ranking(self) -> NodeRanking:
         """Return all nodes as of the cursor, in order."""

@@ -4,16 +4,22 @@ No names of endpoints, hosts, accounts or folders: those are for who watches the
 own listener.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
 from oracle import __version__
+from oracle.domain.health import Severity
 from oracle.queries.api.answers import Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiLook
 
-# As long as three blocks of the slowest network that is known, and some time to read them.
-_LATE_SECONDS = 120
+Word = Literal["well", "attention", "down"]
+_WORDS: Mapping[Severity, Word] = {
+    Severity.WELL: "well",
+    Severity.ATTENTION: "attention",
+    Severity.DOWN: "down",
+}
 
 
 class ReorgEntry(ApiModel):
@@ -30,10 +36,13 @@ class ReorgEntry(ApiModel):
 class StatusAnswer(Answer):
     """How the oracle is."""
 
-    health: Literal["well", "behind", "halted"] = Field(
-        description="`halted`: a person has to look; `behind`: no new block for two minutes."
+    health: Word = Field(
+        description="`down`: nothing goes on; `attention`: something is wrong beside that."
     )
-    reasons: list[str]
+    conditions: list[str] = Field(
+        description="What is wrong, by name (docs/explanation/health.md); empty: nothing is."
+    )
+    reasons: list[str] = Field(description="The same in words, without names of machines.")
     version: str
     chain_id: int | None
     start_block: int | None
@@ -52,20 +61,18 @@ class StatusAnswer(Answer):
 def status_view(look: ApiLook) -> StatusAnswer:
     """Return the health as far as the database tells it."""
     uow, identity = look.uow, look.uow.identity.get()
-    halts, late = uow.halts.all_closed(), look.as_of.lag_seconds > _LATE_SECONDS
+    health = look.health()
     newest = uow.rounds.accepted(1)
     states: dict[str, int] = {}
     for (_, state), count in uow.outbox.intents.counts().items():
         states[state] = states.get(state, 0) + count
     scope = uow.coverage.current()
     levels = {} if scope is None else uow.coverage.blocks_by_level(scope.id)
-    reasons = [f"halted since block {halt.since_block}: {halt.name}" for halt in halts]
-    if late:
-        reasons.append(f"the last block is {look.as_of.lag_seconds} s old")
     return StatusAnswer(
         as_of=look.as_of,
-        health="halted" if halts else "behind" if late else "well",
-        reasons=reasons,
+        health=_WORDS[health.severity],
+        conditions=[one.key for one in health.conditions],
+        reasons=[one.title for one in health.conditions],
         version=__version__,
         chain_id=None if identity is None else identity.chain_id,
         start_block=None if identity is None else identity.start_block,

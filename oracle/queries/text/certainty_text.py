@@ -2,13 +2,20 @@
 
 from oracle.chain.source import ChainSource
 from oracle.domain.coverage import IngestScope, Level
+from oracle.domain.health import Condition, HealthFinding
 from oracle.indexer.audit.unproven_history import why_unproven
+from oracle.queries.text.human_numbers import blocks
 from oracle.store.database import Store
 
+Line = tuple[str, str]
 
-def told_of_surety(store: Store, source: ChainSource, scope: IngestScope) -> list[tuple[str, str]]:
-    """Say what can be proven of history now, and how many blocks were read below that."""
-    return [*_witnesses(source), *_proof(store, source, scope)]
+
+def certainty_of(
+    store: Store, source: ChainSource, scope: IngestScope
+) -> tuple[list[HealthFinding], list[Line]]:
+    """Return what of history is not proven, and what can be proven now, in a line each."""
+    found, lines = _proof(store, source, scope)
+    return found, [*_witnesses(source), *lines]
 
 
 def _witnesses(source: ChainSource) -> list[tuple[str, str]]:
@@ -19,25 +26,23 @@ def _witnesses(source: ChainSource) -> list[tuple[str, str]]:
     return [("witness", f"unwitnessed: {told}; name a second in [chain] endpoints")]
 
 
-def _proof(store: Store, source: ChainSource, scope: IngestScope) -> list[tuple[str, str]]:
+def _proof(
+    store: Store, source: ChainSource, scope: IngestScope
+) -> tuple[list[HealthFinding], list[Line]]:
     with store.reading() as uow:
         unproven = why_unproven(source, uow, scope)
     if unproven is not None:
-        return [("UNPROVEN", unproven)]
+        return [HealthFinding(Condition.UNPROVEN, unproven)], []
     level = source.level_of_history()
     if level < Level.BLOOMED:
         told = "the headers prove nothing of it yet, or [verify] does not ask for it"
-        return [("proof", f"history rests on endpoints' words: {told}")]
+        return [], [("proof", f"history rests on endpoints' words: {told}")]
     with store.reading() as uow:
         cursor = uow.cursor.get()
         final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
         below = uow.coverage.blocks_below(scope.id, level, 0, final)
     told = f"every block of history can be read as {level.name.lower()}"
     if not below:
-        return [("proof", told)]
-    return [
-        (
-            "UNPROVEN",
-            f"{below} blocks are below what can be reached: {told}; `run` reads them again",
-        )
-    ]
+        return [], [("proof", told)]
+    unreached = f"{blocks(below)} below what can be reached: {told}; `run` reads them again"
+    return [HealthFinding(Condition.UNPROVEN, unreached)], []

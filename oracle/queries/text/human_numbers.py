@@ -47,6 +47,16 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{in_words(number)} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def blocks(number: int) -> str:
+    """Write a number of blocks in digits: `1 block`, `1,200 blocks`."""
+    return f"{number:,} {'block' if number == 1 else 'blocks'}"
+
+
+def behind_text(lag: int, head: int) -> str:
+    """Say how far the index is behind the newest block."""
+    return f"{blocks(lag)} behind the newest, {head}"
+
+
 def in_words(number: int) -> str:
     """Say a number up to twelve in words, others in digits."""
     return _WORDS[number] if number < len(_WORDS) else f"{number:,}"

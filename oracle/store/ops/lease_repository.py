@@ -6,19 +6,18 @@ See docs/explanation/daemon.md#lease.
 
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Connection, cast, func, select, text, update
+from sqlalchemy import Connection, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
 from oracle.errors import FatalError
 from oracle.store.engine import WRITER_LOCK
+from oracle.store.ops.database_clock import now_ms
 from oracle.store.tables.outbox_tables import lease
 
 _ROW = 1
 _TAKEN_OVER = "another process has taken over the lease of this database"
 _SECOND = 1000
-# Days between the Julian epoch and 1970, and milliseconds in a day (SQLite's clock).
-_JULIAN_1970, _DAY = 2440587.5, 86_400_000
 # The server waits for the client in the middle of a statement: of a COPY, of a batch, of an
 # answer that nobody reads. To PostgreSQL that is no idleness, and no timeout of its ends it.
 _END_STALLED = text(
@@ -136,7 +135,4 @@ class Lease:
         self._connection.execute(row.on_conflict_do_nothing())
 
     def _now(self) -> ColumnElement[int]:
-        """Milliseconds since 1970 as the database tells them, not the start of a transaction."""
-        if self._connection.dialect.name == "sqlite":
-            return cast((func.julianday("now") - _JULIAN_1970) * _DAY, BigInteger)
-        return cast(func.extract("epoch", func.clock_timestamp()) * _SECOND, BigInteger)
+        return now_ms(self._connection)

@@ -39,6 +39,19 @@ lease = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
+# One row: how the daemon that leads, or led last, found itself (docs/explanation/health.md).
+daemon_health = Table(
+    "daemon_health",
+    metadata,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("process", Text, nullable=False),  # as it is named in the lease
+    Column("beaten_ms", BigInteger, nullable=False),  # database clock, of the last report
+    Column("findings", Text, nullable=False),  # JSON: [[condition, detail], …]
+    Column("ended_ms", BigInteger),  # NULL: it works, or was killed
+    Column("failure", Text),  # what ended it; NULL: it was told to end
+    CheckConstraint("id = 1", name="one_row"),
+)
+
 # One row for each account that sends: the next nonce is counted here and nowhere else.
 pub_account = Table(
     "pub_account",

@@ -69,7 +69,7 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
         told = running.wait_for("step_completed", did="halted")
         answer = running.wait_until_not_ready()
         assert answer["halt"].startswith("halt finality_violation: block 22 was final here")
-        assert answer["reasons"][0] == answer["halt"]
+        assert answer["reasons"][0] == f"HALTED: {answer['halt']}"
         assert told["halt"] == "finality_violation"
         assert "oracle_finality_violation 1.0" in running.get("/metrics").text
         (halt,) = running.get("/v1/status").json()["halts"]

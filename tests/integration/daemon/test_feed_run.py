@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.queries.text.health import HealthWord
+from oracle.domain.health import Severity
 from tests.support.cli.local_network import Settings, write
 from tests.support.cli.refusal import refused
 from tests.support.feeds.relay import Relay, node, served
@@ -76,8 +76,8 @@ def test_what_a_relay_says_is_folded_and_shown_as_unproven(site: Site, capsys):
     assert "row 10 of the feed, which has no proof" in capsys.readouterr().out
 
     # There is no contract at the address of the settings.
-    assert run(["status", "--config", config]) == HealthWord.DOWN
-    assert "UNPROVEN" in capsys.readouterr().out
+    assert run(["status", "--config", config]) == Severity.DOWN
+    assert "feed proof" in capsys.readouterr().out
 
     assert run(["resync", "rebuild", "--dry-run", "--config", config]) == 0
     assert run(["export", "--config", config]) == 0

@@ -106,7 +106,7 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
             thief = uses_the_key(network)
             said = running.wait_for("account_nonce_ahead", sender=thief, counted=1, given_out=0)
             assert "rebuild --from-chain" in said["act"]
-            running.wait_for_text("/readyz", f"sender: {thief} sends nothing (foreign)")
+            running.wait_for_text("/readyz", f"PAUSED-SENDER: {thief} sends nothing (foreign)")
             assert running.get("/readyz").status_code == 503
             running.wait_for_text(
                 "/metrics", 'oracle_txmgr_paused{account="transmitter",kind="foreign"} 1.0'
@@ -120,7 +120,7 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
         assert code == 0
         # A restart at night ends neither the rest nor the daemon.
         with daemon(path, "--publish") as again:
-            again.wait_for_text("/readyz", f"sender: {thief} sends nothing (foreign)")
+            again.wait_for_text("/readyz", f"PAUSED-SENDER: {thief} sends nothing (foreign)")
             assert again.stop()[0] == 0
 
         # Nothing of ours went out, and nothing will before a person has looked.

@@ -57,6 +57,7 @@ def app(played_chain) -> Iterator[Any]:
             NodeOrder(opened.rules),
             lambda: None,
             lambda: START_TIME,
+            lambda _held: "a daemon",
         )
         evidence = opened.config.oracle.evidence_folder
         yield read_api(

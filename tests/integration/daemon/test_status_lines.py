@@ -1,7 +1,6 @@
 """What `status` says first: what stands still and why, or that it does not."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,15 @@ from oracle.cli.main import run
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.health import Condition, Severity
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
+from oracle.queries.health import OLD_HEAD_SECONDS, findings_of_look
 from oracle.queries.status import StatusReport
-from oracle.queries.text.health import OLD_HEAD_SECONDS, HealthWord, health_of
 from oracle.queries.text.status_text import situation
-from oracle.store.ops.halts import Halt
-from oracle.store.outbox.records import Account, Pause, PauseKind
-from oracle.store.reports.hold_repository import ReportHold
+from oracle.store.outbox.records import Account
 from oracle.telemetry.outbox_metrics import ContractFigures, OutboxFigures, Totals
 from tests.support.cli.local_network import local_network, write
 from tests.unit.cli.test_outbox_words import LIVE_PUSH
@@ -70,7 +68,7 @@ def test_where_all_is_well_nothing_is_in_capital_letters():
     assert list(said) == [
         *("index", "last report", "contract", "sender", "kickouts", "worked on by")
     ]
-    assert said["index"].endswith("; 1 blocks behind the newest, 91")
+    assert said["index"].endswith("; 1 block behind the newest, 91")
     assert said["last report"].startswith("round 7, 1 min old (on chain; by the clock 2 min ago)")
     assert said["contract"] == "takes reports"
     assert said["sender"] == f"{ME.address} may send"
@@ -78,69 +76,41 @@ def test_where_all_is_well_nothing_is_in_capital_letters():
 
 
 PAUSED = replace(OPEN, paused_until=5_060)
-BACKOFF: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FUNDS, "it has 5 wei")}
-STOLEN: Mapping[Account, Pause | None] = {ME: Pause(PauseKind.FOREIGN, "0x1 in block 7")}
-HELD = ReportHold(17, "12 of 12 nodes would move", {}, 1, None, None)
-DISPUTED = replace(HELD, reason="disagreement: 0x01 signed otherwise")
-HALT = Halt(1, "finality_violation", 90, 1, "block 80 is another one", None, None)
+
+
+def found(
+    seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
+) -> dict[Condition, str]:
+    return dict(findings_of_look(seen, chain, SETTINGS.heartbeat_seconds, now))
 
 
 @pytest.mark.parametrize(
-    ("seen", "chain", "name", "told"),
+    ("chain", "condition", "told"),
     [
-        (replace(WELL, halts=(HALT,)), SEEN, "HALTED", "since block 90: block 80 is another"),
-        (WELL, ChainView(block(101), OPEN), "BEHIND", "11 blocks behind the newest, 101"),
-        (WELL, ChainView(block(91, 5_051), OPEN), "REPORT-LATE", "round 7, 2 min old"),
-        (WELL, ChainView(block(91), PAUSED), "PAUSED", "until 1970-01-01 01:24:20 UTC, for 60 s"),
-        (WELL, ChainView(block(91), replace(OPEN, kicks_paused=True)), "PAUSED", "no kickouts"),
-        (
-            replace(WELL, accounts=BACKOFF),
-            SEEN,
-            "PAUSED-SENDER",
-            "it has 5 wei (funds); send ether to",
-        ),
-        (
-            replace(WELL, accounts=STOLEN),
-            SEEN,
-            "PAUSED-SENDER",
-            "`outbox rebuild --from-chain --yes`",
-        ),
-        (replace(WELL, held=(HELD,)), SEEN, "HELD", "period 17: 12 of 12 nodes would move; `"),
-        (replace(WELL, held=(HELD,)), SEEN, "HELD", "then `report release`"),
-        (replace(WELL, held=(DISPUTED,)), SEEN, "HELD", "compare it with theirs"),
-        (replace(WELL, lease=None), SEEN, "NO-LEADER", "no daemon holds its lease"),
+        (ChainView(block(101), OPEN), Condition.BEHIND, "11 blocks behind the newest, 101"),
+        (ChainView(block(91, 5_051), OPEN), Condition.REPORT_LATE, "is 2 min old; one is due"),
+        (ChainView(block(91), PAUSED), Condition.PAUSED, "takes no report until 5060"),
+        (ChainView(block(91), replace(OPEN, kicks_paused=True)), Condition.PAUSED, "no kickouts"),
+        (ChainView(None, unknown="a.example: did not answer"), Condition.NO_ENDPOINT, "a.example"),
     ],
 )
-def test_what_stands_still_is_in_capital_letters_with_its_reason(
-    seen: StatusReport, chain: ChainView, name: str, told: str
+def test_one_look_without_a_daemon_finds_what_the_chain_shows(
+    chain: ChainView, condition: Condition, told: str
 ):
-    said = lines(seen, chain)
-    assert told in said[name]
-    assert [one for one in said if one.isupper()] == [name]
-    assert len(said) <= 10
-
-
-def test_a_reporter_that_differs_in_every_round_has_one_line_about_it():
-    rows = tuple(replace(DISPUTED, period=period) for period in range(20, 320))
-    told = [
-        told
-        for name, told in situation(replace(WELL, held=rows), SEEN, SETTINGS, 5_060)
-        if name == "HELD"
-    ]
-    assert len(told) == 1
-    assert told[0].startswith("period 319 (and 299 before it, since period 20): disagreement: ")
-    assert told[0].endswith("it ends when a later report lands that says what ours does")
+    findings = found(chain=chain)
+    assert list(findings) == [condition]
+    assert told in findings[condition]
 
 
 @pytest.mark.parametrize("chain", [ChainView(block(100), OPEN), ChainView(block(91, 5_050), OPEN)])
 def test_up_to_its_bound_nothing_is_wrong(chain: ChainView):
-    assert not [one for one in lines(chain=chain) if one.isupper()]
+    assert found(chain=chain) == {}
 
 
 def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknown():
     said = lines(chain=ChainView(None, unknown="a.example: did not answer"))
-    assert said["NO ENDPOINT"].startswith("folded to block 90, ")
-    assert said["NO ENDPOINT"].endswith("how far behind is unknown: a.example: did not answer")
+    assert said["index"].startswith("folded to block 90, ")
+    assert said["index"].endswith("how far behind is unknown: a.example: did not answer")
     assert said["last report"].startswith("round 6, 7 s old (as folded; by the clock 67 s ago)")
     assert said["contract"] == "unknown: a.example: did not answer"
 
@@ -192,49 +162,27 @@ def test_a_paused_contract_and_endpoints_that_are_away_are_told(
     assert (told["head"], told["lag_blocks"], told["contract"]["round"]) == (None, None, None)
     assert told["contract"]["unknown"] is not None
     assert "how far behind is unknown: " in said
-    assert told["health"] == {"word": "down", "reasons": ["NO ENDPOINT", "NO-LEADER"]}
+    assert told["health"]["word"] == "down"
+    assert told["health"]["conditions"] == ["no_leader", "no_endpoint"]
 
 
 def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
     capsys.readouterr()
     code = run(["status", "--config", path, "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert run(["status", "--config", path]) == code == HealthWord[told["health"]["word"].upper()]
+    assert run(["status", "--config", path]) == code == Severity[told["health"]["word"].upper()]
     return told, capsys.readouterr().out
 
 
-def test_a_newest_block_that_is_old_by_the_clock_is_told_though_the_chain_says_nothing():
-    assert "OLD-HEAD" not in lines(now=5_000 + OLD_HEAD_SECONDS)
-    said = lines(now=5_000 + 7_200)
-    assert "is 2 h old" in said["OLD-HEAD"]
-    assert "2 h ago" in said["index"]
+def test_head_that_is_old_by_the_clock_is_reported_where_no_daemon_runs():
+    assert found(now=5_000 + OLD_HEAD_SECONDS) == {}
+    assert "is 2 h old" in found(now=5_000 + 7_200)[Condition.OLD_HEAD]
+    assert "2 h ago" in lines(now=5_000 + 7_200)["index"]
 
 
-def test_a_chain_ahead_of_the_clock_is_no_fault():
-    said = lines(now=1_000)
-    assert "ahead of this machine's clock" in said["index"]
-    assert health_of(said).word is HealthWord.WELL
-
-
-@pytest.mark.parametrize(
-    ("names", "word"),
-    [
-        ([], HealthWord.WELL),
-        (["index", "last report"], HealthWord.WELL),
-        (["index", "NO-LEADER"], HealthWord.ATTENTION),
-        (["BEHIND"], HealthWord.ATTENTION),
-        (["BEHIND", "NO-LEADER"], HealthWord.DOWN),
-        (["HALTED"], HealthWord.DOWN),
-        (["REPORT-LATE", "NO ENDPOINT"], HealthWord.DOWN),
-        (["REFUSED", "PAUSED"], HealthWord.DOWN),
-        (["STALLED"], HealthWord.DOWN),
-        (["HELD", "HELD", "UNPROVEN"], HealthWord.ATTENTION),
-    ],
-)
-def test_health_is_the_worst_of_what_is_said(names: list[str], word: HealthWord):
-    health = health_of(names)
-    assert health.word is word
-    assert list(health.reasons) == list(dict.fromkeys(one for one in names if one.isupper()))
+def test_chain_ahead_of_the_clock_is_no_fault():
+    assert "ahead of this machine's clock" in lines(now=1_000)["index"]
+    assert found(now=1_000) == {}
 
 
 def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():

@@ -202,7 +202,7 @@ class Member:
 
     def why_waiting(self) -> str:
         """Why its reports wait, as `/readyz` has it; empty: they do not."""
-        return "; ".join(one for one in self.readiness()["reasons"] if one.startswith("report: "))
+        return "; ".join(one for one in self.readiness()["reasons"] if one.startswith("HELD: "))
 
     def statements(self, number: int) -> list[dict[str, Any]]:
         """What it shows for a round, the newest first; nothing where it shows nothing."""

@@ -86,9 +86,7 @@ def draws_page(look: ApiLook, _asked: PageRequest) -> Response:
 def health_page(look: ApiLook, _asked: PageRequest) -> Response:
     """Whether the index and what is sent are well, without names of machines and endpoints."""
     seen = status_view(look)
-    waiting = [*seen.reasons]
-    if seen.reports_held:
-        waiting.append(f"{counted(seen.reports_held, 'report')} held: qos-oracle report release")
+    waiting = [f"{one.title}: {one.action.replace('`', '')}" for one in look.health().conditions]
     if seen.dead_letters:
         waiting.append(f"{counted(seen.dead_letters, 'log')} could not be read")
     return page("health.html", **framed(look, "Health", "/v1/status"), seen=seen, reasons=waiting)

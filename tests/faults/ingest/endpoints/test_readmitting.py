@@ -8,7 +8,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.devnet.fakechain.faults import log_faults, transport_faults
-from oracle.queries.text.health import HealthWord
+from oracle.domain.health import Severity
 from oracle.store.database import Store
 from tests.support.cli.daemon import starting
 from tests.support.cli.local_network import write
@@ -47,7 +47,7 @@ def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
 
     # There is no contract, either.
     code, said = told(capsys, "status", *at)
-    assert (code, f"PROVEN WRONG  {liar}: gave 1 logs" in said) == (HealthWord.DOWN, True)
+    assert (code, f"PROVEN-WRONG  {liar}: gave 1 logs" in said) == (Severity.DOWN, True)
     status = json.loads(told(capsys, "status", "--json", *at)[1])
     assert list(status["endpoints_proven_wrong"]) == [liar]
     assert status["suspect_blocks"] == 0

@@ -54,7 +54,7 @@ def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
     _taken_elsewhere(url)
     with starting(path) as waiting:
         waiting.url = waiting.wait_for("waiting_for_lease")["web"]
-        waiting.wait_for_text("/readyz", f"lease: waits for the lease of {ELSEWHERE}")
+        waiting.wait_for_text("/readyz", f"LEASE-WAIT: waits for the lease of {ELSEWHERE}")
         assert waiting.wait_until_not_ready()["standby"] is False
         assert waiting.get("/livez").status_code == 200
         let_it_run_out(url)

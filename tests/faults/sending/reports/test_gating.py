@@ -44,7 +44,7 @@ def ready(office: Office) -> list[str]:
     assert cursor is not None
     watch.folded_to(cursor)
     watch.saw(office.source.heads())
-    return watch.reasons()
+    return [one.text() for one in watch.health().findings]
 
 
 def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
@@ -55,7 +55,7 @@ def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
 
     assert office.repeat(plan_push) == []
     assert signatures(office) == 0
-    assert ready(office) == ["index: 20 blocks behind the head"]
+    assert ready(office) == ["BEHIND: 20 blocks behind the head"]
 
     office.index()
     assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
@@ -76,7 +76,7 @@ def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
     assert office.repeat(plan_push) == []
     assert signatures(office) == 0
     assert ready(office) == [
-        f"index: block {cursor.number} was never read: `qos-oracle resync gaps`"
+        f"GAP: block {cursor.number} was never read: `qos-oracle resync gaps`"
     ]
 
     with office.store.transaction() as uow:

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.steps import DaemonSteps
+from oracle.domain.health import Condition
 from oracle.errors import InputError, TransientError
 from oracle.reporting.readiness import why_waiting
 from oracle.reporting.report_planner import plan_push
@@ -23,6 +24,12 @@ from tests.support.sending.proxy import Proxy
 from tests.support.sending.thieves import used_elsewhere
 
 
+def paused(work: DaemonSteps) -> list[str]:
+    """Which senders are paused, as `/readyz` has it."""
+    findings = work.watch.health().findings
+    return [one.detail for one in findings if one.condition is Condition.PAUSED_SENDER]
+
+
 def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and_nothing_else(
     office: Office,
 ):
@@ -33,7 +40,7 @@ def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and
     assert (pause_of(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
     (line,) = [one for one in logs if one["event"] == "account_nonce_ahead"]
     assert (line["counted"], line["given_out"]) == (2, 1)
-    (reason,) = [one for one in work.watch.reasons() if one.startswith("sender: ")]
+    (reason,) = paused(work)
     assert "has used nonces up to 1, this database gave out only those below 1" in reason
     assert f"outbox release {office.context.account.address}" in reason
     assert "outbox rebuild --from-chain" in reason
@@ -93,7 +100,7 @@ def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_f
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
     assert "signs nothing" in (why_waiting(office.reporting) or "")
-    assert any("sends nothing (foreign)" in one for one in again.watch.reasons())
+    assert any("sends nothing (foreign)" in one for one in paused(again))
     office.period()
     turns(office, again)
     assert (next_nonce(office.context), slots_given_out(office)) == (2, [1])

@@ -9,8 +9,8 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.devnet.anvil import CHAIN_ID
+from oracle.domain.health import Severity
 from oracle.domain.ids import Address
-from oracle.queries.text.health import HealthWord
 from oracle.signing.keystore import unlock
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account, PauseKind, Stamp
@@ -118,7 +118,7 @@ def _told(command, capsys):
 
 
 def test_status_counts_the_outbox(published, capsys):
-    assert run(["status", "--config", str(published)]) == HealthWord.ATTENTION
+    assert run(["status", "--config", str(published)]) == Severity.ATTENTION
     assert "push" in capsys.readouterr().out
 
 
@@ -151,7 +151,7 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
 
     assert run(["outbox", "list", "--config", str(config)]) == 0
     assert "sends nothing: a foreign nonce" in capsys.readouterr().err
-    assert run(["status", "--config", str(config)]) == HealthWord.ATTENTION
+    assert run(["status", "--config", str(config)]) == Severity.ATTENTION
     told = capsys.readouterr().out
     assert f"{account.address} sends nothing: a foreign nonce (foreign); find out who" in told
     assert "outbox rebuild --from-chain" in told

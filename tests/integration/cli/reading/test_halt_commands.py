@@ -14,9 +14,9 @@ from oracle.daemon.lease.lease_keeper import leased
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import health_app
 from oracle.domain.blocks import BlockRef
+from oracle.domain.health import Severity
 from oracle.domain.ids import Hash
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
-from oracle.queries.text.health import HealthWord
 from oracle.store.database import Store
 from oracle.store.ops.halts import HaltEvidence
 from tests.support.cli.local_network import write
@@ -88,7 +88,7 @@ def test_whoever_works_on_the_database_keeps_the_halt(halted: Path, sqlite_url: 
 
 
 def test_status_says_first_that_a_halt_lasts(halted: Path, capsys):
-    assert run(["status", "--config", str(halted)]) == HealthWord.DOWN
+    assert run(["status", "--config", str(halted)]) == Severity.DOWN
 
     health, first, *_ = capsys.readouterr().out.splitlines()
     assert health.startswith("health        down: HALTED")
@@ -133,18 +133,20 @@ def test_readyz_says_what_holds_the_index(sqlite_url: str):
         assert reasons(store, watch) == []
 
         watch.halt = "halt finality_violation: block 22 is another one"
-        assert reasons(store, watch) == [watch.halt]
+        assert reasons(store, watch) == [f"HALTED: {watch.halt}"]
         watch.halt, watch.is_in_doubt = None, True
-        assert reasons(store, watch)[0].startswith("index: one endpoint alone")
+        assert reasons(store, watch)[0].startswith("FORK-IN-DOUBT: one endpoint alone")
         watch.is_in_doubt, watch.dispute = False, "A said that block 30 left, which B denies"
         (reason,) = reasons(store, watch)
-        assert reason.startswith("index: A said that block 30 left, which B denies, and nothing")
+        assert reason.startswith("ENDPOINTS-DISAGREE: A said that block 30 left, which B")
         watch.dispute = None
         watch.saw(replace(heads, stalled=True))
-        assert reasons(store, watch) == ["chain: no endpoint shows a new block"]
+        assert reasons(store, watch) == ["STALLED: no endpoint shows a new block"]
 
         watch.saw(heads)
         clock.now += READY_WITHIN_SECONDS + 1
         # The same look once more is no newer one.
         watch.saw(heads)
-        assert reasons(store, watch)[0].startswith("heads: the last look that worked is 61 s old")
+        assert reasons(store, watch)[0].startswith(
+            "NO-ENDPOINT: no endpoint has shown the head for 61 s"
+        )

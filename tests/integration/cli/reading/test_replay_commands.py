@@ -8,7 +8,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
-from oracle.queries.text.health import HealthWord
+from oracle.domain.health import Severity
 from tests.support.histories import History, node
 from tests.unit.systems.legacy.networks import CHOSEN, rules_with
 
@@ -141,7 +141,7 @@ def test_an_export_replays_to_what_the_daemon_shows(capsys, indexed, tmp_path):
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)
     # Nobody works on it, which is worth a look.
-    assert run(["status", "--config", str(indexed), "--json"]) == HealthWord.ATTENTION
+    assert run(["status", "--config", str(indexed), "--json"]) == Severity.ATTENTION
     time = printed(capsys)["folded"]["time"]
     assert run(["nodes", "--config", str(indexed), "--json"]) == 0
     shown = {row["node"]: row for row in printed(capsys)}

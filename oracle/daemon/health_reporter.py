@@ -1,0 +1,138 @@
+"""Stores the daemon's health with its reasons every few seconds, on a thread of its own.
+
+The worker may hang in a turn for a minute; what it hangs in is to be seen by then. What ended the
+daemon is written down as well, for whoever looks at the database when nobody works on it.
+"""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+import typer
+
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.domain.health import Condition, HealthFinding, HealthReport
+from oracle.errors import OracleError
+from oracle.queries.text.human_numbers import span
+from oracle.store.database import Store
+from oracle.store.ops.health_repository import ReportedHealth
+from oracle.telemetry import health_metrics
+
+# How often the daemon looks at itself; and how often it says that nothing has changed.
+_LOOK_SECONDS = 1.0
+_REPEAT_LOOKS = 5
+# Below so much free space a database soon cannot be written.
+LOW_DISK_BYTES = 256 << 20
+_MEBIBYTE = 1 << 20
+# A restart that takes no longer is not worth a message.
+_RESTART_SECONDS = 60
+# A failure's text is cut here.
+_MOST_TEXT = 2_000
+
+
+@dataclass(slots=True)
+class HealthReporter:
+    """Reports for one process, as it is named in the lease."""
+
+    store: Store
+    watch: DaemonHealth
+    process: str
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _reported: HealthReport | None = None
+    _repeat_in: int = 0
+
+    def start(self) -> None:
+        """Report once, and from now on."""
+        self._note_downtime()
+        self.look()
+        threading.Thread(target=self._repeat, name="health", daemon=True).start()
+
+    def _repeat(self) -> None:
+        while not self._stop.wait(_LOOK_SECONDS):
+            self.look()
+
+    def look(self) -> None:
+        """Judge the daemon once, for metrics; store the result where it is new or old."""
+        health = self.watch.health()
+        disk = self.store.disk
+        low_disk = None if disk is None else low_disk_finding(disk)
+        if low_disk is not None:
+            health = HealthReport.of([*health.findings, low_disk])
+        health_metrics.show(health)
+        self._repeat_in -= 1
+        if health == self._reported and self._repeat_in > 0:
+            return
+        try:
+            with self.store.transaction() as uow:
+                uow.health.report(self.process, health.findings)
+        except OracleError:
+            # Readers see that the report is old; the loops say what is wrong with the database.
+            health_metrics.UNREPORTED.inc()
+            return
+        self._reported, self._repeat_in = health, _REPEAT_LOOKS
+
+    def _note_downtime(self) -> None:
+        """Keep since when no daemon has worked, for a notice."""
+        with self.store.reading() as uow:
+            before = uow.health.get()
+        if before is not None:
+            self.watch.downtime = downtime_of(before)
+
+    def end(self, failure: str | None) -> None:
+        """Report no more; write down what ended the daemon, None: it was told to end.
+
+        A full disk may have room again once the write-ahead log was put into the database.
+        """
+        self._stop.set()
+        text = None if failure is None else failure[:_MOST_TEXT]
+        for _ in range(2):
+            try:
+                with self.store.transaction() as uow:
+                    uow.health.end(self.process, text)
+            except OracleError as error:
+                structlog.get_logger().warning("health_not_reported", reason=str(error))
+                self.store.shrink_log()
+            else:
+                return
+
+
+def low_disk_finding(disk: Path) -> HealthFinding | None:
+    """Return that the disk of this folder is nearly full, or None."""
+    free = shutil.disk_usage(disk).free
+    if free >= LOW_DISK_BYTES:
+        return None
+    return HealthFinding(Condition.LOW_DISK, f"{disk}: {free // _MEBIBYTE} MiB are free")
+
+
+def downtime_of(before: ReportedHealth) -> str | None:
+    """Return since when no daemon worked and why, in words; None: a restart in order."""
+    if before.failure is None and before.age_seconds < _RESTART_SECONDS:
+        return None
+    reason = before.failure or ("it was told to end" if before.ended_at else "it was killed")
+    return f"{span(int(before.age_seconds))}: {reason}"
+
+
+@contextmanager
+def reporting_health(
+    reporter: HealthReporter, lease_failure: Callable[[], OracleError | None]
+) -> Iterator[None]:
+    """Report around the daemon's work, and write down what ended it.
+
+    `lease_failure`: why the lease is no longer ours, None: it is.
+    """
+    reporter.start()
+    failure: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        failure = failure or lease_failure()
+        is_told_to_end = failure is None or isinstance(failure, typer.Exit)
+        text = str(failure) if isinstance(failure, OracleError) else repr(failure)
+        reporter.end(None if is_told_to_end else text)

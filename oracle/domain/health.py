@@ -1,0 +1,175 @@
+"""The health of the daemon: every condition declared once, with its severity and what to do.
+
+Status lines, readiness, pages, metrics and notices derive from `Condition`; no other place names
+one (docs/explanation/health.md).
+"""
+
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+
+class Severity(IntEnum):
+    """How bad a condition is; the number is the exit code of `status`."""
+
+    WELL = 0
+    ATTENTION = 1
+    DOWN = 2
+
+
+_ATTENTION, _DOWN = Severity.ATTENTION, Severity.DOWN
+
+
+class Condition(Enum):
+    """Something wrong: severity, what is the case (for anybody to read), and what to do.
+
+    The texts hold no name of an endpoint, an account or a folder: a `HealthFinding` does.
+    """
+
+    # What keeps everything from going on.
+    HALTED = (_DOWN, "Halted: nothing is folded or sent", "`qos-oracle halt list`")
+    REFUSED = (_DOWN, "A block is refused", "`qos-oracle resync refusal`")
+    NO_ENDPOINT = (_DOWN, "No endpoint answers", "`qos-oracle endpoint probe`")
+    STALLED = (
+        _DOWN,
+        "No endpoint shows a new block",
+        "if the chain itself goes on, name another endpoint",
+    )
+    DAEMON_SILENT = (_DOWN, "The daemon has stopped reporting", "look at its log; restart it")
+    LOOP_STUCK = (_DOWN, "A loop of the daemon does not turn", "look at its log; restart it")
+    GAP = (_DOWN, "A block was never read", "`qos-oracle resync gaps`")
+    # The index.
+    BEHIND = (
+        _ATTENTION,
+        "The index is behind the chain",
+        "wait; `qos-oracle status` says how long",
+    )
+    OLD_HEAD = (
+        _ATTENTION,
+        "The newest block is old by this machine's clock",
+        "look at the chain, the endpoints and the clock",
+    )
+    FORK_IN_DOUBT = (_ATTENTION, "A fork is reported by one endpoint alone", "wait for a second")
+    ENDPOINTS_DISAGREE = (
+        _ATTENTION,
+        "Endpoints contradict each other",
+        "take the one that is wrong out of [chain] endpoints, or name a third",
+    )
+    PROVEN_WRONG = (
+        _ATTENTION,
+        "An endpoint was proven wrong",
+        "`qos-oracle endpoint readmit` lets it in again",
+    )
+    UNPROVEN = (_ATTENTION, "Something stored is not proven", "name another endpoint, or wait")
+    PROOF_MISSING = (
+        _ATTENTION,
+        "A proof is missing, and nothing is derived from its blocks meanwhile",
+        "name an endpoint that serves the proof",
+    )
+    WAITING_WITNESS = (
+        _ATTENTION,
+        "Final blocks wait for a second witness",
+        "name an endpoint of another provider",
+    )
+    UNAUDITED = (
+        _ATTENTION,
+        "Blocks of an endpoint that was proven wrong are not audited",
+        "name another endpoint",
+    )
+    # The feed.
+    FEED_FAULT = (
+        _ATTENTION,
+        "The feed contradicts itself, and nothing is published",
+        "`qos-oracle feed faults`",
+    )
+    FEED_SILENT = (_ATTENTION, "The feed has no new row", "look at the relay")
+    # What is sent.
+    REPORT_LATE = (_ATTENTION, "The last report is late", "`qos-oracle outbox list`")
+    HELD = (_ATTENTION, "A report waits", "`qos-oracle report show`")
+    PAUSED = (_ATTENTION, "The contract is paused", "`qos-oracle contract show`")
+    PAUSED_SENDER = (_ATTENTION, "A sender is paused", "`qos-oracle outbox list`")
+    SENDER_FUNDS = (_ATTENTION, "A sender has too little ether", "send ether to the sender")
+    # The process.
+    STEP_FAILING = (_ATTENTION, "A loop of the daemon fails", "look at its log")
+    LOW_DISK = (_ATTENTION, "The database's disk is nearly full", "free space on the disk")
+    LEASE_WAIT = (_ATTENTION, "The daemon waits for the lease", "wait, or stop the other process")
+    NO_LEADER = (_ATTENTION, "No daemon works on this database", "start `qos-oracle run`")
+    LAST_EXIT = (_ATTENTION, "The last daemon ended with a failure", "mend what the reason names")
+
+    def __init__(self, severity: Severity, title: str, action: str) -> None:
+        self.severity = severity
+        self.title = title
+        self.action = action
+
+    @property
+    def key(self) -> str:
+        """The name in metrics, JSON and `[[notify]] kinds`."""
+        return self.name.lower()
+
+    @property
+    def label(self) -> str:
+        """The name in `status` and `/readyz`."""
+        return self.name.replace("_", "-")
+
+
+# A database that nobody works on is well where it keeps up all the same (`run --once` by a timer).
+_ABANDONED = frozenset({Condition.NO_LEADER, Condition.BEHIND})
+
+
+class HealthFinding(NamedTuple):
+    """A condition that holds, and its detail for the operator."""
+
+    condition: Condition
+    detail: str
+
+    def text(self) -> str:
+        """Write the finding in a line for the operator."""
+        return f"{self.condition.label}: {self.detail}"
+
+
+class HealthReport(NamedTuple):
+    """Everything that is wrong now; nothing: the daemon is well."""
+
+    findings: tuple[HealthFinding, ...] = ()
+
+    @classmethod
+    def of(cls, findings: Iterable[HealthFinding]) -> "HealthReport":
+        """Return the health with each finding once, in their order."""
+        return cls(tuple(dict.fromkeys(findings)))
+
+    def joined(self, more: Iterable[HealthFinding]) -> "HealthReport":
+        """Return the health with findings of conditions that it has not found itself."""
+        held = set(self.conditions)
+        return HealthReport.of(
+            [*self.findings, *(one for one in more if one.condition not in held)]
+        )
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions that hold, each once, in order."""
+        return tuple(dict.fromkeys(one.condition for one in self.findings))
+
+    @property
+    def severity(self) -> Severity:
+        """The worst severity; a database that is behind and abandoned is down."""
+        if set(self.conditions) >= _ABANDONED:
+            return Severity.DOWN
+        return max((one.severity for one in self.conditions), default=Severity.WELL)
+
+    @property
+    def worst(self) -> Condition | None:
+        """The first condition of the worst severity; None: nothing is wrong."""
+        return max(self.conditions, key=lambda one: one.severity, default=None)
+
+    def text(self) -> str:
+        """Write the health in a line."""
+        labels = ", ".join(one.label for one in self.conditions)
+        return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
+
+    def answer(self) -> dict[str, object]:
+        """Return the health for programs."""
+        return {
+            "word": self.severity.name.lower(),
+            "conditions": [one.key for one in self.conditions],
+            "reasons": [one.text() for one in self.findings],
+        }

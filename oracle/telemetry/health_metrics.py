@@ -1,0 +1,31 @@
+"""The health of the daemon for Prometheus: one series for each condition that there can be."""
+
+from prometheus_client import Counter, Gauge
+
+from oracle.domain.health import Condition, HealthReport
+from oracle.telemetry.metrics import REGISTRY
+
+CONDITION = Gauge(
+    "oracle_health_condition",
+    "Whether a condition of the daemon's health holds now (1) or not (0).",
+    ["condition"],
+    registry=REGISTRY,
+)
+SEVERITY = Gauge(
+    "oracle_health_severity",
+    "The worst condition: 0 well, 1 needs attention, 2 down.",
+    registry=REGISTRY,
+)
+UNREPORTED = Counter(
+    "oracle_health_unreported_total",
+    "Reports of the daemon's health that the database did not take.",
+    registry=REGISTRY,
+)
+
+
+def show(health: HealthReport) -> None:
+    """Show which conditions hold."""
+    held = set(health.conditions)
+    for condition in Condition:
+        CONDITION.labels(condition.key).set(condition in held)
+    SEVERITY.set(health.severity)

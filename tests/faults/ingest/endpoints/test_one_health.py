@@ -1,0 +1,163 @@
+"""One model of health: status, pages, API, readiness and metrics agree, whatever is wrong."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import requests
+
+from oracle.devnet.fakechain.faults import transport_faults
+from tests.faults.ingest.endpoints.test_hanging import until
+from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, daemon, starting
+from tests.support.cli.local_network import write
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.daemons import settings
+
+# An endpoint counts as silent sooner, so that a test need not wait for a minute.
+HASTY = """
+import oracle.daemon.daemon_health as health
+from oracle.cli.main import main
+health.READY_WITHIN_SECONDS = 2.0
+main()
+"""
+
+# The lease cannot be renewed once a file is there, as on a full disk.
+FULL_DISK = """
+import pathlib
+import oracle.daemon.lease.lease_keeper as keeper, oracle.store.ops.lease_repository as leases
+from oracle.cli.main import main
+from oracle.errors import TransientError
+keeper.GIVE_UP_SECONDS, keeper.RENEW_SECONDS = 1.5, 0.2
+renew = leases.Lease.renew
+def renew_or_fail(*arguments):
+    if pathlib.Path({full!r}).exists():
+        raise TransientError("the disk is full")
+    return renew(*arguments)
+leases.Lease.renew = renew_or_fail
+main()
+"""
+
+
+@pytest.fixture
+def config(a_chain: AChain, tmp_path: Path) -> Path:
+    told = settings(a_chain, tmp_path)
+    del told["oracle"]
+    told["api"] = {"enabled": True, "port": 0}
+    return write(told, tmp_path / "config.toml")
+
+
+def status(config: Path) -> tuple[int, dict[str, Any]]:
+    """What the command says, in a process of its own."""
+    command = [sys.executable, "-m", "oracle", "status", "--json", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)["health"]
+
+
+def got(url: str) -> requests.Response:
+    return requests.get(url, timeout=PATIENCE_SECONDS)
+
+
+def doors(running: Daemon, api: str) -> dict[str, bool]:
+    """Which doors say that no endpoint answers."""
+    ready = running.get("/readyz").json()
+    return {
+        "readyz": "no_endpoint" in ready["conditions"],
+        "metrics": 'oracle_health_condition{condition="no_endpoint"} 1.0'
+        in running.get("/metrics").text,
+        "api": "no_endpoint" in got(f"{api}/v1/status").json()["conditions"],
+        "page": "No endpoint answers" in got(api).text,
+        "monitor": "no_endpoint" in running.get("/v1/status").json()["health"]["conditions"],
+    }
+
+
+def test_every_door_reports_endpoints_that_hang(a_chain: AChain, config: Path):
+    with daemon(config, program=("-c", HASTY)) as running:
+        running.wait_until_ready()
+        api = running.wait_for("started")["api"]
+        assert not any(doors(running, api).values())
+        gate = Event()
+        for provider in a_chain.providers:
+            provider.faults.append(transport_faults.held(gate))
+
+        until(lambda: all(doors(running, api).values()) or None)
+        code, told = status(config)
+        gate.set()
+        for provider in a_chain.providers:
+            provider.faults.clear()
+        until(lambda: not any(doors(running, api).values()) or None)
+
+    assert (code, told["word"]) == (2, "down")
+    assert told["conditions"][0] == "no_endpoint"
+
+
+def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config: Path):
+    with daemon(config) as running:
+        running.wait_until_ready()
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait()
+
+    code, told = status(config)
+    assert (code, told["conditions"][:2]) == (1, ["no_leader", "last_exit"])
+    assert any("ended without a word" in one for one in told["reasons"])
+
+
+def test_daemon_told_to_end_leaves_no_cause(a_chain: AChain, config: Path):
+    with daemon(config) as running:
+        running.wait_until_ready()
+        running.stop()
+    assert "last_exit" not in status(config)[1]["conditions"]
+
+
+def test_status_names_the_full_disk_that_ended_the_last_daemon(
+    a_chain: AChain, config: Path, tmp_path: Path
+):
+    full = tmp_path / "full"
+    with daemon(config, program=("-c", FULL_DISK.format(full=str(full)))) as running:
+        running.wait_until_ready()
+        full.touch()
+        assert running.process.wait(PATIENCE_SECONDS) == 1
+
+    told = status(config)[1]
+    assert told["conditions"][:2] == ["no_leader", "last_exit"]
+    assert any("the disk is full" in one for one in told["reasons"])
+
+
+def test_deleted_database_ends_the_daemon_and_a_person_is_needed(
+    a_chain: AChain, config: Path, tmp_path: Path
+):
+    with daemon(config) as running:
+        running.wait_until_ready()
+        for name in ("oracle.sqlite", "oracle.sqlite-wal", "oracle.sqlite-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        a_chain.live(1)
+        assert running.process.wait(PATIENCE_SECONDS) == 2
+        assert "deleted or replaced while it was open" in running.log.read_text("utf-8")
+
+
+def test_replaced_database_ends_the_daemon_and_a_person_is_needed(
+    a_chain: AChain, config: Path, tmp_path: Path
+):
+    path, copy = tmp_path / "oracle.sqlite", tmp_path / "copy.sqlite"
+    with daemon(config) as running:
+        running.wait_until_ready()
+        with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
+            old.backup(new)
+        copy.replace(path)
+        a_chain.live(1)
+        assert running.process.wait(PATIENCE_SECONDS) == 2
+
+
+def test_waiting_for_an_endpoint_at_the_start_is_reported(a_chain: AChain, config: Path):
+    for provider in a_chain.providers:
+        provider.faults.append(transport_faults.throttled(3_600))
+    with starting(config) as running:
+        running.url = running.wait_for("waiting_for_endpoint")["web"]
+        assert "no_endpoint" in running.get("/readyz").json()["conditions"]

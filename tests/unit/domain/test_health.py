@@ -1,0 +1,48 @@
+"""Conditions: declared once, each with a name of its own, and the worst decides."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.health import Condition, HealthFinding, HealthReport, Severity
+
+FINDINGS = st.lists(st.builds(HealthFinding, st.sampled_from(Condition), st.text(max_size=5)))
+
+
+def health(*conditions: Condition) -> HealthReport:
+    return HealthReport.of(HealthFinding(one, "") for one in conditions)
+
+
+@given(FINDINGS)
+def test_severity_is_at_least_that_of_every_condition(findings: list[HealthFinding]):
+    found = HealthReport.of(findings)
+    assert all(found.severity >= one.condition.severity for one in findings)
+    assert (found.severity is Severity.WELL) == (not findings)
+
+
+@given(FINDINGS, FINDINGS)
+def test_joined_findings_are_of_conditions_that_were_not_found_before(
+    first: list[HealthFinding], more: list[HealthFinding]
+):
+    before, joined = HealthReport.of(first), HealthReport.of(first).joined(more)
+    assert joined.findings[: len(before.findings)] == before.findings
+    assert set(joined.conditions) == {one.condition for one in (*first, *more)}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "severity"),
+    [
+        ((), Severity.WELL),
+        ((Condition.NO_LEADER,), Severity.ATTENTION),
+        ((Condition.BEHIND,), Severity.ATTENTION),
+        ((Condition.BEHIND, Condition.NO_LEADER), Severity.DOWN),
+        ((Condition.REPORT_LATE, Condition.NO_ENDPOINT), Severity.DOWN),
+    ],
+)
+def test_worst_condition_decides(conditions: tuple[Condition, ...], severity: Severity):
+    assert health(*conditions).severity is severity
+
+
+def test_names_and_texts_are_of_one_condition_each():
+    names = [name for one in Condition for name in (one.key, one.title)]
+    assert len(set(names)) == len(names)
+    assert all(one.action for one in Condition)
