@@ -11,8 +11,9 @@ from sqlalchemy.engine import make_url
 
 _PART = 1 << 16
 _PATIENCE_SECONDS = 60.0
-# What a writing transaction of ours begins with, and how it ends (oracle/store/engine.py).
-_WRITER, _COMMIT = b"pg_advisory_xact_lock", b"COMMIT"
+# How the driver begins a transaction, one that only reads, and how it ends each. These alone are
+# sent as text every time: whatever else comes often is prepared.
+_BEGIN, _READER, _COMMIT = b"BEGIN", b"READ ONLY", b"COMMIT"
 
 
 class CommitLoss(Enum):
@@ -24,22 +25,28 @@ class CommitLoss(Enum):
 
 
 class LossyProxy:
-    """Passes everything on; `lose` has the next COMMIT of a writer lost, `hits` counts losses."""
+    """Passes everything on; `lose` has the next COMMITs of writers lost, one each.
+
+    `hits` counts what was lost, `commits` all of writers' COMMITs.
+    """
 
     def __init__(self, server: Path) -> None:
         self._server = server
         self._armed: list[CommitLoss] = []
         self._lock = Lock()
-        self.hits = 0
+        self._spared = 0
+        self.hits = self.commits = 0
         # Set when another writer waits for the lock of the one that is late.
         self._next_writer = Event()
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._door.getsockname()[1]
         Thread(target=self._accept, daemon=True).start()
 
-    def lose(self, *losses: CommitLoss) -> None:
+    def lose(self, *losses: CommitLoss, spared: int = 0) -> None:
+        """Lose the next COMMITs in these ways, after so many that are `spared`."""
         with self._lock:
             self._armed += losses
+            self._spared = spared
 
     def close(self) -> None:
         self._door.close()
@@ -54,7 +61,11 @@ class LossyProxy:
 
     def taken(self) -> CommitLoss | None:
         with self._lock:
+            self.commits += 1
             if not self._armed:
+                return None
+            if self._spared:
+                self._spared -= 1
                 return None
             self.hits += 1
             return self._armed.pop(0)
@@ -80,9 +91,10 @@ class _Connection:
         is_writer = False
         with suppress(OSError):
             while data := self._client.recv(_PART):
-                if _WRITER in data:
-                    is_writer = True
-                    self._proxy.writer_begins()
+                if _BEGIN in data:
+                    is_writer = _READER not in data
+                    if is_writer:
+                        self._proxy.writer_begins()
                 loss = self._proxy.taken() if is_writer and _COMMIT in data else None
                 is_writer = is_writer and _COMMIT not in data
                 if loss is not None:

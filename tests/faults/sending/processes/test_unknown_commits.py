@@ -1,0 +1,96 @@
+"""A push whose commits lose their answers, one at a time: one transaction, whatever became of it.
+
+Real PostgreSQL behind a proxy, real transactions on Anvil, and a daemon that is not restarted.
+"""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from oracle.errors import TransientError
+from oracle.reporting.reporting_context import PUSH
+from oracle.store.database import Store
+from tests.support.evm.chain import Chain
+from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
+from tests.support.office import Office, Premises
+from tests.support.postgresql import Server
+from tests.support.sending.journals import gaps
+from tests.support.sending.phases import push
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.postgres]
+# Each loss ends one tick; what follows is a few more.
+_TICKS = 6
+
+
+def push_through(office: Office) -> None:
+    """Push as the daemon's loop does: what is transient is tried again in the next tick."""
+    for _ in range(_TICKS):
+        try:
+            push(office)
+        except TransientError:
+            continue
+        return
+    raise AssertionError(f"nothing but failures in {_TICKS} ticks")
+
+
+def commits_of_a_push(premises: Premises, url: str, proxy: LossyProxy, evidence: Path) -> int:
+    with Store.open(url) as store:
+        office = Office(premises, store, evidence)
+        office.period()
+        before = proxy.commits
+        push(office)
+        office.close()
+    return proxy.commits - before
+
+
+def signed_transactions(url: str) -> int:
+    with psycopg.connect(url) as database:
+        row = database.execute("SELECT count(*) FROM pub_attempt").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda one: one.name.lower())
+def test_push_leaves_one_transaction_whichever_commit_lost_its_answer(
+    premises: Premises,
+    fresh_chain: Chain,
+    postgresql_server: Server,
+    postgresql_template: str,
+    tmp_path: Path,
+    loss: CommitLoss,
+):
+    def database_of(place: int) -> Path:
+        return tmp_path / str(place)
+
+    with (
+        fresh_chain.undone(),
+        postgresql_server.database(postgresql_template) as url,
+        lossy(url) as (proxy, proxied),
+    ):
+        commits = commits_of_a_push(premises, proxied, proxy, database_of(0))
+    # Signed, planned, ready, assigned, signed, sent, mined, final.
+    assert commits >= 8
+
+    for spared in range(commits):
+        with (
+            fresh_chain.undone(),
+            postgresql_server.database(postgresql_template) as url,
+            lossy(url) as (proxy, proxied),
+            Store.open(proxied) as store,
+        ):
+            office = Office(premises, store, database_of(spared + 1))
+            nonce = premises.nonce
+            office.period()
+            proxy.lose(loss, spared=spared)
+            push_through(office)
+
+            assert proxy.hits == 1, spared
+            assert premises.round == 1, spared
+            assert premises.nonce == nonce + 1, spared
+            assert office.states(PUSH) == ["final"], spared
+            assert office.intents(PUSH)[0].nonce == nonce, spared
+            assert [state for state, _ in office.reports()].count("landed") == 1, spared
+            assert gaps(office) == [], spared
+            assert signed_transactions(url) == 1, spared
+            office.close()
