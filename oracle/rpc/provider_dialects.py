@@ -8,6 +8,7 @@ See docs/reference/rpc-requirements.md#errors-when-reading.
 
 import re
 from enum import StrEnum
+from functools import cache
 from typing import NamedTuple
 
 from oracle.rpc.error_kinds import ErrorKind
@@ -425,7 +426,6 @@ DIALECTS = tuple(
     for meaning, pattern, code, provider, example in _ROWS
 )
 
-_PATTERNS = tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 _CODES = {row.code: row.kind for row in DIALECTS if not row.pattern}
 _LIMIT = re.compile(
     r"(?:limited to (?:a |0 ?- ?)?|up to (?:a )?|max(?:imum)? (?:block )?range[^\d]{0,20}"
@@ -455,7 +455,13 @@ def is_batch_refusal(message: str) -> bool:
 
 
 def _match(message: str) -> Dialect | None:
-    return next((row for row, pattern in _PATTERNS if pattern.search(message)), None)
+    return next((row for row, pattern in _patterns() if pattern.search(message)), None)
+
+
+@cache
+def _patterns() -> tuple[tuple[Dialect, re.Pattern[str]], ...]:
+    """Return the compiled patterns; a command that meets no error compiles none of them."""
+    return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 
 def blocks_in(message: str) -> int | None:
