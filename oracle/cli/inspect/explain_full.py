@@ -22,6 +22,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Membership
+from oracle.domain.state.task import Ending
 from oracle.queries.explain import Explanation, OnChain, ReportedLane
 from oracle.queries.text.status_text import shown_time
 from oracle.queries.text.text_tables import foreign
@@ -93,7 +94,13 @@ def _race(told: Explanation, entry: ScoreEntry) -> str:
         return f"rank {entry.rank} of {times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
     derived = ", a member by what is around" if entry.is_derived else ""
-    return f"no rank, {elapsed}{derived}; the others: {times}"
+    return f"no rank, {elapsed}{derived}{_wrong(told, entry)}; the others: {times}"
+
+
+def _wrong(told: Explanation, entry: ScoreEntry) -> str:
+    """Say that the verdict of the group found the answer wrong."""
+    task = told.tasks.get(entry.task)
+    return ", a wrong answer" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
 def _error(told: Explanation, member: GroupMember) -> str:

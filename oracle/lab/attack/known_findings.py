@@ -22,6 +22,8 @@ KNOWN: Mapping[tuple[str, str], str] = MappingProxyType({
     ("big-stake", "gain"): "stake is what the draw is meant to weigh; it is locked for it",
     ("fake-alone", "gain"): "nobody compares what one node says; who wants to be sure orders a "
     "group",
+    ("collusion", "slashes"): "two groups with two friends each slash an honest node; nine of 39 "
+    "nodes lose all their stakes for one such chance",
     ("new-address", "gain"): "a kickout gives the stake back, and an address costs nothing; what "
     "it earns is less than honest work",
     ("trap-groups", "harm"): _TOLL,

@@ -41,8 +41,9 @@ _GONE = {
 class NodeCauses:
     """Why a node's score is as it is, as of block time `time` in seconds.
 
-    `ranks` of the scores that count, oldest first, None: no answer. `timeouts` are block times,
-    oldest first. `back_at`: unix seconds at which its exclusion ends; None: it is not excluded.
+    `ranks` of the scores that count, oldest first, None: no right answer. `timeouts` are block
+    times, oldest first. `back_at`: unix seconds at which its exclusion ends; None: it is not
+    excluded.
     `factors`: of legacy rules, where ranks are of rounds and no cause; None under others.
     """
 
@@ -148,7 +149,7 @@ def short_reason(told: NodeCauses) -> str:
     rank, many = _commonest(told)
     if not many:
         return "no score yet"
-    return f"{'no answer' if rank is None else place(rank)} in {many} of {len(told.ranks)}"
+    return f"{'no right answer' if rank is None else place(rank)} in {many} of {len(told.ranks)}"
 
 
 def _of_factors(told: NodeStanding, found: Factors) -> str:
@@ -252,7 +253,7 @@ def _ranks_headline(told: NodeStanding) -> str:
     if many == len(told.ranks):
         return f"{word} in {'' if many == 1 else 'all of '}{_last(told)}."
     silent = told.ranks.count(None)
-    rest = f", and no answer in {in_words(silent)}" if silent else ""
+    rest = f", and no right answer in {in_words(silent)}" if silent else ""
     return f"{word} in {in_words(many)} of {_last(told)}{rest}."
 
 
@@ -263,5 +264,5 @@ def _by_rank(told: NodeStanding) -> str:
     if parts:
         parts[0] = f"was {parts[0]}"
     if found[None]:
-        parts.append(f"gave no answer in {in_words(found[None])}")
+        parts.append(f"gave no right answer in {in_words(found[None])}")
     return listed(parts)

@@ -23,17 +23,23 @@ GROUPS = 50
 TRAP_SECONDS = 1
 
 
+# A trap needs more than half of a group: a lone answer scores nobody.
+RUNNERS = ("victim", "other victim", "own", "own too", "own as well")
+
+
 def trapped(creators: list[str]) -> History:
-    """Fifty groups that only the creator's own node can answer within their limit."""
-    history = History().joins("victim", "other victim", "own")
+    """Fifty groups that only the creator's own nodes can answer within their limit."""
+    history = History().joins(*RUNNERS)
     for n in range(GROUPS):
-        names = [f"{n} {who}" for who in ("victim", "other victim", "own")]
+        names = [f"{n} {who}" for who in RUNNERS]
         creator = node(creators[n % len(creators)])
         history.creates(*names, creator=creator, timeout=TRAP_SECONDS, fee=0)
-        for name, runner in zip(names, ("victim", "other victim", "own"), strict=True):
+        for name, runner in zip(names, RUNNERS, strict=True):
             history.starts(name, runner)
-        history.after(TRAP_SECONDS).submits(names[2]).after(1)
-        history.times_out(names[0]).times_out(names[1])
+        history.after(TRAP_SECONDS)
+        for name in names[2:]:
+            history.submits(name)
+        history.after(1).times_out(names[0]).times_out(names[1])
         history.closes(f"group {n}", *names).succeeds(names[2])
     return history
 

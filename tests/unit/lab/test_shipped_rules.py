@@ -22,7 +22,6 @@ DEAR = {
     "skip-groups": UNIT // 2,
     "silent": UNIT // 2,
     "garbage-first": 2 * UNIT,
-    "garbage-first-lapsed": UNIT // 4,
     "split-one-card": UNIT // 2,
 }
 

@@ -83,6 +83,16 @@ def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 
 
+def test_wrong_answer_is_named_beside_its_score(told):
+    history = History().joins("A", "B", "C")
+    for name in "ABC":
+        history.starts(name, name)
+    for name in "ABC":
+        history.after(1).submits(name)
+    text = text_of(told(history.judges("g", *"ABC", right="BC", wrong="A")))
+    assert "no rank, 1 s, a wrong answer; the others: 2 s, 3 s" in text
+
+
 def test_what_a_node_was_asked_to_download_is_told_with_what_became_of_it(told):
     history = History().joins("A").is_asked_to_download("A", "late")
     history.after(1000).is_asked_to_download("A", "done").adds_model("A", "done")

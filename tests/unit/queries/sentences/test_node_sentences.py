@@ -46,11 +46,11 @@ EXCLUDED = {
     [
         ({}, "First of three in all of its last three tasks."),
         ({"ranks": (3, 3, 1, 3, None)}, ("Third of three in three of its last five tasks, "
-         "and no answer in one.")),
+         "and no right answer in one.")),
         ({"ranks": (3, 3, 1), "group_size": None}, "Third in two of its last three tasks."),
         ({"ranks": (1, 2, 3, None)}, ("Of its last four tasks it was first in one, second in one, "
-         "third in one, and gave no answer in one.")),
-        ({"ranks": (None, None)}, "Of its last two tasks it gave no answer in two."),
+         "third in one, and gave no right answer in one.")),
+        ({"ranks": (None, None)}, "Of its last two tasks it gave no right answer in two."),
         ({"ranks": ()}, "No task was scored yet, so it counts as an average node."),
         ({"state": "paused"}, "Paused by its owner."),
         (EXCLUDED, "Excluded for 41 s more: two timeouts in the last 5 min."),
