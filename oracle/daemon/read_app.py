@@ -89,7 +89,7 @@ class ReadApp(Books):
         """The endpoints, before any is asked."""
         told = self.config.chain
         most = told.most_answer_mib * 2**20
-        pool = EndpointPool.open(told.endpoints, told.id, max_bytes=most)
+        pool = EndpointPool.open(told.endpoints, told.id, max_bytes=most, providers=told.providers)
         source = ChainSource(
             pool,
             self.reader,
@@ -113,7 +113,8 @@ class ReadApp(Books):
         So each is asked, and says itself why it does not answer; who was proven wrong is not.
         """
         told = self.config.chain
-        with closing(EndpointPool.open(told.endpoints, told.id)) as pool:
+        opened = EndpointPool.open(told.endpoints, told.id, providers=told.providers)
+        with closing(opened) as pool:
             pool.listed.recall(self.source.proven_wrong())
             yield pool
 

@@ -6,7 +6,7 @@ chain is proven: at the start, after every failure, on each switch and every hou
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
 
 import structlog
@@ -17,6 +17,7 @@ from oracle.rpc.client import ANSWER_SECONDS, MOST_BYTES, JsonRpcClient
 from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.endpoint_list import EndpointList
+from oracle.rpc.endpoints.providers import provider_of
 from oracle.rpc.endpoints.recovery import EndpointRecovery
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, all_failed
@@ -70,18 +71,21 @@ class EndpointPool:
         *,
         timeout_seconds: float = ANSWER_SECONDS,
         max_bytes: int = MOST_BYTES,
+        providers: Mapping[str, str] | None = None,
     ) -> Self:
         """Return the endpoints at these addresses; asks none yet. See `JsonRpcClient`.
+
+        `providers`: the provider's name by host, where the host does not tell; see `provider_of`.
 
         Raises:
             NoRpcError: no address is given.
             InputError: one is no http(s) address.
         """
-        clients = [
-            JsonRpcClient(url.strip(), timeout_seconds=timeout_seconds, max_bytes=max_bytes)
-            for url in urls
-        ]
-        return cls([Endpoint(client, clock) for client in clients], chain_id, clock)
+        endpoints = []
+        for url in map(str.strip, urls):
+            client = JsonRpcClient(url, timeout_seconds=timeout_seconds, max_bytes=max_bytes)
+            endpoints.append(Endpoint(client, clock, provider_of(url, providers)))
+        return cls(endpoints, chain_id, clock)
 
     def close(self) -> None:
         """Let all connections go."""
@@ -106,6 +110,10 @@ class EndpointPool:
     def listed(self) -> EndpointList:
         """Each, in the order of the settings, and who of them was proven wrong."""
         return self._list
+
+    def providers(self) -> dict[str, str]:
+        """Return the provider of each endpoint, by the endpoint's name, in order of preference."""
+        return {endpoint.name: endpoint.provider for endpoint in self._list}
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -236,6 +244,10 @@ class EndpointPool:
         for endpoint in endpoints:
             self._list.of(endpoint).status.acquit()
         self._list.count_usable()
+
+    def acquit_behind(self, outvoted: str) -> None:
+        """Prefer again the endpoints that were behind one that was outvoted."""
+        self.acquit(one for one in self._list if one.name != outvoted and one.status.is_behind)
 
     # --- one piece of work ---
 

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from oracle.chain.hex_names import parse_hash
 from oracle.daemon.config.processors import usable_processors
 from oracle.daemon.config.sections import Section, Urls
+from oracle.rpc.endpoints.providers import host_of
 
 # More workers gain nothing on one chain: its writer takes in what these prepare.
 _MOST_WORKERS = 3
@@ -26,6 +27,7 @@ def _websocket_url(value: str) -> str:
 
 WebsocketUrl = Annotated[str, AfterValidator(_websocket_url)]
 BlockHash = Annotated[str, AfterValidator(parse_hash)]
+ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
 
 class ChainSection(Section):
@@ -33,6 +35,10 @@ class ChainSection(Section):
     id: int = Field(gt=0)
     # JSON-RPC addresses, the first preferred; keys in them are never shown.
     endpoints: Urls = Field(min_length=1, repr=False)
+    # The provider of an endpoint, by the host of its URL, where the host itself does not tell:
+    # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints
+    # of one provider are one witness: a final block is confirmed by another provider.
+    providers: dict[str, ProviderName] = Field(default_factory=dict)
     # `ws://` or `wss://`: says when to look, nothing else; polling goes on without it.
     websocket: WebsocketUrl | None = Field(default=None, repr=False)
     # A block that every endpoint must show with `chain.checkpoint_hash`; the genesis block is
@@ -59,6 +65,16 @@ class ChainSection(Section):
     def _checkpoint_is_whole(self) -> Self:
         if (self.checkpoint_block is None) != (self.checkpoint_hash is None):
             raise ValueError("checkpoint_block and checkpoint_hash: give both or none")
+        return self
+
+    @model_validator(mode="after")
+    def _providers_have_endpoints(self) -> Self:
+        unknown = sorted(self.providers.keys() - set(map(host_of, self.endpoints)))
+        if unknown:
+            raise ValueError(
+                f"providers: {', '.join(unknown)} is the host of no endpoint; name a host of "
+                "chain.endpoints, in lower case"
+            )
         return self
 
 

@@ -16,6 +16,7 @@ from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in_chain
 from oracle.rpc.endpoints.endpoint_status import EndpointStatus
 from oracle.rpc.endpoints.health import Health
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
+from oracle.rpc.endpoints.providers import provider_of
 from oracle.rpc.headers import checked, header_answers
 from oracle.rpc.responses import FullHeaderResponse
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
@@ -30,8 +31,15 @@ _LASTING = 2 * HOUR
 class Endpoint:
     """May be used by several threads at once; `clock` counts seconds."""
 
-    def __init__(self, client: JsonRpcClient, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        client: JsonRpcClient,
+        clock: Callable[[], float] = time.monotonic,
+        provider: str | None = None,
+    ) -> None:
         self.client = client
+        # Endpoints of one provider are one witness.
+        self.provider = provider_of(client.name) if provider is None else provider
         self.health = Health(client.name, clock)
         self.status = EndpointStatus()
         # What the last probe found; None before the first.

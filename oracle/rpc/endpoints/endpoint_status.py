@@ -87,6 +87,11 @@ class EndpointStatus:
         return self.quarantined is None and self.ask_at is not None and now >= self.ask_at
 
     @property
+    def is_behind(self) -> bool:
+        """Whether it is passed over because another endpoint has shown a higher block."""
+        return self.failures > 0 and self.trouble.startswith(f"{ErrorKind.BEHIND}:")
+
+    @property
     def is_of_another_chain(self) -> bool:
         """Whether it is quarantined, and never was seen to be on our chain."""
         is_out = self.quarantined is not None and not self.until_readmitted

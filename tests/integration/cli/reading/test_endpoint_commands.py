@@ -99,6 +99,7 @@ def test_one_that_does_not_show_the_checkpoint_is_unfit(
         ),
         ({"websocket": "http://localhost"}, "a websocket is a ws:// or wss:// address"),
         ({"finality_seconds": -1}, "chain.finality_seconds"),
+        ({"providers": {'"elsewhere.example"': "one"}}, "is the host of no endpoint"),
     ],
 )
 def test_settings_that_are_wrong_are_refused(

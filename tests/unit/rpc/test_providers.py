@@ -1,0 +1,56 @@
+"""Which endpoints count as one witness."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.rpc.endpoints.providers import host_of, provider_of
+
+labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("https://a.example.com/v3/KEY1", "https://b.example.com/v3/KEY2"),
+        ("https://example.com", "http://EXAMPLE.com.:8545/x"),
+        ("https://eth-mainnet.g.example.com", "https://x.y.z.example.com"),
+        ("http://10.0.0.7:8545", "http://10.0.0.7:8546"),
+        ("http://127.0.0.1:8545/a", "http://127.0.0.1:8545/b"),
+        ("http://[2001:db8::1]:8545", "http://[2001:db8::1]:8546"),
+        ("https://localhost", "https://localhost:443/key"),
+    ],
+)
+def test_urls_of_one_host_domain_or_machine_are_one_provider(first: str, second: str):
+    assert provider_of(first) == provider_of(second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("https://example.com", "https://example.net"),
+        ("http://geth:8545", "http://erigon:8545"),
+        ("http://a.chain.internal", "http://b.chain.internal"),
+        ("http://10.0.0.7:8545", "http://10.0.0.8:8545"),
+        ("http://127.0.0.1:8545", "http://127.0.0.1:8546"),
+        ("http://localhost:8545", "http://localhost:8546"),
+    ],
+)
+def test_urls_of_different_domains_or_machines_are_two_providers(first: str, second: str):
+    assert provider_of(first) != provider_of(second)
+
+
+def test_a_named_host_has_the_provider_that_the_settings_name():
+    named = {"eth.example.com": "one", "gateway.net": "one", "b.example.com": "two"}
+
+    assert provider_of("https://eth.example.com/KEY", named) == "one"
+    assert provider_of("https://gateway.net/KEY", named) == "one"
+    assert provider_of("https://b.example.com", named) == "two"
+    assert provider_of("https://c.example.com", named) == "example.com"
+
+
+@given(host=st.lists(labels, min_size=2, max_size=5).map(".".join), key=labels)
+def test_a_key_in_the_url_changes_no_provider_and_is_in_none(host: str, key: str):
+    url = f"https://{host}/{key}?token={key}"
+
+    assert provider_of(url) == provider_of(f"https://{host}")
+    assert host_of(url) == host
